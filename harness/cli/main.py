@@ -91,6 +91,7 @@ def _root() -> None:
 
 @app.command()
 def run(
+    context: typer.Context,
     model: MODEL_OR_BUNDLE,
     npu: NPU = "ethos-u55-128",
     target: TARGET = "virtual",
@@ -169,8 +170,7 @@ def run(
     )
     files = commands.RunFiles(json_file, outputs, runs)
     if is_bundle(model, replay=replay):
-        status = run_bundle(Path(model), request, files, replay=replay, allow_unverified=allow_unverified)
-        raise typer.Exit(status)
+        raise typer.Exit(run_bundle(context, request, files, replay=replay, allow_unverified=allow_unverified))
     raise typer.Exit(commands.run(request, files, allow_unverified=allow_unverified))
 
 

@@ -17,6 +17,10 @@ _MODEL = (
     "or a .bpte, which has inputs and expected outputs."
 )
 MODEL = Annotated[str, typer.Argument(metavar="MODEL", help=_MODEL)]
+MODEL_OR_BUNDLE = Annotated[
+    str,
+    typer.Argument(metavar="MODEL", help=f"{_MODEL} Or a .zip that `ethos-hil bundle` wrote, which has all of these."),
+]
 MODEL_OR_NONE = Annotated[
     str | None, typer.Argument(metavar="[MODEL]", help=f"{_MODEL} Without one, only the ELF of --runner is checked.")
 ]

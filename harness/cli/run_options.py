@@ -33,3 +33,10 @@ JSON = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
 ]
+REPLAY = Annotated[
+    bool,
+    typer.Option(
+        "--replay",
+        help="Of a bundle (.zip): judge the answer that is recorded in it. Needs neither a target nor torch.",
+    ),
+]

@@ -1,0 +1,1 @@
+"""Bundles: one run as a file that shows it again elsewhere (docs/bundles.md)."""

@@ -1,0 +1,161 @@
+"""Run a bundle, or judge the answer in it once more."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
+from ethos_hil.harness.bundle.run_bundle import RunBundle
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.progress import Reporter, Silent
+from ethos_hil.harness.references import references_of
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Answer, Report, judge, run_artifact
+from ethos_hil.harness.run_data import RunData
+from ethos_hil.harness.targets.recorded import RecordedTarget
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.known_defects import naming_defects
+from ethos_hil.harness.verdict.verify import same_bits
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.results import environment
+from ethos_hil.results.record import Record
+
+
+def request_of(bundle: RunBundle, **changes: Any) -> RunRequest:
+    """Return the request that asks what a bundle's run asked; `changes` are other fields of it."""
+    return bundle.settings.request(bundle.artifact.pte, bundle.input_sets, bundle.expected, **changes)
+
+
+def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> Report:
+    """Pack a bundle's program with the firmware that is here, run it on a target, and compare.
+
+    Args:
+        bundle: whose program and inputs run; its image does not.
+        request: of `request_of`.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`.
+    """
+    reporter = reporter or Silent()
+    request.check_numbers()
+    board = make_target(
+        request.target,
+        NpuName.parse(bundle.settings.npu),
+        strict=request.strict,
+        fast=request.fast,
+        strict_board=request.strict_board,
+        tell=reporter.stage,
+    )
+    with naming_defects(bundle.artifact):
+        return run_artifact(bundle.artifact, board, request, reporter=reporter)
+
+
+def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
+    """Judge the answer in a bundle with the reference that is here. Neither a target nor torch is needed.
+
+    Raises:
+        UsageError: there is no answer in it.
+        OracleError: the reference gives none.
+    """
+    reporter = reporter or Silent()
+    if bundle.answer is None:
+        raise UsageError("the bundle has no recorded answer: its run ended before one", hint="leave out --replay")
+    artifact, settings, sets = bundle.artifact, bundle.settings, bundle.input_sets
+    board = RecordedTarget(bundle.answer.board, bundle.answer.outcome)
+    expected = RunData.read(request_of(bundle)).answers(artifact, len(sets), settings.repeat)
+    references: tuple[ReferenceRun, ...] = ()
+    lacking = None
+    if expected is None or not artifact.foreign:
+        references, lacking = references_of(artifact, sets, settings.repeat, reporter)
+    answer = Answer(
+        artifact,
+        board,
+        sets,
+        references,
+        bundle.answer.outcome,
+        min_sqnr=settings.min_sqnr,
+        expected=expected,
+        lacking=lacking,
+    )
+    try:
+        report = judge(answer, settings.model, reporter=reporter)
+    except EthosHilError:
+        raise
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
+        raise UsageError(
+            f"the bundle's answer does not fit its program: {type(error).__name__}: {error}", hint="--debug shows where"
+        ) from error
+    notes = (*report.record.notes, "the answer was recorded when the bundle was made")
+    if references and bundle.references and not _same(references, bundle.references):
+        notes = (*notes, "the reference answers here otherwise than it did when the bundle was made")
+    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+
+
+def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
+    """Return sentences about what is different here from where a bundle was made.
+
+    Args:
+        bundle: the bundle.
+        firmware: whether the firmware matters.
+    """
+    found = []
+    if firmware and bundle.firmware_sha256:
+        here = _firmware_here(bundle)
+        if here and here != bundle.firmware_sha256:
+            found.append(
+                f"the firmware here ({here[:12]}) is another than the bundle's ({bundle.firmware_sha256[:12]})"
+            )
+    changed = _changed(bundle.seen.versions, environment.versions())
+    if changed:
+        found.append(f"versions differ from the bundle's: {', '.join(changed)}")
+    return tuple(found)
+
+
+def compared(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
+    """Return sentences about whether a run ended as the bundle's.
+
+    Args:
+        bundle: the bundle.
+        record: of the run.
+        where: the bundle's name.
+    """
+    if ended_alike(bundle.record, record):
+        return (f"it ended as the run in {where}",)
+    told = [f"it did not end as the run in {where}, which is {ended(bundle.record)}"]
+    if bundle.again is not None and not ended_alike(bundle.again, bundle.record):
+        alike = "as here" if ended_alike(bundle.again, record) else ended(bundle.again)
+        told.append(f"when the bundle was made, it ended {alike}")
+    return tuple(told)
+
+
+def without_times(outcome: Outcome, run_id: bytes) -> Outcome:
+    """Return an outcome without what is another one in each run: wall times, and the id of the run."""
+    return dataclasses.replace(outcome, run_id=run_id, seconds={})
+
+
+def _firmware_here(bundle: RunBundle) -> str:
+    try:
+        soc = bundle.answer.board.soc if bundle.answer is not None else bundle.record.target.soc
+        return hashlib.sha256(find_firmware(soc)).hexdigest()
+    except (ToolError, UsageError):
+        return ""
+
+
+def _changed(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
+    return [f"{name} {text}, here {here[name]}" for name, text in there.items() if here.get(name, text) != text]
+
+
+def _same(ours: Sequence[ReferenceRun], theirs: Sequence[ReferenceRun]) -> bool:
+    if len(ours) != len(theirs):
+        return False
+    return all(
+        len(one.outputs) == len(other.outputs) and all(map(same_bits, one.outputs, other.outputs))
+        for one, other in zip(ours, theirs, strict=True)
+    )

@@ -1,0 +1,101 @@
+"""Which record of a run is meant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.bundle.asked import CommandWords
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.record import Record
+from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.store import MANIFEST, Skipped, find_record, read_run
+from ethos_hil.results.verdict import Verdict
+
+_LISTED = 8
+_MOST_MANIFEST = 10 << 20
+_RUN = "give a run folder, results/runs/NAME, or a record that `run --json` wrote; `ethos-hil runs` lists the runs"
+
+
+@dataclass(frozen=True)
+class ChosenRecord:
+    """A record, and the command of its run as far as it is known."""
+
+    record: Record
+    command: CommandWords
+
+
+def name_of(record: Record) -> str:
+    """Return a record's name: the id of its test, or its model's name."""
+    return record.model if record.test is None else record.test.id
+
+
+def choose(run: Path, text: str | None) -> ChosenRecord:
+    """Return the record of a run that is meant.
+
+    Args:
+        run: a run folder, or a record's file.
+        text: the name of a test or a model, or a part of it that no other record of the run has; None for the only
+            record, or the only one that failed.
+
+    Raises:
+        UsageError: there is no such run, or none or several records are meant; says what there is.
+    """
+    records, command = _records(run)
+    wanted = records
+    if text is not None:
+        exact = [record for record in records if text in (name_of(record), _full(record))]
+        wanted = exact or [record for record in records if text in _full(record)]
+        if not wanted:
+            raise UsageError(f"{run} has no record of {text!r}", hint=f"it has {_list(records)}")
+    elif len(records) > 1:
+        wanted = [record for record in records if record.verdict is Verdict.FAILED]
+        if not wanted:
+            raise UsageError(f"no record of {run} failed", hint=f"name one: {_list(records)}")
+    if len({_full(record) for record in wanted}) > 1:
+        what = "failed records" if text is None else f"records of {text!r}"
+        raise UsageError(f"{run} has {len(wanted)} {what}", hint=f"name one: {_list(wanted)}")
+    # The same was asked several times: what failed is what is looked for.
+    failed = [record for record in wanted if record.verdict is Verdict.FAILED]
+    return ChosenRecord((failed or wanted)[-1], command)
+
+
+def _records(run: Path) -> tuple[list[Record], CommandWords]:
+    try:
+        if not run.is_dir():
+            return [find_record(run)], CommandWords()
+        if not (run / MANIFEST).exists():
+            raise ValueError(f"it has no {MANIFEST}, so it is no run folder")
+        items = list(read_run(run))
+    except OSError as error:
+        raise UsageError(f"{run} cannot be read: {error.strerror or error}", hint=_RUN) from error
+    except ValueError as error:
+        raise UsageError(f"{run} has no record: {one_line(str(error))}", hint=_RUN) from error
+    records = [item.record for item in items if not isinstance(item, Skipped)]
+    if not records:
+        why = next((f": {item.why}" for item in items if isinstance(item, Skipped)), "")
+        raise UsageError(f"{run} has no record{one_line(why)}", hint=_RUN)
+    return records, _command(run)
+
+
+def _command(run: Path) -> CommandWords:
+    try:
+        words = json.loads(read_text(run / MANIFEST, most=_MOST_MANIFEST)).get("command")
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return CommandWords()
+    return CommandWords([str(word) for word in words] if isinstance(words, list) else ())
+
+
+def _full(record: Record) -> str:
+    """Return what tells a record from others of its run."""
+    return f"{name_of(record)} for {record.npu} on {record.target.name}"
+
+
+def _list(records: Sequence[Record]) -> str:
+    ordered = sorted(records, key=lambda record: record.verdict is not Verdict.FAILED)
+    names = list(dict.fromkeys(f"{_full(record)} ({record.verdict})" for record in ordered))
+    more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

@@ -1,0 +1,199 @@
+"""The program and the inputs of a run that was kept: a record has only their digests."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.bundle.asked import RunSettings
+from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
+from ethos_hil.harness.image.inputs import InputSet, digest_of
+from ethos_hil.harness.run_data import RunData
+from ethos_hil.harness.verdict.verify import HOST, REFERENCE
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
+from ethos_hil.results.record import Record
+
+_SHOWN = 12
+"""Digits of a digest in a message."""
+
+
+@dataclass(frozen=True)
+class KeptFiles:
+    """Where the user says that files of the run are; None where nothing is said.
+
+    Attributes:
+        inputs: the inputs, .npz.
+        expected: the outputs that are right, .npz.
+        artifacts: the folder that `pytest --artifacts` filled.
+    """
+
+    inputs: Path | None = None
+    expected: Path | None = None
+    artifacts: Path | None = None
+
+
+@dataclass(frozen=True)
+class FoundProgram:
+    """A program, and the file that it was read from, if it was not lowered here."""
+
+    artifact: Artifact
+    source: ProgramFile | None = None
+
+
+def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
+    """Return the program that ran: from the cache, a failed test's folder, or its own file.
+
+    Raises:
+        UsageError: the record has no program, or it is not there any more; says what to do.
+        ToolError: the cache cannot be read.
+    """
+    record = chosen.record
+    if record.artifact is None:
+        raise UsageError(
+            f"the record of {name_of(record)} has no program: it {_end(record)}",
+            hint=f"it shows again by {_again(chosen)}",
+        )
+    wanted = record.artifact.sha256
+    if record.artifact.question.startswith("pte:") and record.model.lower().endswith(PROGRAM_SUFFIXES):
+        source = ProgramFile.read(record.model)
+        if hashlib.sha256(source.data).hexdigest() != wanted:
+            raise UsageError(
+                f"{record.model} is another program than the one that ran ({wanted[:_SHOWN]})",
+                hint="bring that file back, or run this one",
+            )
+        return FoundProgram(Artifact.of_program(source.data, record.model), source)
+    cached = Cache().find_by_pte(wanted)
+    found = cached or next(_dumped(wanted, chosen, files), None)
+    if found is None:
+        raise UsageError(
+            f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {Cache().folder}",
+            hint=f"run it again, {_again(chosen)}, and bundle that run; or set {CACHE_VARIABLE} to that run's cache",
+        )
+    return FoundProgram(found.of(record.method).called(record.model))
+
+
+def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSettings:
+    """Return what was asked, by the record and the command of its run."""
+    from ethos_hil.harness.delegation import Delegation
+    from ethos_hil.harness.image.preflight import ANY_PLACE
+    from ethos_hil.results.verdict import FailureKind
+
+    record, command = chosen.record, chosen.command
+    demanded = record.failure is not None and record.failure.kind is FailureKind.DELEGATION
+    delegation = ANY_PLACE
+    if record.test is None and (command.words or demanded):
+        delegation = Delegation(
+            command.has("--allow-cpu-only"), command.has("--require-delegated"), command.count("--max-cpu-ops")
+        )
+    return RunSettings(
+        model=record.model,
+        npu=record.npu,
+        target=record.target.name,
+        method=found.artifact.method,
+        repeat=repeat,
+        strict=command.has("--strict", "--strict-waits"),
+        strict_board=bool(record.target.rules),
+        atol=command.number("--atol") or 0.0,
+        rtol=command.number("--rtol") or 0.0,
+        min_sqnr=command.number("--min-sqnr"),
+        delegation=delegation,
+    )
+
+
+def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> tuple[InputSet, ...]:
+    """Return the inputs that ran, by their digest in the record.
+
+    Raises:
+        UsageError: they cannot be had.
+    """
+    record = chosen.record
+    told = chosen.command.value("--inputs")
+    places = [files.inputs] if files.inputs is not None else [Path(told), None] if told is not None else [None]
+    problem: UsageError | None = None
+    for place in places:
+        try:
+            if place is None:
+                sets, _ = RunData().of(found.source).input_sets(found.artifact)
+            else:
+                sets, _ = _data(inputs=place).input_sets(found.artifact)
+        except UsageError as error:
+            problem = problem or error
+            continue
+        if record.inputs_sha256 in ("", digest_of(sets)):
+            return sets
+    if problem is not None:
+        raise problem.replace(hint="give the inputs that ran with --inputs X.npz")
+    where = places[0] or "the model's example inputs"
+    raise UsageError(
+        f"{where} are other inputs than those of {name_of(record)} ({record.inputs_sha256[:_SHOWN]})",
+        hint="give those that ran with --inputs X.npz",
+    )
+
+
+def find_expected(
+    chosen: ChosenRecord, found: FoundProgram, files: KeptFiles, input_sets: int, settings: RunSettings
+) -> tuple[InputSet, ...] | None:
+    """Return the outputs that somebody beside the reference says are right; None if nobody did.
+
+    Raises:
+        UsageError: somebody did, and they cannot be had.
+    """
+    told = chosen.command.value("--expected")
+    place = files.expected or (Path(told) if told is not None else None)
+    data = (RunData() if place is None else _data(expected=place)).of(found.source)
+    answers = data.answers(found.artifact, input_sets, settings.repeat)
+    if answers is not None:
+        return answers.answers
+    other = next(
+        (each.reference for each in chosen.record.outputs if each.reference not in (REFERENCE, HOST, "")), None
+    )
+    if other is not None:
+        raise UsageError(
+            f"{name_of(chosen.record)} was compared with {other}, which cannot be had", hint="give it with --expected"
+        )
+    return None
+
+
+def _data(**files: Path) -> RunData:
+    from ethos_hil.harness.request import RunRequest
+
+    return RunData.read(RunRequest("", **files))  # type: ignore[arg-type]
+
+
+def _dumped(wanted: str, chosen: ChosenRecord, files: KeptFiles) -> Iterator[Artifact]:
+    """Yield the program from what `pytest --artifacts` keeps of failed tests, if it is there."""
+    told = chosen.command.value("--artifacts")
+    folder = files.artifacts or (Path(told) if told is not None else None)
+    if folder is None:
+        return
+    for path in sorted(folder.glob("**/artifact/model.pte")):
+        try:
+            found = Artifact.load(path.parent)
+        except UsageError:
+            continue
+        if found.sha256 == wanted:
+            yield dataclasses.replace(found, etrecord=b"")
+
+
+def _end(record: Record) -> str:
+    if record.failure is None:
+        return f"ended as {record.verdict}"
+    return f"{record.verdict} ({record.failure.kind}) before there was one"
+
+
+def _again(chosen: ChosenRecord) -> str:
+    """Return the command that runs the same again."""
+    if chosen.record.test is not None:
+        return f"pytest {shlex.quote(chosen.record.test.id)}"
+    words = list(chosen.command.words)
+    if words and Path(words[0]).name == "ethos-hil":
+        return shlex.join(["ethos-hil", *words[1:]])
+    return f"ethos-hil run {shlex.quote(chosen.record.model)} --npu {chosen.record.npu}"

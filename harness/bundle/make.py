@@ -1,0 +1,170 @@
+"""Make a bundle of a run that was kept: find its program and inputs, and run it once more for the answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from dataclasses import dataclass
+
+from ethos_hil.harness.bundle.again import request_of, run_again, without_times
+from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
+from ethos_hil.harness.bundle.found_program import KeptFiles, find_expected, find_inputs, find_program, settings_of
+from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
+from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.failed_record import failed_record
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.npu_time_limit import npu_time_limit
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.references import references_of
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Report, image_of
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.targets.recorded import TargetFacts
+from ethos_hil.lowering.errors import EthosHilError, OracleError, ToolError, UsageError
+from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.results.record import Record
+
+_KINDS = ("virtual", "fvp", "board")
+
+
+@dataclass(frozen=True)
+class MadeBundle:
+    """A bundle, and sentences about how it was made."""
+
+    bundle: RunBundle
+    notes: tuple[str, ...]
+
+
+def make(
+    chosen: ChosenRecord, files: KeptFiles, *, run: bool = True, timeout: float = 120.0, reporter: Reporter
+) -> MadeBundle:
+    """Make the bundle of a record.
+
+    Args:
+        chosen: the record.
+        files: where files of its run are.
+        run: run it once more, on its target: the bundle has what the target answers then.
+        timeout: wall seconds for that.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError: the record is of no run on a target, or its program or data cannot be had.
+        ToolError: its target is not there.
+    """
+    record = chosen.record
+    _check(record)
+    reporter.stage(f"Looking for the program of {name_of(record)}")
+    found = find_program(chosen, files)
+    sets = find_inputs(chosen, found, files)
+    repeat = _repeat(record, len(sets), chosen.command.count("--repeat"))
+    settings = settings_of(chosen, found, repeat)
+    expected = find_expected(chosen, found, files, len(sets), settings)
+    bundle = RunBundle(record, settings, found.artifact, sets, expected=expected)
+    request = request_of(bundle, timeout=timeout)
+    report, again = _run(bundle, request, reporter) if run else (None, None)
+    bundle = dataclasses.replace(
+        bundle,
+        again=None if again is None else _without_times(again, record),
+        references=report.references if report is not None else _references(bundle, reporter),
+    )
+    return _with_image(bundle, request, report)
+
+
+def _check(record: Record) -> None:
+    if record.target.kind not in _KINDS or not record.npu:
+        where = record.target.name if record.target.kind == "host" else "no target"
+        raise UsageError(
+            f"{name_of(record)} ran on {where}, and a bundle runs on one with an NPU",
+            hint="bundle a record of an NPU, such as one of the profiles U55_BI, U65_BI or U85_BI",
+        )
+    if record.runner is not None:
+        raise UsageError(
+            f"{name_of(record)} ran with {record.runner.path}, and a bundle runs with the firmware of who opens it",
+            hint="run it again without --runner, and bundle that run",
+        )
+
+
+def _repeat(record: Record, sets: int, told: int | None) -> int:
+    if not record.executions:
+        return told or 1
+    repeat, rest = divmod(record.executions, sets)
+    if rest or not repeat:
+        raise UsageError(
+            f"{name_of(record)} has {record.executions} executions, and the inputs are {sets} input sets",
+            hint="give the inputs that ran with --inputs X.npz",
+        )
+    return repeat
+
+
+def _run(bundle: RunBundle, request: RunRequest, reporter: Reporter) -> tuple[Report | None, Record]:
+    try:
+        report = run_again(bundle, request, reporter)
+    except (UsageError, ToolError):
+        raise
+    except EthosHilError as error:  # the failure that the bundle is for, perhaps
+        return None, failed_record(request, error)
+    return report, report.record
+
+
+def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ...]:
+    try:
+        found, _ = references_of(bundle.artifact, bundle.input_sets, bundle.settings.repeat, reporter)
+    except OracleError:
+        return ()
+    return found
+
+
+def _without_times(again: Record, record: Record) -> Record:
+    """Return the new record without what is another one each time that the same run is bundled."""
+    metrics = tuple(metric for metric in again.metrics if metric.provenance != "host")
+    return dataclasses.replace(again, metrics=metrics, created=record.created, run=None)
+
+
+def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -> MadeBundle:
+    """Add the image, and the answer that came from it."""
+    record, notes = bundle.record, []
+    firmware = find_firmware(record.target.soc)
+    digest = hashlib.sha256(firmware).hexdigest()
+    if record.firmware_sha256 and digest != record.firmware_sha256:
+        notes.append("the firmware here is another than the one that ran; the bundle has the image of this one")
+    try:
+        image = _image(bundle, request, firmware, report)
+    except (TargetError, UsageError) as error:  # too large: this may be the failure
+        notes.append(f"the bundle has no image: {error.message}")
+        image = None
+    if image is not None:
+        bundle = dataclasses.replace(bundle, image=image.elf, image_hash=image.image_hash.hex())
+    if report is not None:
+        run_id = report.outcome.program_hash[:16]
+        answer = RecordedAnswer(TargetFacts.of(report.answer.board), without_times(report.outcome, run_id))
+        bundle = dataclasses.replace(bundle, answer=answer)
+    if bundle.again is not None and not ended_alike(record, bundle.again):
+        notes.append(f"it did not end alike when it ran again. Kept: {ended(record)}. Now: {ended(bundle.again)}")
+    return MadeBundle(dataclasses.replace(bundle, firmware_sha256=digest), tuple(notes))
+
+
+def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Report | None) -> Image:
+    """Return the image that ran, but for the run's id."""
+    artifact, soc = bundle.artifact, find_soc(bundle.record.target.soc)
+    modelled = bundle.record.target.kind != "virtual"
+    limit = npu_time_limit(artifact, bundle.settings.npu, soc, request.timeout, modelled=modelled)
+    run_id = bytes.fromhex(artifact.sha256)[:16]
+    packed = [
+        image_of(
+            artifact,
+            Footprint.of(artifact),
+            firmware,
+            bundle.input_sets,
+            repeat=bundle.settings.repeat,
+            npu_timeout_ms=limit,
+            printable=printable,
+            run_id=run_id,
+            **({} if report is None else {"clocks": report.answer.board.clocks}),
+        )
+        for printable in (False, True)
+    ]
+    wanted = report.outcome.image_hash if report is not None else packed[0].image_hash
+    return next((image for image in packed if image.image_hash == wanted), packed[0])
