@@ -19,8 +19,8 @@ from ethos_hil.harness.progress import Live
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.history import History, compact, compact_records
 from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.synthetic_year import METRICS, NIGHTS, TESTS, nights
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
-from ethos_hil.suites.lab.self_bench.synthetic_year import METRICS, NIGHTS, TESTS, nights
 
 ASKED_BYTES, ASKED_SECONDS, ASKED_MEMORY = 100e6, 1.0, 1e9
 _ROUNDS = 3

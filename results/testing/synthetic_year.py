@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ethos_hil.results.record import ArtifactInfo, DelegateInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.results.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.verdict import Verdict
 
@@ -73,11 +73,13 @@ def _record(test: _Test, night: int, vela: str, chance: random.Random) -> Stored
             Metric("lowering_seconds", round(chance.gauss(2, 0.1), 6), "seconds", "host"),
             Metric("running_seconds", round(chance.gauss(0.3, 0.02), 6), "seconds", "host"),
         ),
+        ops=_ops(operator, test.counts[0]),
         artifact=ArtifactInfo(
             _digest("pte", test),
             4096,
             3,
             (),
+            delegated=3,
             question=_digest("question", test, same=True),
             delegates=(
                 DelegateInfo(1, _digest("tosa", test, same=True), _digest("stream", test), _digest("weights", test)),
@@ -96,6 +98,17 @@ def _record(test: _Test, night: int, vela: str, chance: random.Random) -> Stored
         run=RunInfo(run, f"{night:040x}"),
     )
     return StoredRecord(run, created, record)
+
+
+def _ops(operator: str, cycles: int) -> tuple[Op, ...]:
+    """Return two operations whose cycles sum to those of the test."""
+    first = cycles * 3 // 4
+    return (
+        Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "stem", f"{operator}.py:7", first, "modelled",
+           (f"{operator}.py:7",), 1, "shares"),
+        Op("npu00001", "Add", "ADD", ("aten.add.Tensor",), "", f"{operator}.py:9", cycles - first, "modelled",
+           (f"{operator}.py:9",), 1, "shares"),
+    )  # fmt: skip
 
 
 def _digest(what: str, test: _Test, *, same: bool = False) -> str:

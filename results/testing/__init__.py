@@ -1,0 +1,1 @@
+"""What tests and the laboratory share."""
