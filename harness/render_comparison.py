@@ -35,7 +35,7 @@ def comparison(found: ProfileComparison, *, everything: bool, top: int) -> Rende
     for rows, unit in ((found.npu, "cycles"), (found.cpu, found.unit)):
         shown = [row for row in rows if everything or row.change is not RowChange.UNCHANGED]
         if shown:
-            parts += ["", _table(sorted(shown, key=lambda row: -abs(row.delta)), unit, top)]
+            parts += ["", row_table(sorted(shown, key=lambda row: -abs(row.delta)), unit, top)]
     return Group(*parts)
 
 
@@ -45,7 +45,8 @@ def _total(rows: Sequence[RowDifference]) -> str:
     return f"{old:,} -> {new:,} ({new - old:+,}{share})"
 
 
-def _table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
+def row_table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
+    """Return a table of the first rows; its last row says how many more there are."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("before", "after", "difference"):
         table.add_column(name, justify="right", no_wrap=True)

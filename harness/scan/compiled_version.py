@@ -1,0 +1,224 @@
+"""What one version made of the question: digests, counts, modelled cycles, and whether its answer is right."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.npu.isa.operations import Dma
+from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
+from ethos_hil.harness.profile.stream_parts import rows_of
+from ethos_hil.harness.verdict.replay import elements_of
+from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
+from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.tosa_content import content_digest
+from ethos_hil.lowering.map.rows import row_at
+from ethos_hil.lowering.oracle.reference import Reference, evaluate
+from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.results.record import Op
+from ethos_hil.results.verdict import Verdict
+
+MODELLED = "modelled"
+Answer = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
+"""Inputs of a delegate, and the outputs that are right."""
+
+
+@dataclass(frozen=True)
+class CompiledVersion:
+    """What a version compiled. All sums are over the delegates.
+
+    Attributes:
+        version: the version.
+        reason: why there is no program, in which case the rest is empty; else "".
+        packages: the versions of what was in its environment.
+        tosa_sha256: of what the TOSA programs compute (`ethos_hil.lowering.formats.tosa_content`).
+        stream_sha256, weights_sha256: of the command streams and of the encoded weights; of several, the digest of
+            their digests.
+        operations: operations of the NPU; DMA transfers are among them.
+        transfers: DMA transfers.
+        cycles: modelled cycles; None where the NPU cannot execute it.
+        vela_cycles: the compiler's own estimate.
+        stream_bytes, weights_bytes: their sizes.
+        arena_bytes, fast_bytes: working memory, of the delegate that needs most, in regions 1 and 2.
+        verdict: verified if the functional NPU answers the example inputs as tosa_reference_model does.
+        said: why it is not verified, or "".
+        ops: the operations with their modelled cycles, by the rows of the delegate map.
+        notes: sentences for the user.
+        seconds: of compiling, or of lowering and compiling.
+    """
+
+    version: str
+    reason: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    tosa_sha256: str = ""
+    stream_sha256: str = ""
+    weights_sha256: str = ""
+    operations: int = 0
+    transfers: int = 0
+    cycles: int | None = None
+    vela_cycles: int = 0
+    stream_bytes: int = 0
+    weights_bytes: int = 0
+    arena_bytes: int = 0
+    fast_bytes: int = 0
+    verdict: Verdict = Verdict.UNVERIFIED
+    said: str = ""
+    ops: tuple[Op, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """A delegate on the functional NPU."""
+
+    program: NpuProgram
+    cycles: int | None
+    ops: tuple[Op, ...]
+    wrong: str
+
+
+def answers(artifact: Artifact) -> tuple[dict[int, Answer], str]:
+    """Return the inputs and the right outputs of each delegate by its instruction, for the model's example inputs; and
+    why there are none, or "".
+    """
+    try:
+        run = Reference(artifact).run(artifact.example_inputs)
+        found = {}
+        for delegate in artifact.delegates:
+            given = run.delegate_inputs.get(delegate.instruction)
+            if given is not None and delegate.tosa is not None:
+                what = f"instruction {delegate.instruction}"
+                found[delegate.instruction] = given, evaluate(delegate.tosa, given, what)
+    except OracleError as error:
+        return {}, error.message
+    return found, ""
+
+
+def measured(
+    version: str,
+    delegates: Sequence[Delegate],
+    setup: VelaSetup,
+    right: tuple[Mapping[int, Answer], str],
+    *,
+    packages: Mapping[str, str],
+    notes: Sequence[str] = (),
+    seconds: float = 0.0,
+) -> CompiledVersion:
+    """Return what a version compiled.
+
+    Args:
+        version: the version.
+        delegates: what it compiled.
+        setup: what they are compiled for.
+        right: what `answers` returned.
+        packages, notes, seconds: as in the result.
+
+    Raises:
+        Fault: a command stream cannot be decoded.
+    """
+    known, missing = right
+    ran = [_run(delegate, setup, known.get(delegate.instruction)) for delegate in delegates]
+    blobs = [delegate.blob for delegate in delegates]
+    wrong = next((each.wrong for each in ran if each.wrong), "")
+    unknown = missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
+    verdict = Verdict.FAILED if wrong else Verdict.UNVERIFIED if unknown else Verdict.VERIFIED
+    cycles = [each.cycles for each in ran if each.cycles is not None]
+    return CompiledVersion(
+        version,
+        packages=packages,
+        tosa_sha256=_joined(
+            content_digest(tosa)
+            for each in delegates
+            if (tosa := each.tosa if each.compiled is None else each.compiled) is not None
+        ),
+        stream_sha256=_joined(hashlib.sha256(blob.command_stream).hexdigest() for blob in blobs),
+        weights_sha256=_joined(hashlib.sha256(blob.weights).hexdigest() for blob in blobs),
+        operations=sum(len(each.program.ops) for each in ran),
+        transfers=sum(isinstance(op, Dma) for each in ran for op in each.program.ops),
+        cycles=sum(cycles) if len(cycles) == len(ran) else None,
+        vela_cycles=sum(int(float(each.summary.get("cycles_total", 0))) for each in delegates),
+        stream_bytes=sum(len(blob.command_stream) for blob in blobs),
+        weights_bytes=sum(len(blob.weights) for blob in blobs),
+        arena_bytes=max((blob.scratch_size for blob in blobs), default=0),
+        fast_bytes=max((_fast(each.program) for each in ran), default=0),
+        verdict=verdict,
+        said=wrong or unknown,
+        ops=tuple(op for each in ran for op in each.ops),
+        notes=tuple(notes),
+        seconds=seconds,
+    )
+
+
+def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
+    configuration = Configuration.parse(setup.npu.name)
+    system = MemorySystem.of(setup.system, configuration.generation)
+    npu = Npu(configuration, system=system)
+    program = npu.decode(delegate.blob.command_stream)
+    ports = MODES[setup.mode.kind]
+    wrong, execution = "", None
+    if answer is not None:
+        inputs, expected = answer
+        try:
+            outputs, execution = _executed(npu, program, delegate, inputs, ports)
+            wrong = _difference(outputs, expected)
+        except (Fault, ValueError) as error:
+            wrong = f"the functional NPU cannot execute it: {error}"
+    if execution is None and not program.has_branches and not wrong:
+        execution = Execution(lambda: program.timing(ports, system))
+    if execution is None:
+        return _Ran(program, None, (), wrong)
+    return _Ran(program, execution.cycles, _rows(delegate, program, execution), wrong)
+
+
+def _executed(
+    npu: Npu, program: NpuProgram, delegate: Delegate, inputs: Sequence[np.ndarray], ports: Mapping[int, int]
+) -> tuple[list[bytes], Execution]:
+    blob = delegate.blob
+    raw = [np.ascontiguousarray(each).tobytes() for each in inputs]
+    weights = np.frombuffer(blob.weights, np.uint8)
+    memory = regions(weights, blob.scratch_size, _fast(program), blob.inputs, raw)
+    execution = npu.run(program, memory, ports)
+    return [place.of(memory[SCRATCH]).tobytes() for place in blob.outputs], execution
+
+
+def _difference(outputs: Sequence[bytes], expected: Sequence[np.ndarray]) -> str:
+    """Return how the outputs differ from the right ones, or ""."""
+    for number, (raw, right) in enumerate(zip(outputs, expected, strict=True)):
+        found = elements_of(raw, right.dtype)
+        if found.size != right.size:
+            return f"output {number} has {found.size} elements, the reference {right.size}"
+        count = int(np.count_nonzero(found != right.ravel()))
+        if count:
+            return f"{count:,} of {right.size:,} elements of output {number} differ from tosa_reference_model"
+    return ""
+
+
+def _rows(delegate: Delegate, program: NpuProgram, execution: Execution) -> tuple[Op, ...]:
+    """Return the rows of the delegate map with the cycles of the operations in them."""
+    rows = rows_of(program, delegate.npu_ops)
+    cycles = [0] * len(rows)
+    for op in execution.ops:
+        index = row_at(rows, op.offset)
+        cycles[len(rows) - 1 if index is None else index] += op.cycles
+    return tuple(
+        Op(row.id, row.npu_op, row.tosa_op, row.aten_ops, row.module, row.source, count, MODELLED, row.sources,
+           delegate.instruction)
+        for row, count in zip(rows, cycles, strict=True)
+    )  # fmt: skip
+
+
+def _fast(program: NpuProgram) -> int:
+    extent = program.extents.get(FAST)
+    return 0 if extent is None else max(extent.read_end, extent.write_end)
+
+
+def _joined(digests: Iterable[str]) -> str:
+    found = list(digests)
+    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()

@@ -1,0 +1,176 @@
+"""Lowering in a process of its own: a declared test of a suite, or any question with another version of ExecuTorch.
+
+The process is the command of a user, `ethos-hil lower` or `pytest --compile-only`. It leaves the artifact in a cache,
+where it is found by the digest of its program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
+from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.results.plain_text import cut, one_line
+from ethos_hil.results.record import Record
+from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.store import StoredRecord, read
+from ethos_hil.results.verdict import Verdict
+
+_MOST_REASON = 400
+_END_SECONDS = 10
+_OURS = "ethos-hil: "
+_ADVICE = re.compile(r" \(--debug [^()]*\)$")
+"""What is no use here, at the end of an error of that process."""
+_CASE = "::"
+
+
+def is_case(model: str) -> bool:
+    """Return whether a MODEL on the command line is a test of a suite, by pytest's id."""
+    return _CASE in model
+
+
+def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
+    """Lower a question in a process of its own, and return the artifact.
+
+    Args:
+        request: the question; its model is a text. The NPU of a test may be "", for the one of its profile.
+        overlay: a folder that comes first in Python's path, with another ExecuTorch; then none of our patches of
+            ExecuTorch is applied. None for what is installed.
+        cache: the root of the cache of artifacts; by default the user's.
+
+    Raises:
+        UsageError: the question names no test, or nothing that can be scanned.
+        CompileError: it cannot be lowered.
+        ToolError: the process or the cache does not work.
+    """
+    model = str(request.model)
+    kept = Cache(cache)
+    variables = {CACHE_VARIABLE: str(kept.folder)}
+    if overlay is not None:
+        path = os.pathsep.join(filter(None, (str(overlay), os.environ.get("PYTHONPATH", ""))))
+        variables |= {"PYTHONPATH": path, VARIABLE: "off"}
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+        digest = (_of_case if is_case(model) else _of_model)(request, Path(folder), variables)
+    artifact = kept.find_by_pte(digest)
+    if artifact is None:
+        raise ToolError(
+            f"{model} was lowered, but is no longer in the cache {kept.root}", hint="is the cache's limit too small?"
+        )
+    return artifact
+
+
+def _of_model(request: RunRequest, folder: Path, variables: Mapping[str, str]) -> str:
+    """Return the digest of a MODEL's program."""
+    answer = folder / "lowered.json"
+    program = folder / "program.pte"
+    command = ["ethos_hil.harness.cli.main", "lower", str(request.model), "--output", str(program), "--json",
+               str(answer), *_options(request)]  # fmt: skip
+    status, said = _called(command, variables)
+    if status:
+        ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in said if line.startswith(_OURS)]
+        raise CompileError(_short(ours or said, status))
+    return str(json.loads(read_text(answer))["pte_sha256"])
+
+
+def _options(request: RunRequest) -> Iterator[str]:
+    """Yield the options of `ethos-hil lower` that ask for what a request asks for."""
+    vela, how = request.vela, request.quantisation
+    for name, value in (
+        ("--npu", request.npu),
+        ("--memory-mode", request.memory_mode),
+        ("--system-config", vela.system_config),
+        ("--vela-ini", vela.ini),
+        ("--optimise", vela.optimise),
+        ("--arena-cache-size", vela.arena_cache_size),
+        ("--scheme", request.scheme),
+        ("--calibrate", how.calibrate),
+        ("--quantizer", how.quantizer),
+    ):
+        if value is not None:
+            yield from (name, str(value))
+    for name, values in (("--vela-flag", vela.flags), ("--int16", how.int16), ("--leave", request.leave)):
+        for each in values:
+            yield f"{name}={each}"
+    yield from ("--as-upstream",) if request.as_upstream else ()
+    yield from ("--trust-model",) if request.trust_model else ()
+
+
+def _of_case(request: RunRequest, folder: Path, variables: Mapping[str, str]) -> str:
+    """Return the digest of the program of a suite's test."""
+    case = str(request.model)
+    mode = ("--memory-mode", request.memory_mode) if request.memory_mode is not None else ()
+    npu = ("--npu", request.npu) if request.npu else ()
+    command = [
+        "pytest",
+        "--quiet",
+        "-p",
+        "no:cacheprovider",
+        "--compile-only",
+        "--runs",
+        str(folder),
+        *npu,
+        *mode,
+        case,
+    ]
+    status, said = _called(command, variables)
+    records = [each.record for each in read(folder) if isinstance(each, StoredRecord)]
+    if not records:
+        raise UsageError(
+            f"pytest finds no test {case} that is lowered: {_short(said, status)}",
+            hint="give the id of one test of a suite, as pytest --collect-only prints it",
+        )
+    if len(records) > 1:
+        raise UsageError(f"{case} is {len(records)} tests", hint=f"give one, such as {_id(records[0])}")
+    record = records[0]
+    if record.verdict is not Verdict.COMPILED_ONLY or record.artifact is None:
+        why = record.failure.message if record.failure is not None else f"it is {record.verdict}"
+        raise CompileError(f"{case} cannot be lowered: {one_line(why)}")
+    return record.artifact.sha256
+
+
+def _id(record: Record) -> str:
+    return record.test.id if record.test is not None else record.model
+
+
+def _called(module: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
+    """Run a module of Python as a program; an interrupt ends it first. Return its status, and the lines it wrote."""
+    with interrupts_deferred():
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", *module],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **variables},
+            start_new_session=True,
+            preexec_fn=dies_with(os.getpid()),
+        )
+    try:
+        said = process.communicate()[0].decode(errors="replace")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+    return process.returncode, [line.strip() for line in said.splitlines() if line.strip()]
+
+
+def _short(lines: Sequence[str], status: int) -> str:
+    return cut(one_line(lines[-1]), _MOST_REASON) if lines else f"it ended with status {status}"

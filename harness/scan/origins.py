@@ -1,0 +1,61 @@
+"""Which lines of the model the operations of another version's program come from.
+
+The frozen TOSA has no locations. What is known of it is the delegate map of the program that was lowered here, which
+says of many of its operators where they come from. An operator that it does not name belongs to what gives its inputs,
+else to what reads its output, as in `ethos_hil.lowering.map.delegate_map`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ethos_hil.lowering.artifact import Delegate, NpuOp
+from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
+from ethos_hil.lowering.vela import VelaOutput
+
+
+def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:
+    """Return the delegate map of a program that another version compiled.
+
+    Args:
+        output: the program, with Vela's debug database.
+        known: the delegate as it was lowered here; the output is compiled from the same TOSA.
+
+    Raises:
+        CompileError: the debug database does not describe the program.
+        LookupError, ValueError: it is not as that of a version whose database is known.
+    """
+    rows = {row.id: row for row in known.npu_ops}
+    calls = {row.id: AtenCall(row.id, row.id, row.module, row.source) for row in known.npu_ops}
+    regions = TosaGraph.regions(output.tosa)
+    name, graph = next(iter(regions.items()))
+    made = build_map(
+        {**regions, name: _placed(graph, known.npu_ops)},
+        output.database,
+        output.parsed.command_stream,
+        Partition(calls, {}, {}),
+        first_id=min((int(row.id.removeprefix("npu")) for row in known.npu_ops), default=0),
+        total_cycles=int(float(output.summary.get("cycles_total", 0))),
+    )
+    return tuple(_named(row, [rows[each] for each in row.aten_ops]) for row in made)
+
+
+def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
+    """Return a graph whose operators have the ids of the rows that are scheduled from them as their origins."""
+    operators = list(graph.operators)
+    for row in reversed(rows):  # the first of the rows that one operator was split into counts
+        if 0 <= row.operator < len(operators) and operators[row.operator].op == row.tosa_op:
+            location = Location(row.id, "", row.module, Ancestor(row.id, row.id, ""))
+            operators[row.operator] = replace(operators[row.operator], location=location)
+    return replace(graph, operators=tuple(operators))
+
+
+def _named(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
+    """Return a row with the operators of the model in place of the rows that it was mapped to."""
+    return replace(
+        row,
+        aten_ops=tuple(dict.fromkeys(each for origin in origins for each in origin.aten_ops)),
+        sources=tuple(dict.fromkeys(each for origin in origins for each in origin.sources)),
+    )
