@@ -191,7 +191,10 @@ def _words(error: Exception) -> str:
 
 
 def _parsed(path: Path) -> Iterator[object]:
-    text = read_text(path, most=_MOST)
+    try:
+        text = read_text(path, most=_MOST)
+    except ValueError as error:  # UTF-8, or a size that no baseline has
+        raise BadBaseline(f"{path} is no text of a baseline: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             yield json.loads(line)

@@ -1,0 +1,180 @@
+"""`ethos-hil compare` and `accept`: exit status, what is written, and one line for what cannot be used."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.results.export import record_json
+from ethos_hil.results.history import compact
+from ethos_hil.results.record import Record
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.synthetic_year import nights
+
+NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
+SLOWER, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
+Call = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Runs the command line in this process, in a folder with two nights, monday and tuesday."""
+    monkeypatch.chdir(tmp_path)
+    for name, records in (("monday", NIGHT), ("tuesday", SLOWER)):
+        folder = RunFolder(Path("runs"), name=name)
+        lines = "".join(record.dumps() + "\n" for record in records)
+        (folder.path / "records-1.jsonl").write_text(lines)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        captured = capfd.readouterr()
+        assert isinstance(caught.value.code, int)
+        return caught.value.code, captured.out, captured.err
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_equal_runs_pass_and_a_slower_one_does_not(ethos_hil: Call) -> None:
+    status, out, err = ethos_hil("compare", "runs/monday", "runs/monday")
+    assert (status, err) == (0, "")
+    assert out.startswith("passed  monday -> monday")
+    status, out, err = ethos_hil("compare", "runs/monday", "runs")  # the newest
+    assert (status, err) == (1, "")
+    assert out.startswith("failed  monday -> tuesday")
+    assert "another command stream: Vela's arguments: nothing became --optimise=Size (1)" in out
+    assert "regressed" in out
+    assert "+7.00 %" in out
+    assert "Conv2D stem operator" in out
+
+
+def test_the_other_direction_is_better_and_passes(ethos_hil: Call) -> None:
+    status, out, _ = ethos_hil("compare", "runs/tuesday", "runs/monday")
+    assert (status, "improved" in out) == (0, True)
+    Path("gate.toml").write_text('schema_version = 1\n[gate]\nimproved = "fail"\n')
+    assert ethos_hil("compare", "runs/tuesday", "runs/monday", "--policy", "gate.toml")[0] == 1
+
+
+def test_json_is_the_whole_comparison(ethos_hil: Call) -> None:
+    status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--json", "-")
+    data = json.loads(out)
+    assert (status, data["schema_version"], data["passed"], len(data["changes"])) == (1, 1, False, 1)
+    status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--json", "found.json")
+    assert json.loads(Path("found.json").read_text()) == data
+    assert out.startswith("failed")
+
+
+def test_what_was_accepted_passes(ethos_hil: Call) -> None:
+    status, out, err = ethos_hil("accept", "runs/monday")
+    assert (status, out.count("\n")) == (0, 30)
+    assert err == "baseline.jsonl has 30 tests and models: 0 updated, 30 added, 0 removed, 0 refused\n"
+    assert ethos_hil("compare", "runs/monday", "--baseline", "baseline.jsonl")[0] == 0
+    assert ethos_hil("compare", "runs/tuesday", "--baseline", "baseline.jsonl")[0] == 1
+    before = Path("baseline.jsonl").read_text()
+    status, out, _ = ethos_hil("accept", "runs/tuesday", "--check")
+    assert (status, out.count("updated"), Path("baseline.jsonl").read_text()) == (0, 1, before)
+    assert ethos_hil("accept", "runs/tuesday")[1] == out
+    assert ethos_hil("compare", "runs/tuesday", "--baseline", "baseline.jsonl")[0] == 0
+    status, out, _ = ethos_hil("compare", "runs/monday", "runs/tuesday", "--baseline", "baseline.jsonl")
+    assert (status, "accepted" in out, "regressed" in out) == (0, True, False)
+
+
+def test_a_part_is_compared_and_accepted(ethos_hil: Call) -> None:
+    names = [each.test.id for each in NIGHT if each.test is not None]
+    (slower,) = {name for name, each, other in zip(names, SLOWER, NIGHT, strict=True) if each != other}
+    other = next(name for name in names if name != slower)
+    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", slower)[0] == 1
+    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", f"*{slower[-20:]}")[0] == 1
+    assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", other)[0] == 0
+    ethos_hil("accept", "runs/monday")
+    assert ethos_hil("accept", "runs/tuesday", "--only", other)[:2] == (0, "")
+    assert ethos_hil("accept", "runs/tuesday", "--only", slower)[1].startswith(f"updated {slower}")
+
+
+def test_a_failed_test_is_refused(ethos_hil: Call) -> None:
+    bad, _ = REGRESSIONS["an output off by one"](list(NIGHT), random.Random(0))
+    folder = RunFolder(Path("runs"), name="wednesday")
+    for record in bad:
+        folder.append(record)
+    status, out, err = ethos_hil("accept", "runs/wednesday")
+    assert (status, out.count("refused"), out.count("added")) == (1, 1, 29)
+    assert "--failures accepts it" in err
+    assert ethos_hil("accept", "runs/wednesday", "--failures")[0] == 0
+    assert ethos_hil("compare", "runs/wednesday", "--baseline", "baseline.jsonl")[0] == 0
+
+
+def test_runs_of_a_history_have_names(ethos_hil: Call) -> None:
+    for name in ("monday", "tuesday"):
+        compact(Path("runs", name), Path("results/history"))
+    assert ethos_hil("compare", "monday", "last")[0] == 1
+    assert ethos_hil("compare", "tuesday", "last")[0] == 0
+    assert ethos_hil("compare", "monday", "runs/tuesday")[0] == 1
+
+
+def test_two_records_are_compared_operation_by_operation(ethos_hil: Call) -> None:
+    ops = tuple(replace(op, cycles=(op.cycles or 0) + 5) for op in NIGHT[0].ops)
+    Path("a.json").write_text(record_json.write(NIGHT[0]))
+    Path("b.json").write_text(record_json.write(replace(NIGHT[0], ops=ops)))
+    status, out, _ = ethos_hil("compare", "a.json", "b.json")
+    assert (status, "2 slower" in out) == (0, True)
+    status, out, _ = ethos_hil("compare", "a.json", "b.json", "--partial")  # as runs
+    assert (status, out.startswith("passed")) == (0, True)
+
+
+def _cut(path: Path) -> None:
+    path.write_text(path.read_text()[:300])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("compare", "runs"), "there is nothing to compare with"),
+        (("compare", "runs", "nix"), "nix is no run folder, record or baseline"),
+        (("compare", "runs", "gate.toml"), "gate.toml is no record, and no baseline"),
+        (("compare", "runs", "runs", "--policy", "nix.toml"), "nix.toml cannot be read: No such file"),
+        (("compare", "runs", "runs", "--policy", "gate.toml"), "gate.toml: gate.regressed: 'maybe'"),
+        (("compare", "runs", "--baseline", "cut.jsonl"), "cut.jsonl:3: no JSON"),
+        (("compare", "runs", "--baseline", "runs"), "runs cannot be read: it is a folder"),
+        (("compare", "runs", "runs/monday", "--only", "zzz"), "no test or model has 'zzz' in its name"),
+        (("compare", "runs", "empty"), "empty is no run folder, and has none in it"),
+        (("compare", "runs", "foreign.parquet"), "foreign.parquet is"),
+        (("compare", "runs", "last"), "no run folder, record or baseline"),
+        (("compare", "runs", "runs/monday", "--json", "no/where.json"), "cannot write no/where.json"),
+        (("accept", "nix"), "nix is no run folder"),
+        (("accept", "runs", "--baseline", "cut.jsonl"), "cut.jsonl:3: no JSON"),
+        (("accept", "runs", "--baseline", "no/baseline.jsonl"), "cannot write no/baseline.jsonl"),
+        (("accept", "runs", "--baseline", "empty"), "cannot write empty"),
+        (("accept", "runs", "--prune", "--only", "a"), "--prune with --only"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(ethos_hil: Call, arguments: tuple[str, ...], message: str) -> None:
+    Path("gate.toml").write_text('schema_version = 1\n[gate]\nregressed = "maybe"\n')
+    ethos_hil("accept", "runs/monday", "--baseline", "cut.jsonl")
+    _cut(Path("cut.jsonl"))
+    Path("empty").mkdir()
+    Path("foreign.parquet").write_bytes(b"PAR1 is how it begins")
+    before = sorted(Path().rglob("*"))
+    status, out, err = ethos_hil(*arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1), err
+    assert message in err
+    assert sorted(Path().rglob("*")) == before
+
+
+def test_a_line_that_a_crash_cut_short_is_told_and_passed_over(ethos_hil: Call) -> None:
+    path = Path("runs/tuesday/records-1.jsonl")
+    path.write_text(path.read_text()[:-50])
+    status, out, err = ethos_hil("compare", "runs/monday", "runs/tuesday")
+    assert (status, "missing" in out) == (1, True)
+    assert err.startswith(f"skipped {path}:30: not a complete record")

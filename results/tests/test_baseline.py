@@ -1,0 +1,229 @@
+"""Baselines and policies: what is accepted is kept as it was, and a damaged file is refused by its line."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.gate.baseline import BadBaseline, accept, dumps, is_baseline, read_baseline
+from ethos_hil.results.gate.change import Effect
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.gate.policy import BadPolicy, read_policy
+from ethos_hil.results.gate.sides import side
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.history import compact
+from ethos_hil.results.record import Failure, Metric, Record
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
+FAILED = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "1 of 4"))
+
+
+def text(records: list[Record]) -> str:
+    return dumps(accept((), observations(records)).observations)
+
+
+def written(folder: Path, records: list[Record]) -> Path:
+    path = folder / "baseline.jsonl"
+    path.write_text(text(records))
+    return path
+
+
+def difference(before: str, after: str) -> list[str]:
+    lines = difflib.ndiff(before.splitlines(), after.splitlines())
+    return [line[:1] for line in lines if line[:1] in "+-"]
+
+
+def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = written(tmp_path, NIGHT)
+    assert is_baseline(path)
+    found = read_baseline(path)
+    assert dumps(found) == path.read_text()
+    comparison = compare_runs(found, observations(NIGHT))
+    assert (comparison.changes, comparison.passed, comparison.subjects) == ((), True, len(NIGHT))
+
+
+def test_every_regression_is_found_against_a_baseline_too(tmp_path: Path) -> None:
+    """It has the digests, so the words and causes are those of two runs."""
+    found = read_baseline(written(tmp_path, NIGHT))
+    for what, regression in REGRESSIONS.items():
+        bad, expected = regression(list(NIGHT), random.Random(2))
+        changes = compare_runs(found, observations(bad)).changes
+        assert {(c.subject.label, c.metric): (c.word, c.cause) for c in changes} == expected, what
+
+
+def test_a_line_is_one_number_and_wall_times_are_left_out(tmp_path: Path) -> None:
+    rows = [json.loads(line) for line in written(tmp_path, NIGHT).read_text().splitlines()]
+    numbers = [row for row in rows if isinstance(row, list)]
+    assert [NIGHT[0].test.id, NIGHT[0].npu, "npu_cycles", "modelled", NIGHT[0].metrics[0].value, "cycles"] in numbers  # type: ignore[union-attr]
+    assert not [row for row in numbers if row[3] == "host"]
+
+
+def test_what_did_not_change_keeps_its_lines_whatever_ran_it() -> None:
+    """A new firmware and a new timing model that moved one number make a diff of three lines: the number's, its
+    subject's, and the environment's.
+    """
+    before = accept((), observations(NIGHT)).observations
+    after = [replace(each, firmware_sha256="5" * 64, timing_model="6" * 16) for each in NIGHT]
+    assert dumps(accept(before, observations(after)).observations) == dumps(before)
+    first = after[0].metrics[0]
+    after[0] = replace(after[0], metrics=(replace(first, value=first.value + 1), *after[0].metrics[1:]))
+    found = accept(before, observations(after))
+    assert [subject.label for subject in found.updated] == [NIGHT[0].test.id]  # type: ignore[union-attr]
+    changed = difference(dumps(before), dumps(found.observations))
+    assert sorted(changed) == ["+", "+", "+", "-", "-"]
+
+
+def test_a_part_is_accepted_and_the_rest_stays() -> None:
+    before = accept((), observations(NIGHT)).observations
+    later = [replace(each, metrics=tuple(replace(m, value=m.value + 1) for m in each.metrics)) for each in NIGHT]
+    part = [each for each in observations(later) if "case01" in each.subject.label]
+    found = accept(before, part)
+    assert {subject.label for subject in found.updated} == {each.subject.label for each in part}
+    assert len(found.observations) == len(NIGHT)
+    assert (found.added, found.removed, found.refused) == ((), (), ())
+
+
+def test_only_what_is_asked_for_is_removed() -> None:
+    before = accept((), observations(NIGHT)).observations
+    assert len(accept(before, observations(NIGHT[1:])).observations) == len(NIGHT)
+    pruned = accept(before, observations(NIGHT[1:]), prune=True)
+    assert len(pruned.observations) == len(NIGHT) - 1
+    assert [subject.label for subject in pruned.removed] == [NIGHT[0].test.id]  # type: ignore[union-attr]
+
+
+def test_a_failure_is_not_accepted_unless_that_is_asked_for_or_declared() -> None:
+    before = accept((), observations(NIGHT)).observations
+    for known in (before, ()):
+        refused = accept(known, observations([FAILED]))
+        assert (len(refused.refused), refused.updated, refused.added) == (1, (), ())
+    assert accept(before, observations([FAILED]), failures=True).refused == ()
+    assert FAILED.test is not None
+    declared = replace(FAILED, test=replace(FAILED.test, defect="docs/defects/vela-shared-bias.md"))
+    assert accept((), observations([declared])).refused == ()
+
+
+def test_a_failure_before_lowering_is_refused_once_and_not_added() -> None:
+    before = accept((), observations(NIGHT)).observations
+    early = replace(FAILED, memory_mode="", artifact=None, metrics=())
+    found = accept(before, observations([early]), failures=True)
+    assert (len(found.updated), found.added) == (1, ())
+    assert len(found.observations) == len(NIGHT)
+
+
+def test_samples_of_a_board_are_kept(tmp_path: Path) -> None:
+    samples = tuple(float(value) for value in range(100, 112))
+    board = replace(NIGHT[0], metrics=(Metric("npu_cycles", 105, "cycles", "measured", samples),))
+    (found,) = read_baseline(written(tmp_path, [board]))
+    assert found.numbers["npu_cycles", "measured"].samples == samples
+
+
+def _edited(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
+    return lambda text: "\n".join(change(text.splitlines()))
+
+
+DAMAGE = {
+    "empty": (lambda _: "", "no baseline"),
+    "another program's": (lambda _: '{"a": 1}\n', "no baseline"),
+    "a newer version": (lambda text: text.replace('baseline":1', 'baseline":2', 1), "version 2; this program reads 1"),
+    "cut short": (lambda text: text[:-30], "no JSON"),
+    "a merge's conflict": (_edited(lambda lines: [*lines[:5], "<<<<<<< HEAD", *lines[5:]]), ":6: a conflict of a mer"),
+    "a number of another test": (_edited(lambda lines: [*lines[:4], lines[-1], *lines[4:]]), ":5 is no line"),
+    "a number twice": (_edited(lambda lines: [*lines[:5], lines[4], *lines[5:]]), "is there twice"),
+    "a number that is text": (lambda text: text.replace(',"modelled",', ',"modelled","a",', 1), "is no number"),
+    "a subject twice": (lambda text: text + text.partition("\n")[2], "twice, or is not sorted"),
+    "no environment": (_edited(lambda lines: [lines[0], *lines[-3:]]), "no line of a baseline"),
+    "too deep": (lambda text: text + "[" * 100_000, "no JSON"),
+    "not text": (lambda text: text.replace("cycles", "\udcff"), "codec can't decode"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DAMAGE)
+def test_a_damaged_baseline_is_refused_by_its_line(tmp_path: Path, what: str) -> None:
+    change, message = DAMAGE[what]
+    path = tmp_path / "baseline.jsonl"
+    path.write_bytes(change(text(NIGHT)).encode(errors="surrogateescape"))
+    with pytest.raises(ValueError, match=message) as caught:
+        read_baseline(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_policy_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text(
+        'schema_version = 1\n[gate]\nimproved = "fail"\n[[rule]]\nmetric = "npu_cycles"\nallowed_percent = 0.5\n'
+        'effects = {new = "ignore"}\n[aliases]\n"a" = "b"\n'
+    )
+    found = read_policy(path)
+    assert found.effects[Word.IMPROVED] is Effect.FAIL
+    assert found.effects[Word.REGRESSED] is Effect.FAIL
+    assert found.of("npu_cycles", "modelled", "x", "y").allowed_percent == 0.5
+    assert found.of("npu_cycles", "modelled", "x", "y").effects[Word.NEW] is Effect.IGNORE
+    assert found.of("sram_used", "reported", "x", "y").allowed_percent == 0
+    assert found.aliases == {"a": "b"}
+
+
+BAD_POLICIES = {
+    "schema_version = 1\n[[rule]]\nmetrics = 'a'": r"rule\[0\]: .*'metrics' was unexpected",
+    "schema_version = 1\n[gate]\nworse = 'fail'": "gate: .*'worse'",
+    "schema_version = 1\n[gate]\nregressed = 'maybe'": "gate.regressed: 'maybe' is not one of",
+    "schema_version = 2": "schema_version: 1 was expected",
+    "": "'schema_version' is a required property",
+    "schema_version = ": "is no TOML",
+    "schema_version = 1\n[[rule]]\nallowed_percent = -1": r"rule\[0\].allowed_percent: -1 is less than",
+    "schema_version = 1\n[[rule]]\nleast_samples = 2": r"rule\[0\].least_samples: 2 is less than",
+}
+
+
+@pytest.mark.parametrize("content", BAD_POLICIES)
+def test_a_policy_that_says_something_else_is_refused_with_the_place(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text(content)
+    with pytest.raises(BadPolicy, match=BAD_POLICIES[content]):
+        read_policy(path)
+
+
+def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs", name="night1")
+    for record in NIGHT:
+        folder.append(record)
+    compact(folder.path, tmp_path / "history")
+    baseline = written(tmp_path, NIGHT)
+    lines = next(folder.path.glob("*.jsonl"))
+    history = tmp_path / "history"
+    given = (str(folder.path), str(tmp_path / "runs"), str(baseline), str(lines), "night1", "last",
+             str(history / "night1.parquet"))  # fmt: skip
+    found = [side(text, history) for text in given]
+    for one in found:
+        assert len(one.observations) == len(NIGHT)
+        for other in found:
+            comparison = compare_runs(one.observations, other.observations)
+            assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True), (one.name, other.name)
+
+
+def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"nix is no run folder, record or baseline$"):
+        side("nix")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="empty is no run folder, and has none in it"):
+        side(str(tmp_path / "empty"))
+    (tmp_path / "notes.json").write_text("[1]")
+    with pytest.raises(ValueError, match=r"notes.json is no record"):
+        side(str(tmp_path / "notes.json"))
+    folder = RunFolder(tmp_path / "runs", name="night1")
+    folder.append(NIGHT[0])
+    compact(folder.path, tmp_path / "history")
+    with pytest.raises(ValueError, match="has no run night2"):
+        side("night2", tmp_path / "history")
+    with pytest.raises(BadBaseline):
+        read_baseline(tmp_path / "notes.json")
