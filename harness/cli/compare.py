@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
-from fnmatch import fnmatchcase
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,9 +18,6 @@ from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.baseline import Acceptance
-    from ethos_hil.results.gate.change import RunComparison
-    from ethos_hil.results.gate.observation import Observation
-    from ethos_hil.results.gate.policy import Policy
     from ethos_hil.results.gate.sides import Side
     from ethos_hil.results.record import Record
 
@@ -80,6 +76,9 @@ def compare(
     """
     from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
+    from ethos_hil.results.gate.baseline import read_baseline
+    from ethos_hil.results.gate.gate import gate
+    from ethos_hil.results.gate.sides import Side
 
     files = {"A": Path(before), "B": Path(after) if after else None, "--baseline": baseline, "--policy": policy}
     check_files([json_file])
@@ -93,7 +92,8 @@ def compare(
         if plain and two is not None and len(one.records) == len(two.records) == 1:
             _compare_records(before, after, one.records[0], two.records[0], everything, top, json_file)
             return
-        found = _compared(one, two, baseline, policy, only or [], partial)
+        accepted = Side(str(baseline), read_baseline(baseline), accepted=True) if baseline is not None else None
+        found = gate(one, two, baseline=accepted, policy=policy, only=only or [], partial=partial)
     if json_file is not None:
         write_json(json_file, found.to_json())
     if json_file != _STDOUT:
@@ -130,6 +130,7 @@ def accept(
     from ethos_hil.results.files import write_whole
     from ethos_hil.results.gate.baseline import accept as accepted
     from ethos_hil.results.gate.baseline import dumps, read_baseline
+    from ethos_hil.results.gate.gate import chosen
 
     check_files([baseline])
     if prune and only:
@@ -137,9 +138,10 @@ def accept(
     with bad_input():
         side = _side(run, history)
         old = read_baseline(baseline) if baseline.exists() else ()
-    chosen = replace(side, observations=_chosen(side.observations, only or []))
-    _require_some([chosen], only or [])
-    found = accepted(old, chosen.observations, prune=prune, failures=failures)
+    part = chosen(side.observations, only or [])
+    if only and not part:
+        raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
+    found = accepted(old, part, prune=prune, failures=failures)
     text = dumps(found.observations)
     if not check and (found.updated or found.added or found.removed or not baseline.exists()):
         try:
@@ -168,38 +170,6 @@ def bad_input() -> Iterator[None]:
         raise UsageError(one_line(str(error)), hint="`ethos-hil compare --help` says what it takes") from error
 
 
-def compared(
-    one: Side, two: Side | None, accepted: Side | None, policy: Policy, *, partial: bool = False
-) -> RunComparison:
-    """Compare two sides, or one with what was accepted."""
-    from ethos_hil.results.gate.compare import compare_runs
-
-    if two is None:
-        if accepted is None:
-            raise AssertionError("there are not two sides")
-        one, two, accepted = accepted, one, None
-    baseline = accepted.observations if accepted is not None else None
-    return compare_runs(one.observations, two.observations, policy=policy, names=(one.name, two.name),
-                        baseline=baseline, partial=partial)  # fmt: skip
-
-
-def _compared(
-    one: Side, two: Side | None, baseline: Path | None, policy: Path | None, only: Sequence[str], partial: bool
-) -> RunComparison:
-    from ethos_hil.results.gate.baseline import read_baseline
-    from ethos_hil.results.gate.policy import DEFAULT, read_policy
-    from ethos_hil.results.gate.sides import Side
-
-    accepted = Side(str(baseline), read_baseline(baseline), accepted=True) if baseline is not None else None
-    allowed = read_policy(policy) if policy is not None else DEFAULT
-    given = [side for side in (one, two, accepted) if side is not None]
-    chosen = {id(side): replace(side, observations=_chosen(side.observations, only)) for side in given}
-    _require_some(list(chosen.values()), only)
-    second = chosen[id(two)] if two is not None else None
-    return compared(chosen[id(one)], second, chosen[id(accepted)] if accepted is not None else None, allowed,
-                    partial=partial)  # fmt: skip
-
-
 def _side(text: str, history: Path) -> Side:
     from ethos_hil.results.gate.sides import side
 
@@ -207,19 +177,6 @@ def _side(text: str, history: Path) -> Side:
     for skipped in found.skipped:
         sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
     return found
-
-
-def _chosen(found: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
-    """Return those whose label has one of the texts in it, or fits it as a pattern."""
-    return tuple(
-        each for each in found
-        if not only or any(text in each.subject.label or fnmatchcase(each.subject.label, text) for text in only)
-    )  # fmt: skip
-
-
-def _require_some(sides: Sequence[Side], only: Sequence[str]) -> None:
-    if only and not any(side.observations for side in sides):
-        raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
 
 
 def _compare_records(

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ethos_hil.harness.cli.compare import bad_input, compared
+from ethos_hil.harness.cli.compare import bad_input
 from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import NotExportable
@@ -96,15 +96,11 @@ def _of_run(paths: Sequence[Path], to: str, against: str | None, policy: Path | 
 
 def _compared(results: RunResults, against: str, policy: Path | None) -> RunComparison:
     """Return what is different from a run or a baseline."""
-    from ethos_hil.results.gate.policy import DEFAULT, read_policy
-    from ethos_hil.results.gate.sides import side, side_of
+    from ethos_hil.results.gate.gate import gate
+    from ethos_hil.results.gate.sides import side_of
 
     with bad_input():
-        allowed = DEFAULT if policy is None else read_policy(policy)
-        before, after = side(against, Path(DEFAULT_HISTORY)), side_of(results)
-    if before.accepted:
-        return compared(after, None, before, allowed)
-    return compared(before, after, None, allowed)
+        return gate(against, side_of(results), policy=policy, history=DEFAULT_HISTORY)
 
 
 def _of_record(paths: Sequence[Path], to: str) -> bytes:

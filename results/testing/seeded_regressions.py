@@ -46,7 +46,7 @@ class _Change:
         artifact = record.artifact
         assert artifact is not None
         delegates = tuple(
-            replace(each, **{_FACTS[fact]: _other(getattr(each, _FACTS[fact])) for fact in self.facts})
+            replace(each, **{fact: _other(getattr(each, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
             for each in artifact.delegates
         )
         changed: dict[str, Any] = {"delegates": delegates}

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from ethos_hil.results.comparison import Incomparable as Incomparable
     from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
     from ethos_hil.results.comparison import compare as compare
+    from ethos_hil.results.gate.change import RunComparison as RunComparison
+    from ethos_hil.results.gate.gate import gate as gate
     from ethos_hil.results.history import BadHistory as BadHistory
     from ethos_hil.results.history import History as History
     from ethos_hil.results.record import Record as Record
@@ -51,6 +53,8 @@ _HOMES = {
     "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
     "lowering.vela_options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
+    "results.gate.change": ("RunComparison",),
+    "results.gate.gate": ("gate",),
     "results.history": ("BadHistory", "History"),
     "results.record": ("Record",),
     "results.verdict": ("FailureKind", "Verdict"),
