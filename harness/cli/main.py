@@ -43,7 +43,9 @@ from ethos_hil.harness.cli.model_options import (
     TARGET,
     TRUST_MODEL,
 )
+from ethos_hil.harness.cli.nightly import nightly
 from ethos_hil.harness.cli.profile import profile
+from ethos_hil.harness.cli.scan import scan
 from ethos_hil.harness.cli.vela_options import (
     ARENA_CACHE_SIZE,
     OPTIMISE,
@@ -79,6 +81,8 @@ app.add_typer(history, name="history")
 app.command()(evaluate)
 app.command()(profile)
 app.command()(compare)
+app.command()(scan)
+app.command()(nightly)
 app.command()(accept)
 app.command()(image)
 app.command()(bundle)

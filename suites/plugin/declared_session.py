@@ -13,6 +13,7 @@ import pytest
 
 from ethos_hil.harness.interruption import end_on_signals, restore
 from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.suites.plugin import shared_run
 from ethos_hil.suites.plugin.options import Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem
 from ethos_hil.suites.plugin.shared_names import TALLY
@@ -27,7 +28,8 @@ def join(config: pytest.Config) -> Tally:
     """
     tally: Tally | None = config.pluginmanager.get_plugin(TALLY)
     if tally is None:
-        Options.of(config)
+        if Options.of(config).shared:
+            shared_run.enter(config)
         tally = Tally(config)
         config.pluginmanager.register(DeclaredSession(), "ethos-hil-session")
         config.pluginmanager.register(tally, TALLY)
@@ -49,7 +51,7 @@ class DeclaredSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Remove the tests that --suffix and --one-in do not select.
+        """Remove the tests that --suffix, --one-in and --shard do not select, and with --resume those that have run.
 
         For --suffix, the profile of a test function is the end of its name.
         """
@@ -68,10 +70,20 @@ class DeclaredSession:
             else:
                 number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
             right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
+            right = right and (asked.shard is None or asked.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
+        if asked.shared:
+            kept, done = shared_run.split(config, kept)
+            left += done
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say how many tests a resumed session did not run."""
+        line = shared_run.already_recorded(terminalreporter.config)
+        if line:
+            terminalreporter.write_line(line)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -87,3 +99,10 @@ class DeclaredSession:
         if item.record is not None:  # the record says more than torch's log
             report.sections = [section for section in report.sections if not section[0].startswith("Captured log")]
         return report
+
+
+def _case_of(item: pytest.Item, suffix: str) -> tuple[str, str]:
+    """Return what all profiles of a test have in common, so that they are in one shard."""
+    if isinstance(item, DeclaredItem):
+        return item.labels
+    return getattr(item, "originalname", item.name).removesuffix(f"_{suffix}"), ""

@@ -60,6 +60,10 @@ def pytest_configure_node(node: Any) -> None:
     """Tell a worker of pytest-xdist the folder of this session's records. The controller imports no test file."""
     WATCH.end_of_collection(declared=False)
     node.workerinput[RUN] = options.run_name(node.config)
+    if options.names_run(node.config):
+        from ethos_hil.suites.plugin import shared_run
+
+        shared_run.tell(node)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

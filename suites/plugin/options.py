@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.results.run_name import DEFAULT_ROOT, new_name
+from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 from ethos_hil.suites.plugin.shared_names import RUN
 
 if TYPE_CHECKING:
+    from ethos_hil.harness.nightly.shard import Shard
     from ethos_hil.suites.declare.profile import Profile
     from ethos_hil.suites.declare.settings import SessionSettings
 
@@ -35,6 +36,11 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--record": {"metavar": "DIR", "help": "keep what the targets answer, for --replay"},
     "--replay": {"metavar": "DIR", "help": "judge recorded answers; nothing is lowered or run"},
     "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
+    "--run-name": {"metavar": "NAME", "help": "keep them in this run folder, which other sessions may share"},
+    "--resume": {"action": "store_true", "help": "run no test that has a record in the run folder of --run-name"},
+    "--shard": {"metavar": "I/N", "help": "run one part of the cases of N, such as 2/4; each case is in one"},
+    "--run-part": {"metavar": "TEXT", "help": "the part of a nightly's plan that the records are of"},
+    "--run-attempt": {"type": int, "metavar": "N", "help": "the attempt that they are of (1)"},
 }
 """An option that is not given is false or None."""
 _TAKEN = pytest.StashKey[tuple[str, ...]]()
@@ -59,11 +65,16 @@ def given(config: pytest.Config) -> bool:
     return any(_value(config, name) for name in _OPTIONS)
 
 
+def names_run(config: pytest.Config) -> bool:
+    """Return whether this session's run folder is named, so that other sessions may write it."""
+    return _value(config, "--run-name") is not None
+
+
 def run_name(config: pytest.Config) -> str:
     """Return the name of this session's run folder; it is the same in all its processes."""
     worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller sends its workers
     if _RUN_NAME not in config.stash:
-        config.stash[_RUN_NAME] = worker.get(RUN, "") or new_name()
+        config.stash[_RUN_NAME] = worker.get(RUN, "") or _value(config, "--run-name") or new_name()
     return config.stash[_RUN_NAME]
 
 
@@ -88,6 +99,10 @@ class Options:
         artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
+        shared: whether the run folder was named, so that other sessions may write it.
+        resume: run no test that has a record there.
+        shard: the part of the cases that runs, or None for all.
+        part, attempt: see `RunInfo`.
     """
 
     profiles: Mapping[str, Profile]
@@ -97,6 +112,16 @@ class Options:
     artifacts: Path | None
     runs: Path
     run: str
+    shared: bool
+    resume: bool
+    shard: Shard | None
+    part: str
+    attempt: int
+
+    @property
+    def run_folder(self) -> Path:
+        """The path of this session's run folder."""
+        return self.runs / self.run
 
     @classmethod
     def of(cls, config: pytest.Config) -> Options:
@@ -116,6 +141,7 @@ class Options:
 
     @classmethod
     def _parsed(cls, config: pytest.Config) -> Options:
+        from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
         from ethos_hil.lowering.errors import UsageError
@@ -149,6 +175,11 @@ class Options:
         if replay is not None and not replay.is_dir():
             raise UsageError(f"--replay {replay} is no folder", hint="record one with --record")
         mode = given("--memory-mode")
+        name = given("--run-name")
+        if name is not None and not is_name(name):
+            raise UsageError(f"--run-name {name!r} is no name of a folder", hint="use letters, digits, - _ and .")
+        if given("--resume") and name is None:
+            raise UsageError("--resume needs to know what was begun", hint="name its run folder: --run-name")
         return cls(
             profiles=_profiles(given("--npu") or []),
             suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
@@ -165,6 +196,11 @@ class Options:
             artifacts=_folder(given("--artifacts")),
             runs=Path(given("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
+            shared=name is not None,
+            resume=bool(given("--resume")),
+            shard=None if given("--shard") is None else Shard.parse(given("--shard")),
+            part=given("--run-part") or "",
+            attempt=given("--run-attempt") or 1,
         )
 
 

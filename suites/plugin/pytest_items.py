@@ -146,7 +146,7 @@ class DeclaredItem(pytest.Item):
                 folder = place(trial.test, options.artifacts, options.settings.root)
                 failure_dump.keep(folder, trial, self.record, error)
                 self._kept = folder
-            self._run_folder().append(self.record)
+            self._run_folder().append(self.record, part=options.part, attempt=options.attempt)
         except OSError as problem:
             self.record = None
             raise ToolError(
@@ -175,7 +175,7 @@ class DeclaredItem(pytest.Item):
             told = getattr(self.config, "workerinput", {})
             command = told.get("mainargv", sys.argv)
             folder = self.config.stash[_RUN_FOLDER] = RunFolder(
-                self.options.runs, name=self.options.run, command=command
+                self.options.runs, name=self.options.run, command=command, shard=str(self.options.shard or "")
             )
         return folder
 

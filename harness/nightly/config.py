@@ -1,0 +1,133 @@
+"""What a nightly's TOML file says. `nightly.schema.json` beside this file describes it; docs/nightly.md explains it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.nightly.checked_toml import read_checked
+from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.run_name import DEFAULT_ROOT
+
+SCHEMA = "nightly.schema.json"
+
+
+@dataclass(frozen=True)
+class SuiteEntry:
+    """A `[[suite]]`: tests of pytest. Empty: as pytest and the suites have it by default."""
+
+    paths: tuple[str, ...]
+    targets: tuple[str, ...]
+    suffixes: tuple[str, ...] = ()
+    expression: str = ""
+    markers: str = ""
+    one_in: int = 1
+    npus: tuple[str, ...] = ()
+    memory_modes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """A `[[model]]`, with all places where it runs."""
+
+    model: str
+    targets: tuple[str, ...]
+    npus: tuple[str, ...] = (DEFAULT_NPU,)
+    memory_modes: tuple[str, ...] = ()
+    profile: bool = False
+    inputs: str = ""
+
+
+@dataclass(frozen=True)
+class ExportEntry:
+    """An `[[export]]`: a format for a whole run, and its file."""
+
+    to: str
+    file: Path
+
+
+@dataclass(frozen=True)
+class NightlyConfig:
+    """What a nightly's file says; paths are absolute, but for those in entries of suites and models.
+
+    Attributes:
+        path: the file.
+        suites, models: what runs.
+        jobs: processes.
+        known_model: MODEL that is verified first on each target, or "".
+        timeout: seconds of a model's run on a target.
+        into: the folder of run folders.
+        against: what the night is compared with, or "".
+        policy: what the gate allows, or None for its default.
+        history: the folder of the history, or None.
+        report: the HTML file, or None.
+        exports: other files.
+        quarantine: the file of tests that may fail for a while, or None.
+        audit_one_in: one of so many tests runs twice; 0 for none.
+    """
+
+    path: Path
+    suites: tuple[SuiteEntry, ...]
+    models: tuple[ModelEntry, ...]
+    jobs: int
+    known_model: str
+    timeout: float
+    into: Path
+    against: str
+    policy: Path | None
+    history: Path | None
+    report: Path | None
+    exports: tuple[ExportEntry, ...]
+    quarantine: Path | None
+    audit_one_in: int
+
+    @property
+    def folder(self) -> Path:
+        """The folder that paths in it start from, and that its tests run in: that of the file."""
+        return self.path.parent
+
+
+def read_config(path: Path) -> NightlyConfig:
+    """Read a nightly's file.
+
+    Raises:
+        UsageError: it cannot be used; the message names the place.
+    """
+    path = path.absolute()
+    data = read_checked(path, SCHEMA)
+    run: Mapping[str, Any] = data.get("run", {})
+    targets = tuple(run.get("targets", (DEFAULT_TARGET,)))
+    suites = tuple(SuiteEntry(**_tuples({"targets": targets, **each})) for each in data.get("suite", ()))
+    models = tuple(ModelEntry(**_tuples({"targets": targets, **each})) for each in data.get("model", ()))
+    if not suites and not models:
+        raise UsageError(f"{path} has nothing to run", hint="add a [[suite]] or a [[model]]; docs/nightly.md has both")
+    compare: Mapping[str, str] = data.get("compare", {})
+
+    def file(table: str, key: str) -> Path | None:
+        found = data.get(table, {}).get(key)
+        return None if found is None else path.parent / found
+
+    return NightlyConfig(
+        path=path,
+        suites=suites,
+        models=models,
+        jobs=run.get("jobs", os.cpu_count() or 1),
+        known_model=run.get("known_model", ""),
+        timeout=run.get("timeout", 120.0),
+        into=path.parent / run.get("into", DEFAULT_ROOT),
+        against=compare.get("against", ""),
+        policy=file("compare", "policy"),
+        history=file("history", "folder"),
+        report=file("report", "file"),
+        exports=tuple(ExportEntry(each["to"], path.parent / each["file"]) for each in data.get("export", ())),
+        quarantine=file("quarantine", "file"),
+        audit_one_in=data.get("audit", {}).get("one_in", 0),
+    )
+
+
+def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in table.items()}

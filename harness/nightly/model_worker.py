@@ -1,0 +1,120 @@
+"""The process that runs models for a nightly: `python -m ethos_hil.harness.nightly.model_worker RUN_FOLDER`.
+
+It reads a job a line from stdin, and answers each with a line on stdout when its record is in the run folder. Torch is
+imported once for all jobs, and boards wait for the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ethos_hil.harness.failed_record import failed_record
+from ethos_hil.harness.interruption import end_on_signals
+from ethos_hil.harness.nightly.plan import ModelPart
+from ethos_hil.harness.profile.options import ProfileOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.results.writing import Writing
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.results.record import Record
+
+
+@dataclass(frozen=True)
+class ModelJob:
+    """A model to run.
+
+    Attributes:
+        part: what to run.
+        timeout: seconds of the run on the target.
+        attempt: see `RunInfo`.
+    """
+
+    part: ModelPart
+    timeout: float
+    attempt: int = 1
+
+    def dumps(self) -> str:
+        """Return it as a line."""
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> ModelJob:
+        """Return what `dumps` wrote."""
+        data = json.loads(line)
+        return cls(ModelPart(**data["part"]), data["timeout"], data["attempt"])
+
+    @property
+    def request(self) -> RunRequest:
+        """The run that it asks for."""
+        part = self.part
+        return RunRequest(
+            part.model,
+            part.npu,
+            part.target,
+            part.memory_mode or None,
+            inputs=Path(part.inputs) if part.inputs else None,
+            timeout=self.timeout,
+            profile=ProfileOptions() if part.profile else None,
+        )
+
+
+def run(job: ModelJob, pool: BoardPool) -> Record:
+    """Run a job. Return its record, whatever happens."""
+    try:
+        from ethos_hil.harness.run import run as run_model
+
+        return run_model(job.request, pool=pool).record
+    except EthosHilError as error:
+        return failed_record(job.request, error)
+    except (Exception, SystemExit) as error:
+        text = f"{type(error).__name__}: {error}".partition("\n")[0]
+        return failed_record(job.request, EthosHilError(text, kind=FailureKind.INTERNAL))
+
+
+def main() -> None:
+    """Run jobs until there are no more."""
+    folder = Path(sys.argv[1])
+    jobs, answers = _own_streams()
+    end_on_signals()
+    prepare_torch()
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+    writing = Writing(folder)
+    run_folder = RunFolder(folder.parent, name=folder.name)
+    try:
+        with BoardPool() as pool:
+            for line in jobs:
+                job = ModelJob.parse(line)
+                run_folder.append(run(job, pool), part=job.part.name, attempt=job.attempt)
+                answers.write("done\n")
+                answers.flush()
+    except OSError as error:
+        where = error.filename2 or error.filename or folder
+        answers.write(f"{where} cannot be read or written: {error.strerror or error}\n")
+        answers.flush()
+    finally:
+        writing.close()
+
+
+def _own_streams() -> tuple[IO[str], IO[str]]:
+    """Return stdin and stdout. A model that reads or prints has others."""
+    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return jobs, answers
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""One night: a run folder with the plan that it is of, so that it can be resumed, and merged with its other shards.
+
+<into>/<UTC time>-<random>[-2of4]/nightly.json    plan, state of the tools, shard, whether it is finished
+<into>/<...>/nightly.lock                         held by the nightly that writes it
+<into>/<...>/sessions/                            what pytest said, and which tests it chose
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.nightly.made_with import difference
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results import environment
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.run_name import new_name
+from ethos_hil.results.store import MANIFEST, RunFolder
+from ethos_hil.results.writing import wait_for_writers
+
+STATE = "nightly.json"
+SESSIONS = "sessions"
+_LOCK = "nightly.lock"
+_SCHEMA_VERSION = 1
+_SKEW = timedelta(minutes=5)
+"""How far the clocks of two machines may be apart."""
+_PATIENCE = 60.0
+"""Seconds until the last process of a nightly that was killed has ended."""
+
+
+class Start(Enum):
+    """How a nightly begins."""
+
+    EITHER = "either"
+    """With the night that was interrupted, if its plan and its state are today's; else with a new one."""
+    RESUME = "--resume"
+    """With the last night, which must be of the same plan and state."""
+    FRESH = "--fresh"
+    """With a new one."""
+
+
+@dataclass(frozen=True)
+class NightState:
+    """What `nightly.json` says.
+
+    Attributes:
+        plan: the plan's digest.
+        config: the name of the plan's file.
+        shard: "2/4", or "".
+        created: when the night began.
+        made_with: what its answers depend on.
+        finished: when its last step was done, or "".
+        conducted: what happened beside the records, for those who merge shards.
+    """
+
+    plan: str
+    config: str
+    shard: str
+    created: str
+    made_with: Mapping[str, str]
+    finished: str = ""
+    conducted: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Night:
+    """A night whose run folder belongs to this process.
+
+    Attributes:
+        folder: the run folder.
+        state: what it says of itself.
+        resumed: whether it was begun before.
+    """
+
+    folder: Path
+    state: NightState
+    resumed: bool
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.folder.name
+
+    @property
+    def run_folder(self) -> RunFolder:
+        """The run folder, to write records."""
+        return RunFolder(self.folder.parent, name=self.name, shard=self.state.shard)
+
+    def finish(self, conducted: Mapping[str, Any]) -> None:
+        """Say that nothing is left to do, and what happened beside the records.
+
+        Raises:
+            OSError: the folder cannot be written.
+        """
+        _write(self.folder, replace(self.state, finished=environment.now(), conducted=conducted))
+
+
+def read_state(folder: Path) -> NightState:
+    """Return what a run folder says of the night that it has.
+
+    Raises:
+        UsageError: it cannot be read, or has none.
+    """
+    path = folder / STATE
+    try:
+        data = json.loads(read_text(path))
+        if data["schema_version"] != _SCHEMA_VERSION:
+            raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
+        names = {each.name for each in fields(NightState)}
+        return NightState(**{name: value for name, value in data.items() if name in names})
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror or error}", hint="--fresh begins a new night"
+        ) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(
+            f"{path} says of no night: {error}", hint="remove its folder, or give another --into"
+        ) from error
+
+
+@contextmanager
+def opened(
+    into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start
+) -> Iterator[Night]:
+    """Begin a night, or resume one, and keep other nightlies from its run folder.
+
+    Args:
+        into: the folder of run folders.
+        plan: the plan's digest.
+        config: the name of the plan's file.
+        shard: "2/4", or "".
+        made_with: what answers depend on now.
+        start: which of both.
+
+    Raises:
+        UsageError: there is nothing to resume, or it is another plan's or another state's; another nightly writes it;
+            the clock is behind; or the folder cannot be read or written.
+    """
+    from filelock import FileLock, Timeout
+
+    try:
+        folder = _chosen(into, plan, config, shard, made_with, start)
+        resumed = folder is not None
+        if folder is None:
+            folder = _made(into, NightState(plan, config, shard, environment.now(), dict(made_with)))
+        lock = FileLock(folder / _LOCK)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            raise UsageError(
+                f"another nightly writes {folder}", hint="wait until it has ended, or begin another night: --fresh"
+            ) from None
+        with lock:
+            if resumed and not wait_for_writers(folder, _PATIENCE):
+                raise UsageError(f"tests of an earlier nightly still write {folder}", hint="end them, and try again")
+            yield Night(folder, read_state(folder), resumed)
+    except OSError as error:
+        where = error.filename2 or error.filename or into
+        raise UsageError(
+            f"{where} cannot be read or written: {error.strerror or error}", hint="give another folder with --into"
+        ) from error
+
+
+def nights(into: Path) -> list[Path]:
+    """Return the run folders of nights in a folder, the last one begun last.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    if not into.exists():
+        return []
+    return sorted(folder for folder in into.iterdir() if (folder / STATE).exists())
+
+
+def _chosen(into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start) -> Path | None:
+    """Return the run folder to resume, or None for a new one."""
+    found = [(folder, read_state(folder)) for folder in nights(into)]
+    mine = [(folder, state) for folder, state in found if (state.config, state.shard) == (config, shard)]
+    if start is not Start.RESUME:
+        _check_clock([state for _, state in found])
+    if start is Start.FRESH:
+        return None
+    if start is Start.EITHER:
+        fit = [folder for folder, state in mine if not state.finished and not _objection(state, plan, made_with)]
+        return fit[-1] if fit else None
+    if not mine:
+        of = f"shard {shard} of {config}" if shard else config
+        raise UsageError(f"{into} has no night of {of} to resume", hint="leave out --resume to begin one")
+    folder, state = mine[-1]
+    objection = _objection(state, plan, made_with)
+    if objection:
+        raise UsageError(f"{folder} cannot be resumed: {objection}", hint="--fresh begins a new night")
+    return folder
+
+
+def _objection(state: NightState, plan: str, made_with: Mapping[str, str]) -> str:
+    if state.plan != plan:
+        return "it is the night of another plan: what runs was changed since"
+    return difference(state.made_with, made_with)
+
+
+def _check_clock(states: list[NightState]) -> None:
+    """Raise UsageError if a night was begun later than now: nights would be in the wrong order."""
+    now = datetime.now(UTC)
+    for state in states:
+        if datetime.fromisoformat(state.created) > now + _SKEW:
+            raise UsageError(
+                f"a night was begun at {state.created}, and it is {now.isoformat(timespec='seconds')} now",
+                hint="set the clock, or move that night's run folder away",
+            )
+
+
+def _made(into: Path, state: NightState) -> Path:
+    name = new_name() + (f"-{state.shard.replace('/', 'of')}" if state.shard else "")
+    folder = RunFolder(into, name=name, shard=state.shard).path
+    try:
+        (folder / SESSIONS).mkdir()
+        _write(folder, state)
+    except OSError:
+        (folder / MANIFEST).unlink(missing_ok=True)  # nothing of it was begun
+        if (folder / SESSIONS).is_dir():
+            (folder / SESSIONS).rmdir()
+        folder.rmdir()
+        raise
+    return folder
+
+
+def _write(folder: Path, state: NightState) -> None:
+    text = json.dumps({"schema_version": _SCHEMA_VERSION, **asdict(state)}, indent=2)
+    write_whole(folder / STATE, text + "\n")

@@ -1,0 +1,117 @@
+"""A whole nightly: plan, run, history, comparison, report, exports."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from ethos_hil.harness.nightly.aftermath import follow_up
+from ethos_hil.harness.nightly.conduct import Conductor
+from ethos_hil.harness.nightly.config import NightlyConfig
+from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.made_with import made_with
+from ethos_hil.harness.nightly.night import Start, opened
+from ethos_hil.harness.nightly.outcome import NightOutcome
+from ethos_hil.harness.nightly.plan import NightlyPlan
+from ethos_hil.harness.nightly.preparation import before, check_written, read_policy_of, read_quarantine_of
+from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.recorded import records_of
+from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.nightly.shards_together import put_together
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.run_results import RunResults, read_results
+
+
+@dataclass
+class _Steps:
+    """How long each step takes."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, step: str) -> Iterator[None]:
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[step] = time.monotonic() - began
+
+
+def run_nightly(
+    config: NightlyConfig, plan: NightlyPlan, shard: Shard | None, start: Start, reporter: Reporter
+) -> NightOutcome:
+    """Run a night to its end, or a shard of one. What was interrupted is resumed.
+
+    Args:
+        config: what its file says.
+        plan: what runs.
+        shard: the part of it that runs here; None for all.
+        start: whether a night is resumed.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError: something cannot be used, read or written; says what.
+        ToolError: pytest is missing, or an exporter does not work.
+    """
+    quarantine, policy = read_quarantine_of(config), read_policy_of(config)
+    watch = _Steps()
+    whole = shard is None
+    if whole:
+        check_written(config)
+        before(config, "")  # what cannot be compared with is said now
+    with opened(config.into, plan.digest, config.path.name, str(shard or ""), made_with(config.folder), start) as night:
+        with watch.of("run"):
+            conducted = Conductor(config, plan, night, shard, reporter).run()
+        shards = (shard,) if shard is not None else ()
+        judgement = judge(plan, records_of(night.folder), conducted, quarantine, today(), shards)
+        aftermath = None
+        if whole and any(records_of(night.folder)):
+            with watch.of("compare and report"):
+                results = _results([night.folder])
+                other = before(config, night.name)
+                aftermath = follow_up(config, results, judgement, other, policy, reporter)
+        night.finish(asdict(conducted))
+    return NightOutcome(
+        night.name, str(shard or ""), (night.folder,), night.resumed, judgement, aftermath, (), watch.seconds
+    )
+
+
+def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Path], reporter: Reporter) -> NightOutcome:
+    """Put the shards of a night together, and do what follows a whole night.
+
+    Args:
+        config: what its file says.
+        plan: what ran.
+        places: the shards' run folders, or folders that have them.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError: something cannot be used, read or written; says what.
+        ToolError: an exporter does not work.
+    """
+    quarantine, policy = read_quarantine_of(config), read_policy_of(config)
+    check_written(config)
+    watch = _Steps()
+    reporter.stage("Reading the shards")
+    together = put_together(places, plan)
+    records = [record for folder in together.folders for record in records_of(folder)]
+    judgement = judge(plan, records, together.conducted, quarantine, today(), together.shards)
+    with watch.of("compare and report"):
+        results = replace(_results(together.folders), name=together.name)
+        other = before(config, together.name)
+        aftermath = follow_up(config, results, judgement, other, policy, reporter)
+    return NightOutcome(
+        together.name, "", together.folders, False, judgement, aftermath, together.problems, watch.seconds
+    )
+
+
+def _results(folders: Sequence[Path]) -> RunResults:
+    try:
+        return read_results(folders)
+    except (OSError, ValueError) as error:
+        raise UsageError(one_line(str(error)), hint="a run folder has to stay as it was written") from error

@@ -1,0 +1,181 @@
+"""What a nightly runs: its parts, in order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+
+from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry
+from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+
+NPU_SUFFIXES = ("U55_BI", "U65_BI", "U85_BI")
+HOST_SUFFIXES = ("MI", "BI")
+"""Profiles that no target computes: they run once, whatever the targets and memory modes are."""
+_ALIASES = {"FP": "MI", "INT": "BI"}
+_USUAL = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+"""The NPU of each family's profile, if no other is asked for."""
+
+
+@dataclass(frozen=True)
+class SuitePart:
+    """One session of pytest.
+
+    Attributes:
+        name: what records and the report call it.
+        entry: what the file says.
+        target: where NPU profiles run.
+        suffixes: the profiles; empty for all.
+        npus: NPUs in place of their families' usual ones.
+        memory_mode: by Vela's name; "" for the NPU's default.
+    """
+
+    name: str
+    entry: SuiteEntry
+    target: str
+    suffixes: tuple[str, ...] = ()
+    npus: tuple[str, ...] = ()
+    memory_mode: str = ""
+
+    @property
+    def arguments(self) -> list[str]:
+        """pytest's arguments that say what runs, but for the paths."""
+        asked = [f"--suffix={each}" for each in self.suffixes] + [f"--npu={each}" for each in self.npus]
+        asked += [f"--memory-mode={self.memory_mode}"] if self.memory_mode else []
+        return [*asked, f"--target={self.target}"]
+
+    @property
+    def selection(self) -> list[str]:
+        """pytest's arguments that choose among the tests of its paths."""
+        asked = [f"--one-in={self.entry.one_in}"] if self.entry.one_in > 1 else []
+        asked += ["-k", self.entry.expression] if self.entry.expression else []
+        return asked + (["-m", self.entry.markers] if self.entry.markers else [])
+
+
+@dataclass(frozen=True)
+class ModelPart:
+    """One run of a model. Attributes are those of `ModelEntry` and `SuitePart`; `inputs` is "" for the model's own."""
+
+    name: str
+    model: str
+    npu: str
+    target: str
+    memory_mode: str = ""
+    profile: bool = False
+    inputs: str = ""
+
+
+Part = SuitePart | ModelPart
+
+
+@dataclass(frozen=True)
+class NightlyPlan:
+    """All parts of a nightly.
+
+    Attributes:
+        known: for each target, the run of a model whose answer is known to be right there; empty where none is asked.
+        suites, models: what runs then.
+        audit_one_in: as in `NightlyConfig`.
+    """
+
+    known: tuple[ModelPart, ...]
+    suites: tuple[SuitePart, ...]
+    models: tuple[ModelPart, ...]
+    audit_one_in: int = 0
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every part, in the order in which they run."""
+        return (*self.known, *self.suites, *self.models)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The targets, in the order in which they come first."""
+        parts: tuple[Part, ...] = (*self.suites, *self.models)
+        return tuple(dict.fromkeys(part.target for part in parts))
+
+    @property
+    def digest(self) -> str:
+        """What tells this plan from another."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def plan_of(config: NightlyConfig) -> NightlyPlan:
+    """Return the plan of a configuration.
+
+    Raises:
+        UsageError: there is no target, NPU, memory mode or profile of a name, or the target cannot have the NPU.
+        ToolError: a target's plug-in cannot be used.
+    """
+    suites = tuple(part for number, each in enumerate(config.suites, 1) for part in _sessions(number, each))
+    models = tuple(part for number, each in enumerate(config.models, 1) for part in _runs(number, each))
+    for part in models:
+        check_npu(find_plugin(part.target), NpuName.parse(part.npu))
+    plan = NightlyPlan((), suites, models, config.audit_one_in)
+    if not config.known_model:
+        return plan
+    known = tuple(
+        ModelPart(f"known model: {target}", config.known_model, _npu_of(target, models), target)
+        for target in plan.targets
+    )
+    return NightlyPlan(known, suites, models, config.audit_one_in)
+
+
+def npu_for(target: str, plan: NightlyPlan) -> str:
+    """Return an NPU that a target of a plan has to have."""
+    return _npu_of(target, plan.models)
+
+
+def _npu_of(target: str, models: Sequence[ModelPart]) -> str:
+    asked = [part.npu for part in models if part.target == target]
+    able = find_plugin(target).npus
+    return next((npu for npu in (*asked, *_USUAL) if npu in able), able[0])
+
+
+def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
+    """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
+    asked = tuple(_suffix(each) for each in entry.suffixes) or (*HOST_SUFFIXES, *NPU_SUFFIXES)
+    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
+    first = True
+    for target, mode, npus in product(entry.targets, modes, _groups(entry.npus)):
+        check_name(target)
+        families = [f"{NpuName.parse(npu).family.upper()}_BI" for npu in npus] or NPU_SUFFIXES
+        suffixes = [each for each in asked if each in families or (first and each in HOST_SUFFIXES)]
+        first = False
+        if suffixes:
+            place = " ".join(filter(None, (target, mode, *npus)))
+            yield SuitePart(f"suite {number}: {place}", entry, target, tuple(suffixes), npus, mode)
+
+
+def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return the NPUs in groups that have no two of one family: a session has one for each."""
+    groups: list[dict[str, str]] = []
+    for npu in map(NpuName.parse, npus):
+        free = next((group for group in groups if npu.family not in group), None)
+        if free is None:
+            groups.append(free := {})
+        free[npu.family] = npu.name
+    return [tuple(group.values()) for group in groups] or [()]
+
+
+def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
+    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
+    for target, mode, npu in product(entry.targets, modes, entry.npus):
+        check_name(target)
+        npu = NpuName.parse(npu).name
+        place = " ".join(filter(None, (npu, target, mode)))
+        yield ModelPart(f"model {number}: {place}", entry.model, npu, target, mode, entry.profile, entry.inputs)
+
+
+def _suffix(text: str) -> str:
+    wanted = text.strip().upper()
+    wanted = _ALIASES.get(wanted, wanted)
+    if wanted not in (*HOST_SUFFIXES, *NPU_SUFFIXES):
+        names = (*HOST_SUFFIXES, *NPU_SUFFIXES, *_ALIASES)
+        raise UsageError(f"no profile is called {text!r}", hint=f"there are {', '.join(names)}")
+    return wanted

@@ -1,0 +1,165 @@
+"""What a nightly reads before anything runs, so that what cannot be used is said at once."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ethos_hil.harness.nightly.config import NightlyConfig
+from ethos_hil.harness.nightly.night import nights, read_state
+from ethos_hil.harness.nightly.quarantine import Quarantined, read_quarantine
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import one_line
+
+if TYPE_CHECKING:
+    from ethos_hil.results.gate.policy import Policy
+    from ethos_hil.results.gate.sides import Side
+    from ethos_hil.results.history import History
+
+LAST = "last"
+"""What to compare with: the night before."""
+_SKEW = timedelta(minutes=5)
+_LEAST_COMMIT = 7
+"""Digits of a commit that name it."""
+_HINT = "docs/nightly.md says what `against` takes"
+
+
+def read_policy_of(config: NightlyConfig) -> Policy:
+    """Return what the gate allows.
+
+    Raises:
+        UsageError: the policy cannot be used.
+    """
+    from ethos_hil.results.gate.policy import DEFAULT, read_policy
+
+    if config.policy is None:
+        return DEFAULT
+    try:
+        return read_policy(config.policy)
+    except OSError as error:
+        raise UsageError(f"{config.policy} cannot be read: {error.strerror or error}", hint=_HINT) from error
+    except ValueError as error:
+        raise UsageError(one_line(str(error)), hint="docs/compare.md explains policies") from error
+
+
+def read_quarantine_of(config: NightlyConfig) -> tuple[Quarantined, ...]:
+    """Return what is in quarantine.
+
+    Raises:
+        UsageError: the file cannot be used.
+    """
+    return () if config.quarantine is None else read_quarantine(config.quarantine)
+
+
+def check_written(config: NightlyConfig) -> None:
+    """Check that the night's files can be written, and in their formats.
+
+    Raises:
+        UsageError: one cannot.
+        ToolError: an exporter is registered twice.
+    """
+    from ethos_hil.harness.exporting import is_of_runs
+
+    for export in config.exports:
+        if not is_of_runs(export.to):
+            raise UsageError(
+                f"the format {export.to!r} is of one record", hint="`ethos-hil exporters` lists those of runs"
+            )
+    files = [*(export.file for export in config.exports), *([config.report] if config.report is not None else [])]
+    if len(set(files)) < len(files):
+        raise UsageError(f"two files of {config.path} are one and the same", hint="give each a name of its own")
+    folders = [file.parent for file in files] + ([config.history] if config.history is not None else [])
+    for path in (*files, *folders, config.into):
+        there = next(each for each in (path, *path.parents) if each.exists())
+        wrong = there.is_dir() if path in files and there == path else not there.is_dir() and there not in files
+        if wrong or not os.access(there, os.W_OK):
+            raise UsageError(f"cannot write {path}", hint=f"is {there} a folder that you may write?")
+
+
+def before(config: NightlyConfig, name: str) -> Side | None:
+    """Return what a night is compared with; None where that is nothing, or there is no night before.
+
+    Args:
+        config: says what.
+        name: the night's own name, which it is not compared with.
+
+    Raises:
+        UsageError: there is no such thing, it cannot be read, or the clock is behind the last night's.
+    """
+    from ethos_hil.results.gate.sides import side
+
+    if not config.against:
+        return None
+    try:
+        if config.against == LAST:
+            return _last(config, name)
+        path = config.folder / config.against
+        if path.exists():
+            return side(str(path))
+        run = _of_commit(config, config.against) or config.against
+        return side(run, config.history)
+    except OSError as error:
+        where = error.filename2 or error.filename or config.against
+        raise UsageError(f"{where} cannot be read: {error.strerror or error}", hint=_HINT) from error
+    except ValueError as error:
+        raise UsageError(f"compare.against: {one_line(str(error))}", hint=_HINT) from error
+
+
+def history_of(config: NightlyConfig) -> History | None:
+    """Return the history; None where it has no run yet, or none is asked for.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    from ethos_hil.results.history import History
+
+    folder = config.history
+    if folder is None:
+        return None
+    try:
+        if not folder.exists() or not any(path.suffix == ".parquet" for path in folder.iterdir()):
+            return None
+        return History(folder)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise UsageError(
+            f"{folder} is no history: {one_line(reason)}", hint="move what is no run's out of it"
+        ) from error
+
+
+def _last(config: NightlyConfig, name: str) -> Side | None:
+    from ethos_hil.results.gate.sides import side
+
+    history = history_of(config)
+    if history is None:
+        found = [each for each in nights(config.into) if each.name != name and _counts(each, config)]
+        return side(str(found[-1])) if found else None
+    runs = [run for run in history.runs() if run["run"] != name]
+    if not runs:
+        return None
+    run, created = str(runs[-1]["run"]), runs[-1]["created"]
+    now = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
+    if created is not None and created > now + _SKEW:
+        raise UsageError(
+            f"the last run of {history.folder} is of {created.isoformat()}, and it is {now.isoformat()} now",
+            hint=f"set the clock, or move {run}.parquet away",
+        )
+    return side(run, history.folder)
+
+
+def _counts(folder: Path, config: NightlyConfig) -> bool:
+    """Return whether a night is a whole one of this plan's file."""
+    state = read_state(folder)
+    return bool(state.finished) and state.config == config.path.name and not state.shard
+
+
+def _of_commit(config: NightlyConfig, text: str) -> str:
+    """Return the last run of a commit; "" where the history has none."""
+    history = history_of(config)
+    if history is None or len(text) < _LEAST_COMMIT or not set(text) <= set("0123456789abcdef"):
+        return ""
+    asked = "SELECT run FROM records WHERE starts_with(commit, ?) GROUP BY run ORDER BY min(created) DESC LIMIT 1"
+    found = history.rows(asked, [text])
+    return str(found[0]["run"]) if found else ""

@@ -1,0 +1,112 @@
+"""The shards of a night, put together: each once, all of one plan and one state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.nightly.made_with import difference
+from ethos_hil.harness.nightly.night import STATE, NightState, read_state
+from ethos_hil.harness.nightly.plan import NightlyPlan
+from ethos_hil.harness.nightly.recorded import name_of, records_of
+from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.lowering.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ShardsTogether:
+    """The shards that were found.
+
+    Attributes:
+        folders: their run folders, by number.
+        shards: which they are.
+        conducted: what happened beside their records.
+        problems: what is missing, doubled or different, as sentences.
+    """
+
+    folders: tuple[Path, ...]
+    shards: tuple[Shard, ...]
+    conducted: Conducted
+    problems: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the run that they are together: that of the first, without its number."""
+        return self.folders[0].name.rpartition("-")[0]
+
+
+def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
+    """Return the shards in some folders.
+
+    Args:
+        places: run folders, or folders that have them, however deep.
+        plan: the plan that they must be of.
+
+    Raises:
+        UsageError: a folder has none, cannot be read, or is of another plan.
+    """
+    found = [(folder, read_state(folder)) for place in places for folder in _folders(place)]
+    for folder, state in found:
+        if state.plan != plan.digest:
+            raise UsageError(f"{folder} is of another plan", hint="give the file that its nightly was given")
+        if not state.shard:
+            raise UsageError(f"{folder} is a whole night, and no shard", hint="there is nothing to merge")
+    found.sort(key=lambda item: (Shard.parse(item[1].shard).number, item[0].name))
+    shards = tuple(Shard.parse(state.shard) for _, state in found)
+    together = Conducted()
+    for _, state in found:
+        said = state.conducted
+        together.down.update(said.get("down", {}))
+        for name, what in said.get("problems", {}).items():
+            together.problems[f"shard {state.shard}, {name}"] = what
+        for name, failed in said.get("functions", {}).items():
+            together.functions[f"shard {state.shard}, {name}"] = tuple(failed)
+    folders = tuple(folder for folder, _ in found)
+    return ShardsTogether(folders, shards, together, (*_problems(found, shards), *_twice(folders)))
+
+
+def _folders(place: Path) -> list[Path]:
+    try:
+        place.stat()
+        found = sorted(path.parent for path in place.rglob(STATE))
+    except OSError as error:
+        raise UsageError(
+            f"{place} cannot be read: {error.strerror or error}", hint="give the shards' folders"
+        ) from error
+    if not found:
+        raise UsageError(f"{place} has no shard of a night", hint="give the folder that --into named, of every shard")
+    return found
+
+
+def _problems(found: Sequence[tuple[Path, NightState]], shards: Sequence[Shard]) -> list[str]:
+    problems = []
+    counts = {shard.count for shard in shards}
+    if len(counts) > 1:
+        problems.append(f"the shards are of different numbers: {', '.join(map(str, shards))}")
+    for number in range(1, max(counts) + 1):
+        mine = [folder for (folder, _), shard in zip(found, shards, strict=True) if shard.number == number]
+        if not mine:
+            problems.append(f"shard {number}/{max(counts)} is missing")
+        if len(mine) > 1:
+            problems.append(f"shard {number}/{max(counts)} is there {len(mine)} times: {', '.join(map(str, mine))}")
+    problems += [f"shard {state.shard} is not finished: {folder}" for folder, state in found if not state.finished]
+    first = found[0][1]
+    for _, state in found[1:]:
+        different = difference(first.made_with, state.made_with)
+        if different:
+            problems.append(f"shards {first.shard} and {state.shard} are of different states: {different}")
+    return problems
+
+
+def _twice(folders: Sequence[Path]) -> list[str]:
+    """Return a sentence for a test that two shards ran: each is one's own, but for the known model."""
+    seen: dict[tuple[str, str], Path] = {}
+    for folder in folders:
+        for record in records_of(folder):
+            part = record.run.part if record.run is not None else ""
+            other = seen.setdefault((part, name_of(record)), folder)
+            if other != folder and not part.startswith("known model: "):
+                return [f"{name_of(record)} ran in {other} and in {folder}"]
+    return []

@@ -1,0 +1,172 @@
+"""One session of pytest for a part of a nightly's plan, in a process of its own that dies with this one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.nightly.night import SESSIONS
+from ethos_hil.harness.nightly.plan import SuitePart
+from ethos_hil.harness.process import dies_with
+from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.regular_file import read_text
+
+_PASSED, _FAILED, _USAGE, _NO_TESTS = 0, 1, 4, 5
+"""pytest's exit statuses."""
+_TICK = 1.0
+_END = 30.0
+"""Seconds that an interrupted session has to stop its boards."""
+_MOST_LOG = 64 << 20
+
+
+@dataclass(frozen=True)
+class SessionEnd:
+    """How a session ended.
+
+    Attributes:
+        status: pytest's exit status; negative for a signal.
+        log: what it said.
+        failed: names of the tests that JUnit's XML has a failure or error of.
+        last: the last lines that it said, as one.
+    """
+
+    status: int
+    log: Path
+    failed: tuple[str, ...]
+    last: str
+
+    @property
+    def whole(self) -> bool:
+        """Whether all tests had their turn."""
+        return self.status in (_PASSED, _FAILED, _NO_TESTS)
+
+
+@dataclass(frozen=True)
+class SuiteSession:
+    """A session that is to run.
+
+    Attributes:
+        part: what to run.
+        run_folder: where its records go.
+        folder: the working directory.
+        jobs: processes.
+        shard: "2/4", or "".
+        number: of the part in the plan; names its files.
+        attempt: see `RunInfo`.
+        name: the part's name in records.
+        tests: pytest's ids in place of the paths; None for all.
+    """
+
+    part: SuitePart
+    run_folder: Path
+    folder: Path
+    jobs: int
+    shard: str
+    number: int
+    name: str
+    attempt: int = 1
+    tests: Sequence[str] | None = None
+
+    def run(self, tick: Callable[[], None]) -> SessionEnd:
+        """Run it to its end.
+
+        Args:
+            tick: called every second.
+
+        Raises:
+            UsageError: pytest cannot use the arguments; its message says why.
+            OSError: a file cannot be written.
+        """
+        base = self.run_folder / SESSIONS / self._file_name
+        log, report = base.with_suffix(".log"), base.with_suffix(".xml")
+        base.parent.mkdir(exist_ok=True)
+        report.unlink(missing_ok=True)
+        status = self._status(self._command(base), log, tick)
+        said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
+        if status == _USAGE:
+            raise UsageError(f"{self.name}: pytest cannot run it: {_reason(said)}", hint=f"{log} has all of it")
+        return SessionEnd(status, log, _failures(report), _reason(said))
+
+    @property
+    def _file_name(self) -> str:
+        again = f"-{self.attempt}" if self.attempt > 1 else "-audit" if self.name != self.part.name else ""
+        return f"{self.number:02}{again}"
+
+    def _command(self, base: Path) -> list[str]:
+        part = self.part
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part.arguments]
+        command += ["-n", str(self.jobs), "--dist", "worksteal"] if self.jobs > 1 else []
+        command += [f"--runs={self.run_folder.parent}", f"--run-name={self.run_folder.name}", "--resume"]
+        command += [f"--run-part={self.name}", f"--run-attempt={self.attempt}"]
+        command += [f"--artifacts={self.run_folder / 'failures'}", f"--junitxml={base.with_suffix('.xml')}"]
+        command += [f"--shard={self.shard}"] if self.shard else []
+        if self.tests is None:
+            return [*command, *part.selection, "--", *part.entry.paths]
+        arguments = base.with_suffix(".txt")
+        arguments.write_text("".join(f"{each}\n" for each in self.tests))
+        return [*command, f"@{arguments}"]
+
+    def _status(self, command: Sequence[str], log: Path, tick: Callable[[], None]) -> int:
+        with log.open("wb") as said:
+            process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+                preexec_fn=dies_with(os.getpid()),
+            )
+        try:
+            while True:
+                try:
+                    return process.wait(_TICK)
+                except subprocess.TimeoutExpired:
+                    tick()
+        except BaseException:
+            process.terminate()
+            try:
+                process.wait(_END)
+            finally:
+                process.kill()
+                process.wait()
+            raise
+
+
+def check_pytest(jobs: int) -> None:
+    """Check that pytest can be started, with `jobs` processes.
+
+    Raises:
+        ToolError: it is not installed.
+    """
+    for name, package in (("pytest", "pytest"), *((("xdist", "pytest-xdist"),) if jobs > 1 else ())):
+        if importlib.util.find_spec(name) is None:
+            raise ToolError(f"suites need {package}, which is not installed", hint=f"pip install {package}")
+
+
+def _failures(report: Path) -> tuple[str, ...]:
+    """Return the names of the tests that failed; none where the session wrote no report."""
+    try:
+        cases = ET.parse(report).iter("testcase")
+    except (OSError, ET.ParseError):
+        return ()
+    return tuple(
+        f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    )
+
+
+def _reason(said: str) -> str:
+    """Return the line of pytest's that says most about why it ended."""
+    lines = [line for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
+    return one_line((told or lines or ["it said nothing"])[0 if told else -1])[:500]
