@@ -1,0 +1,139 @@
+"""Runs made by hand, for tests of exporters."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from ethos_hil.results.comparison import RowChange, RowDifference
+from ethos_hil.results.gate.change import Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.record import (
+    ArtifactInfo,
+    DelegateInfo,
+    Divergence,
+    Failure,
+    Metric,
+    Record,
+    RunInfo,
+    SuiteTest,
+    TargetInfo,
+)
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+HOSTILE = (
+    "=1+1|2 `a` ``b`` \\| \\` @team #7 <b>x</b> <!-- </testcase>]]>&amp; &lt; :+1: www.example.org a@example.org "
+    '[l](https://example.org) **s** $x$ "q" \'p\' {a="b"} \n# h\r\t\x00\x01\x1b[2J\x7f\x85 \u202e\u2028\ufffe\udc80 é 𝄞'
+)
+"""Markup of every format here, what XML lacks, and bytes of a name that is no valid UTF-8."""
+NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 0.1, 1e-9)
+
+
+def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **changes: Any) -> Record:
+    """A verified record of a suite's test."""
+    test = f"suites/ops/test_a.py::test_{name}_{case}_{profile}"
+    found = Record(
+        Verdict.VERIFIED,
+        f"{name}_{case}",
+        "ethos-u55-128",
+        TargetInfo("virtual", "virtual", "corstone-300"),
+        metrics=(
+            Metric("npu_cycles", (1 << 24) + 1, "cycles", "modelled", ((1 << 24) + 1, (1 << 24) + 3)),
+            Metric("npu_cycles_estimate", 7, "cycles", "vela"),
+            Metric("sram_used", 1024, "bytes", "reported"),
+            Metric("target_seconds", 0.25, "s", "host"),
+        ),
+        artifact=ArtifactInfo("ab" * 32, 4096, 1, (), scheme="a8w8", question="12" * 32,
+                              delegates=(DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),)),
+        versions={"torch": "2.13.0", "ethos-u-vela": "5.1.0"},
+        executions=2,
+        memory_mode="Shared_Sram",
+        system_config="Ethos_U55_High_End_Embedded",
+        test=SuiteTest(test, name, case, profile, "suites/ops/test_a.py:13"),
+        created="2026-11-25T10:02:52+00:00",
+        inputs_sha256="de" * 32,
+        run=RunInfo("20261125T100247Z-c394cb", "f0" * 20),
+    )  # fmt: skip
+    return dataclasses.replace(found, **changes)
+
+
+def failed(kind: FailureKind = FailureKind.MISMATCH, message: str = "output 0 differs", **changes: Any) -> Record:
+    """A record that failed."""
+    return dataclasses.replace(record(**changes), verdict=Verdict.FAILED, failure=Failure(kind, message, "look there"))
+
+
+def endings() -> dict[str, Record]:
+    """A record for each way to end, by the word for it."""
+    defect = failed(name="flawed")
+    assert defect.test is not None
+    lacks = Failure(FailureKind.CAPABILITY, "the target cannot have an ethos-u85-256")
+    nobody = Failure(FailureKind.NO_REFERENCE, "nothing says what is right")
+    begins = Divergence("npu-op", "begins at npu00001", source="net.py:12")
+    return {
+        "verified": record(),
+        "compiled-only": record(case="compiled", verdict=Verdict.COMPILED_ONLY),
+        "unverified": record(case="alone", verdict=Verdict.UNVERIFIED, failure=nobody),
+        "skipped": record(case="big", verdict=Verdict.SKIPPED, failure=lacks, metrics=()),
+        "failed": failed(name="sub", divergence=begins, console=("first", "\x1b[31mlast")),
+        "internal": failed(FailureKind.INTERNAL, "TypeError: none", name="mul", test=None, model="net.py:net"),
+        "known defect": dataclasses.replace(defect, test=dataclasses.replace(defect.test, defect="https://x.org/1")),
+    }
+
+
+def run(*records: Record, **changes: Any) -> RunResults:
+    """A run of one folder."""
+    manifest = {
+        "created": "2026-11-25T10:02:51+00:00",
+        "machine": {"system": "Linux", "processor": "a processor", "cores": 2, "host": "vm"},
+        "versions": {"torch": "2.13.0", "ethos-u-vela": "5.1.0"},
+        "commit": "f0" * 20,
+    }
+    found = RunResults("20261125T100247Z-c394cb", "2026-11-25T10:02:51+00:00", records, (manifest,))
+    return dataclasses.replace(found, **changes)
+
+
+def hostile() -> RunResults:
+    """A run in which every text is hostile."""
+    one = record(
+        model=HOSTILE, npu=HOSTILE, memory_mode=HOSTILE, system_config=HOSTILE, method=HOSTILE,
+        target=TargetInfo(HOSTILE, HOSTILE, HOSTILE),
+        test=SuiteTest(f"{HOSTILE}::{HOSTILE}", HOSTILE, HOSTILE, HOSTILE, HOSTILE),
+        versions={HOSTILE: HOSTILE}, run=RunInfo(HOSTILE, HOSTILE), created=HOSTILE,
+        metrics=tuple(Metric(f"{HOSTILE}{number}", number, HOSTILE, HOSTILE) for number in NUMBERS),
+    )  # fmt: skip
+    wrong = dataclasses.replace(one, verdict=Verdict.FAILED, console=(HOSTILE,) * 3, test=None,
+                                failure=Failure(FailureKind.FAULT, HOSTILE, HOSTILE),
+                                divergence=Divergence(HOSTILE, HOSTILE, source=HOSTILE))  # fmt: skip
+    manifest = {"created": HOSTILE, "machine": {"host": HOSTILE, "cores": "two"}, "versions": {HOSTILE: HOSTILE},
+                "commit": HOSTILE}  # fmt: skip
+    return RunResults(HOSTILE, HOSTILE, (one, wrong), (manifest, {"created": "", "machine": 7, "versions": 7}))
+
+
+def large(tests: int = 1500, metrics: int = 11) -> RunResults:
+    """A run of a night."""
+    one = record()
+    assert one.test is not None
+    numbers = tuple(Metric(f"metric{number}", 12345678 + number, "cycles", "modelled") for number in range(metrics))
+    return run(*(
+        dataclasses.replace(one, metrics=numbers, test=dataclasses.replace(
+            one.test, id=f"suites/ops/test_a.py::test_add_{number}_U55_BI", operator=f"operator{number // 30}"))
+        for number in range(tests)
+    ))  # fmt: skip
+
+
+def comparison(text: str = "another command stream", changes: int = 2) -> RunComparison:
+    """A comparison with numbers that got worse, and a test that is missing."""
+    rows = (RowDifference(RowChange.SLOWER, ("npu1",), ("npu2",), "Conv2D", "head", f"{text}:12", 7, 9),)
+    found = [
+        Change(Word.REGRESSED, _subject(f"{text} {number}"), "npu_cycles", "modelled", "cycles", 1000, 1010.0,
+               Cause.STREAM, text, Effect.FAIL, rows * 5)
+        for number in range(changes)
+    ]  # fmt: skip
+    missing = Change(Word.MISSING, _subject("gone"), "verdict", "", "", "verified", None, Cause.NONE, "", Effect.WARN)
+    counts = {Word.REGRESSED: changes, Word.MISSING: 1, Word.UNCHANGED: 4000}
+    return RunComparison("night1", "night2", (*found, missing), counts, 9, (f"{text}: 5.1.0 became 5.2.0",))
+
+
+def _subject(label: str) -> Subject:
+    return Subject(label, "ethos-u55-128", "Shared_Sram", "", "virtual", "corstone-300", "", "forward")

@@ -1,0 +1,58 @@
+"""What holds for every format: text of any kind is written, numbers are exact, and a night is written in a second."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
+from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.run_results import RunResults
+
+NAMES = ("github-benchmark", "junit", "openmetrics", "points-csv", "points-parquet", "pytorch-benchmark", "summary")
+Write = Callable[..., bytes]
+
+
+@pytest.fixture(params=NAMES)
+def write(request: pytest.FixtureRequest) -> Write:
+    def written(results: RunResults, comparison: RunComparison | None = None) -> bytes:
+        content = RUN_EXPORTERS.get(request.param).write(results, comparison)
+        return content.encode() if isinstance(content, str) else content
+
+    return written
+
+
+def test_the_formats_are_registered_and_no_format_of_records_has_a_name_of_one() -> None:
+    assert RUN_EXPORTERS.names() == NAMES
+    assert not set(NAMES) & set(EXPORTERS.names())
+
+
+def test_a_night_is_written_in_a_second(write: Write) -> None:
+    results = made.large()
+    write(made.run(made.record()))  # imports
+    began = time.process_time()
+    content = write(results, made.comparison(changes=1000))
+    assert time.process_time() - began < 1
+    assert len(content) > 10_000
+
+
+def test_what_comes_from_anywhere_is_written_as_text(write: Write) -> None:
+    """The tests of each format say how. Here it is written at all, as UTF-8 without control characters."""
+    content = write(made.hostile(), made.comparison(made.HOSTILE))
+    if not content.startswith(b"PAR1"):
+        assert not {each for each in content.decode() if not each.isprintable()} - {"\n", "\t"}
+
+
+def test_the_same_run_makes_the_same_bytes(write: Write) -> None:
+    results = made.large(50)
+    assert write(results) == write(results)
+
+
+@pytest.mark.parametrize("name", ["github-benchmark", "points-csv", "points-parquet"])
+def test_a_run_without_numbers_is_refused_where_only_numbers_are_shown(name: str) -> None:
+    with pytest.raises(NotExportable, match="no record of"):
+        RUN_EXPORTERS.get(name).write(made.run(made.record(metrics=())), None)

@@ -1,0 +1,104 @@
+"""OpenMetrics text, read by the parser of Prometheus' own client library."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from prometheus_client import Metric as Family
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from ethos_hil.results.export.runs import openmetrics
+from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.plain_text import escaped
+from ethos_hil.results.record import Metric
+from ethos_hil.results.run_results import RunResults
+
+
+def families(results: RunResults, comparison: RunComparison | None = None) -> dict[str, Family]:
+    found = list(text_string_to_metric_families(openmetrics.write(results, comparison)))
+    assert len({each.name for each in found}) == len(found)
+    return {each.name: each for each in found}
+
+
+def values(family: Family, label: str) -> dict[str, float]:
+    return {sample.labels[label]: sample.value for sample in family.samples}
+
+
+def test_the_parser_refuses_what_is_not_openmetrics() -> None:
+    text = openmetrics.write(made.run(made.record()), None)
+    unit = "# UNIT ethos_hil_npu_cycles "
+    changes = (("# EOF\n", ""), (f"{unit}cycles", f"{unit}s"), ('npu="', "npu="))
+    for broken in (text.replace(old, new, 1) for old, new in changes):
+        assert broken != text
+        with pytest.raises(ValueError):
+            list(text_string_to_metric_families(broken))
+
+
+def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
+    found = families(made.run(made.record()))
+    cycles = found["ethos_hil_npu_cycles"]
+    assert (cycles.type, cycles.unit) == ("gauge", "cycles")
+    (sample,) = cycles.samples
+    assert sample.value == (1 << 24) + 1
+    assert sample.labels == {
+        "label": "suites/ops/test_a.py::test_add_same_U55_BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram",
+        "target": "virtual", "soc": "corstone-300", "system_config": "Ethos_U55_High_End_Embedded",
+        "method": "forward", "operator": "add", "case": "same", "profile": "U55_BI", "provenance": "modelled",
+    }  # fmt: skip
+    units = {name: family.unit for name, family in found.items() if family.unit}
+    assert units == {
+        "ethos_hil_run_created_seconds": "seconds", "ethos_hil_npu_cycles": "cycles",
+        "ethos_hil_npu_cycles_estimate_cycles": "cycles", "ethos_hil_sram_used_bytes": "bytes",
+        "ethos_hil_target_seconds": "seconds",
+    }  # fmt: skip
+
+
+def test_the_run_is_told() -> None:
+    found = families(made.run(*made.endings().values()), made.comparison())
+    (info,) = found["ethos_hil_run"].samples
+    assert info.name == "ethos_hil_run_info"
+    assert info.labels == {"run": "20261125T100247Z-c394cb", "commit": "f0" * 20, "version_torch": "2.13.0",
+                           "version_ethos_u_vela": "5.1.0"}  # fmt: skip
+    assert found["ethos_hil_run_created_seconds"].samples[0].value == 1795600971
+    assert values(found["ethos_hil_records"], "ending") == {
+        "verified": 1, "compiled-only": 1, "unverified": 1, "skipped": 1, "failed": 2, "known defect": 1
+    }  # fmt: skip
+    verified = values(found["ethos_hil_verified"], "label")
+    assert (sum(verified.values()), len(verified)) == (1, 7)
+    changes = values(found["ethos_hil_changes"], "word")
+    assert {word: count for word, count in changes.items() if count} == {
+        "regressed": 2,
+        "missing": 1,
+        "unchanged": 4000,
+    }
+    assert found["ethos_hil_gate_passed"].samples[0].value == 0
+    assert "ethos_hil_changes" not in families(made.run(made.record()))
+
+
+def test_of_two_answers_to_one_question_the_last_counts() -> None:
+    later = dataclasses.replace(made.record(), metrics=(Metric("npu_cycles", 5, "cycles", "modelled"),))
+    (sample,) = families(made.run(made.record(), later))["ethos_hil_npu_cycles"].samples
+    assert sample.value == 5
+
+
+def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:
+    metrics = (
+        Metric("a_b", 1, "c", "fvp"), Metric("a", 2, "b_c", "fvp"), Metric("verified", 3, "", "fvp"),
+        Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
+        Metric("a", 7, "", "vela"),
+    )  # fmt: skip
+    found = families(made.run(made.record(metrics=metrics)))
+    numbers = [sample.value for family in found.values() for sample in family.samples if "provenance" in sample.labels]
+    assert sorted(numbers) == [1, 2, 3, 4, 5, 6, 7]
+    assert values(found["ethos_hil_a"], "provenance") == {"fvp": 6, "vela": 7}
+
+
+def test_foreign_text_stays_a_label() -> None:
+    found = families(made.hostile(), made.comparison(made.HOSTILE))
+    verified = found["ethos_hil_verified"].samples
+    assert [sample.labels["npu"] for sample in verified] == [escaped(made.HOSTILE)] * 2
+    assert not [name for name in found if not name.startswith("ethos_hil_")]
+    numbers = {sample.value for family in found.values() for sample in family.samples if "provenance" in sample.labels}
+    assert numbers == set(made.NUMBERS)

@@ -1,0 +1,95 @@
+"""The table of points: one definition with a history's, in CSV and in Parquet, read by other code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import duckdb
+import fastparquet
+import pytest
+
+from ethos_hil.results.compaction.columns import COLUMNS
+from ethos_hil.results.export.runs import points
+from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.history import History, compact_records
+from ethos_hil.results.plain_text import escaped
+from ethos_hil.results.record import Metric, RunInfo
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
+
+OF_A_METRIC = ("metric", "value", "unit", "provenance", "samples")
+
+
+def table(results: RunResults) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(points.write_csv(results, None).decode())))
+
+
+def parquet(results: RunResults, folder: Path) -> list[dict[str, object]]:
+    path = folder / "points.parquet"
+    path.write_bytes(points.write_parquet(results, None))
+    with duckdb.connect() as database:
+        found = database.read_parquet(str(path))
+        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+
+
+def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
+    records = (made.record(), made.record(name="sub", run=None), made.failed())
+    results = made.run(*records)
+    name = results.name
+    compact_records([StoredRecord(name, results.created, each) for each in records], tmp_path / "history")
+    expected = History(tmp_path / "history").rows("SELECT * EXCLUDE series FROM points ORDER BY number")
+    assert len(expected) == 12
+    assert parquet(results, tmp_path) == expected
+    columns = [*(column for column in COLUMNS if column != "metrics"), *OF_A_METRIC]
+    assert list(expected[0]) == list(table(results)[0]) == columns
+    for row, same in zip(table(results), expected, strict=True):
+        for column in columns:
+            value = same[column]
+            text = " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+            assert row[column] == text, column
+
+
+def test_another_reader_of_parquet_finds_the_same() -> None:
+    content = points.write_parquet(made.run(made.record()), None)
+    found = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
+    assert json.loads(found.to_json(orient="values"))[0] == [
+        "suites/ops/test_a.py::test_add_same_U55_BI", "npu_cycles", (1 << 24) + 1, "modelled"
+    ]  # fmt: skip
+
+
+def test_a_record_is_of_the_run_that_it_names() -> None:
+    other = made.record(name="sub", run=RunInfo("another"))
+    assert [row["run"] for row in table(made.run(made.record(run=None), other))[::4]] == [
+        "20261125T100247Z-c394cb", "another"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"])
+def test_no_cell_is_a_formula(start: str) -> None:
+    """Neither as a program reads the file, nor as a spreadsheet does that takes quotes for nothing."""
+    text = f'{start}cmd|" /C calc"!A0'
+    one = made.record(model=text, npu=text, memory_mode=text, test=None,
+                      metrics=(Metric(text, -1, text, text, (-1, 2)),))  # fmt: skip
+    for row in table(made.run(one)):
+        for column, cell in row.items():
+            if column != "value":
+                assert not cell.startswith(start), column
+        assert row["label"] == row["npu"] == row["metric"] == f"'{text}"
+        assert (row["value"], row["samples"]) == ("-1.0", "'-1.0 2.0")
+
+
+def test_text_is_escaped_in_csv_and_kept_in_parquet(tmp_path: Path) -> None:
+    results = made.hostile()
+    row, *_ = table(results)
+    assert row["npu"] == f"'{escaped(made.HOSTILE, keep='')}"
+    assert not {each for each in points.write_csv(results, None).decode() if not each.isprintable()} - {"\n"}
+    found = parquet(results, tmp_path)[0]
+    assert found["npu"] == made.HOSTILE.replace("\udc80", "\\udc80")
+    assert found["value"] == 0
+
+
+def test_numbers_are_exact() -> None:
+    assert [float(row["value"]) for row in table(made.hostile())[: len(made.NUMBERS)]] == list(made.NUMBERS)

@@ -1,0 +1,77 @@
+"""Names of records: each has its own, and nothing is in one that need not be."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+
+import pytest
+
+from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.export.runs.record_names import PARTS, distinctions, label_of
+from ethos_hil.results.export.runs.tests.made import failed, record
+from ethos_hil.results.record import Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
+
+OTHERS = {
+    "npu": record(npu="ethos-u55-256"),
+    "memory_mode": record(memory_mode="Sram_Only"),
+    "target": record(target=TargetInfo("fvp", "virtual", "corstone-300")),
+    "soc": record(target=TargetInfo("virtual", "virtual", "corstone-310")),
+    "system_config": record(system_config="Ethos_U55_Deep_Embedded"),
+    "method": record(method="decode"),
+    "runner": record(runner=RunnerInfo("runner", "cd" * 32)),
+    "inputs": record(inputs_sha256="ef" * 32),
+}
+
+
+def test_what_is_always_there_is_there_and_nothing_else() -> None:
+    assert distinctions([record()], ()) == [""]
+    assert distinctions([record()], ("npu", "target")) == ["[ethos-u55-128, virtual]"]
+    assert distinctions([record(npu="")], ("npu",)) == [""]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_records_of_one_test_are_told_apart_by_what_differs(part: str) -> None:
+    assert OTHERS.keys() == PARTS.keys()
+    one, other = distinctions([record(), OTHERS[part]], ())
+    assert one != other
+    assert [f"[{PARTS[part](each)}]" if PARTS[part](each) else "" for each in (record(), OTHERS[part])] == [one, other]
+
+
+def test_a_record_that_is_like_another_has_its_number() -> None:
+    assert distinctions([record()] * 3, ("npu",)) == ["[ethos-u55-128]", "[ethos-u55-128, #2]", "[ethos-u55-128, #3]"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
+    chance = random.Random(seed)
+    records = [chance.choice([record(), record(name="sub"), *OTHERS.values()]) for _ in range(40)]
+    names = [f"{label_of(each)}{name}" for each, name in zip(records, distinctions(records, ("npu",)), strict=True)]
+    assert len(set(names)) == len(names)
+    order = chance.sample(range(40), 40)
+    moved = [records[at] for at in order]
+    again = [f"{label_of(each)}{name}" for each, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
+    assert sorted(again) == sorted(names)
+
+
+def attempt(number: int, found: Record) -> Record:
+    return dataclasses.replace(found, run=RunInfo("run", attempt=number))
+
+
+@pytest.mark.parametrize("kind", list(FailureKind))
+def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
+    first, second, last = attempt(1, failed(kind)), attempt(2, failed(kind)), attempt(3, record())
+    found = [(each.record, each.spoilt) for each in counted([first, record(name="sub"), second, last])]
+    if kind in NOT_ATTEMPTED:
+        assert found == [(record(name="sub"), ()), (last, (first, second))]
+    else:
+        assert found == [(first, ()), (record(name="sub"), ()), (second, ()), (last, ())]
+    assert [(each.record, each.spoilt) for each in counted([last, first])] == [(last, ()), (first, ())]
+
+
+def test_a_spoilt_attempt_at_another_question_counts() -> None:
+    lost = failed(FailureKind.TIMEOUT)
+    for other in ("npu", "memory_mode", "target", "method"):
+        assert len(counted([lost, OTHERS[other]])) == 2
+    assert counted([lost, dataclasses.replace(lost, verdict=Verdict.FAILED)])[0].spoilt == (lost,)

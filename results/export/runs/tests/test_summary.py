@@ -1,0 +1,186 @@
+"""The summary for CI jobs: read as GitHub's Markdown, all foreign text is code, and it says how the run went."""
+
+from __future__ import annotations
+
+import html
+import random
+import re
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+
+from ethos_hil.results.export.runs import summary
+from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.markdown_text import code, head, row
+from ethos_hil.results.plain_text import cut, one_line
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import Skipped
+
+GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
+OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}
+MENTION = re.compile(r"(?<![\w`])@[A-Za-z]|(?<!\w)#\d")
+
+
+class Page(HTMLParser):
+    """What a browser would show: the tags, the text outside code, and each piece of code."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: set[str] = set()
+        self.plain: list[str] = []
+        self.code: list[str] = []
+        self.rows: list[list[str]] = []
+        self._inside = 0
+        self._cell = False
+        self.feed(GITHUB.render(text))
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.add(tag)
+        if tag == "code":
+            self._inside += 1
+            self.code.append("")
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+            self._cell = True
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside -= tag == "code"
+        self._cell = self._cell and tag not in ("td", "th")
+
+    def handle_comment(self, data: str) -> None:
+        self.tags.add("comment")
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.code[-1] += data
+        else:
+            self.plain.append(data)
+        if self._cell:
+            self.rows[-1][-1] += data
+
+
+def page(results: RunResults, comparison: RunComparison | None = None) -> Page:
+    return Page(summary.write(results, comparison))
+
+
+ALPHABET = "a`|\\ *_<>&#@;[]()!~$:'\"\n\u202e\x00é=-"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_any_text_is_code_in_a_sentence_and_in_a_cell(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(20):
+        text = "".join(chance.choices(ALPHABET, k=chance.randrange(1, 12))).strip()
+        shown = one_line(text)
+        if not shown:
+            continue
+        for markdown in (f"x {code(text)} y", "\n".join([*head(("a", "b")), row(["x", code(text)])])):
+            found = Page(markdown)
+            assert found.code == [shown], markdown
+            assert found.tags <= OURS
+            assert not MENTION.search("".join(found.plain)), markdown
+
+
+def test_the_guard_sees_what_is_no_code() -> None:
+    found = Page("x @team <b>x</b> <!-- y -->\n\n| a |\n|---|\n| b|c`d |\n")
+    assert MENTION.search("".join(found.plain))
+    assert found.tags - OURS == {"b", "comment"}
+    assert html.unescape("&#124;") == "|"
+
+
+def test_long_text_is_cut() -> None:
+    assert Page(code("x" * 300)).code == [cut("x" * 300, 200)]
+
+
+def test_it_begins_with_how_the_run_went() -> None:
+    found = summary.write(made.run(*made.endings().values()), None).splitlines()
+    assert found[0] == "# ethos-hil: 2 failed"
+    assert found[2] == (
+        "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, **1 compiled-only**, "
+        "**1 unverified**, **1 skipped**, **2 failed** (1 mismatch, 1 internal), **1 known defect**."
+    )
+    assert summary.write(made.run(made.record()), None).startswith("# ethos-hil: nothing failed\n")
+
+
+def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
+    found = made.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
+    text = summary.write(made.run(made.record()), found)
+    assert text.startswith("# ethos-hil: nothing failed; the gate fails\n")
+    assert "Against `night1`: **40 regressed**, **1 missing**, 4,000 unchanged. The gate fails for 40 changes." in text
+    assert "- `ethos-u-vela 5.1.0 became 5.2.0: 5.1.0 became 5.2.0`" in text
+    assert "### 40 regressed by stream: `ethos-u-vela 5.1.0 became 5.2.0`" in text
+    assert "### 1 missing\n" in text
+    assert "And 10 more." in text
+    rows = [cells for cells in page(made.run(made.record()), found).rows if cells[0] == "regressed"]
+    assert len(rows) == 30
+    moved = "Conv2D ethos-u-vela 5.1.0 became 5.2.0:12 7 → 9"
+    place = ["regressed", "ethos-u-vela 5.1.0 became 5.2.0 0", "ethos-u55-128, Shared_Sram", "npu_cycles (modelled)"]
+    assert rows[0] == [*place, "1,000", "1,010", "+1.00 %", f"{moved * 3}and 2 more"]
+    passing = RunComparison("a", "b", (), {Word.UNCHANGED: 7}, 1)
+    text = summary.write(made.run(made.record()), passing)
+    assert text.startswith("# ethos-hil: nothing failed; the gate passes\n")
+    assert "Against `a`: 7 unchanged. The gate passes." in text
+    assert "## Changes" not in text
+
+
+def test_failures_have_kind_message_and_line() -> None:
+    rows = page(made.run(*made.endings().values())).rows
+    begin = rows.index(["what", "NPU", "target", "kind", "message", "line"])
+    assert rows[begin + 1 : begin + 4] == [
+        ["suites/ops/test_a.py::test_add_alone_U55_BI", "ethos-u55-128", "virtual", "no-reference",
+         "nothing says what is right", "suites/ops/test_a.py:13"],
+        ["suites/ops/test_a.py::test_sub_same_U55_BI", "ethos-u55-128", "virtual", "mismatch", "output 0 differs",
+         "net.py:12"],
+        ["net.py:net", "ethos-u55-128", "virtual", "internal", "TypeError: none", ""],
+    ]  # fmt: skip
+
+
+def test_the_table_has_a_letter_for_each_end() -> None:
+    more = (made.record(profile="MI", npu=""), made.record(profile="BI", npu=""), made.record(case="other"))
+    text = summary.write(made.run(*made.endings().values(), *more), None)
+    lines = text.split("## Operators and models\n\n")[1].splitlines()
+    assert lines[0] == "|  | `MI` | `BI` | `U55_BI` | `ethos-u55-128` |"
+    assert lines[2:6] == [
+        "| `add` | 1V | 1V | 2V 1C 1U 1S |  |",
+        "| `flawed` |  |  | 1D |  |",
+        "| `net.py:net` |  |  |  | 1F |",
+        "| `sub` |  |  | 1F |  |",
+    ]
+    assert "V verified, C compiled-only, U unverified, S skipped, F failed, D known defect" in lines
+
+
+def test_sums_are_by_provenance_and_without_what_failed() -> None:
+    other = made.record(case="fvp", metrics=(*made.record().metrics[1:], made.record().metrics[0].__class__(
+        "npu_cycles", 5, "cycles", "fvp")))  # fmt: skip
+    rows = page(made.run(made.record(), made.record(case="b"), other, made.failed(case="c"))).rows
+    assert rows[-2:] == [
+        ["ethos-u55-128", "Shared_Sram", "fvp", "1", "5"],
+        ["ethos-u55-128", "Shared_Sram", "modelled", "2", f"{2 * ((1 << 24) + 1):,}"],
+    ]
+
+
+def test_what_was_not_read_is_told() -> None:
+    results = made.run(made.record(), skipped=(Skipped("records-1.jsonl:2", "not a complete record"),))
+    assert "1 line could not be read, the first at `records-1.jsonl:2`." in summary.write(results, None)
+
+
+def test_foreign_text_is_no_markup_and_calls_nobody() -> None:
+    found = page(made.hostile(), made.comparison(made.HOSTILE))
+    assert found.tags <= OURS
+    assert cut(one_line(made.HOSTILE), 200) in found.code
+    assert not MENTION.search("".join(found.plain))
+    assert "example.org" not in "".join(found.plain)
+
+
+def test_it_is_cut_at_a_line_before_github_shows_nothing_of_it() -> None:
+    operators = [made.record(name=f"{number:05}" + "é|" * 95) for number in range(2_000)]
+    content = summary.write(made.run(*operators), made.comparison()).encode()
+    assert summary.MOST - 3_000 < len(content) <= summary.MOST
+    *_, before, blank, last = content.decode().splitlines()
+    assert re.fullmatch(r"_The rest, [\d,]+ lines, is left out: a job summary may have 1 MiB\._", last)
+    assert (before[-1], blank) == ("|", "")
