@@ -23,7 +23,10 @@ def find_results(paths: Sequence[Path]) -> RunResults:
         OSError: something cannot be read.
         ValueError: something is no run, or has no record.
     """
-    found = [_results(path) for path in {path.resolve(): path for path in paths}.values()]
+    once: dict[Path, Path] = {}
+    for path in paths:
+        once.setdefault(path.resolve(), path)
+    found = [_results(path) for path in once.values()]
     return RunResults(
         found[0].name,
         min(each.created for each in found),
@@ -36,7 +39,7 @@ def find_results(paths: Sequence[Path]) -> RunResults:
 
 def _results(path: Path) -> RunResults:
     if not path.is_dir():
-        return _of_lines(path) if path.suffix == ".jsonl" else _of_records(path, [find_record(path)])
+        return _of_lines(path) if path.suffix == ".jsonl" else _of_one(path)
     if (path / MANIFEST).exists():
         return read_results([path])
     inside = sorted((each for each in path.iterdir() if (each / MANIFEST).exists()), reverse=True)
@@ -48,6 +51,13 @@ def _results(path: Path) -> RunResults:
         except ValueError as error:
             why = error
     raise ValueError(f"no run in {path} has a record: {why}")
+
+
+def _of_one(path: Path) -> RunResults:
+    try:
+        return _of_records(path, [find_record(path)])
+    except ValueError as error:
+        raise ValueError(f"{path} has no record: {error}") from error
 
 
 def _of_lines(path: Path) -> RunResults:

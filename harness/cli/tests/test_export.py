@@ -8,15 +8,18 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.cli import main
+from ethos_hil.harness.exporting import export_run
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
-from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
-from ethos_hil.results.record import Op, Record, TargetInfo
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, RunExporter
+from ethos_hil.results.record import Metric, Op, Record, TargetInfo
+from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
 
@@ -144,6 +147,110 @@ def test_an_exporter_that_fails_is_named_and_nothing_is_written(
     assert status == 3
     assert "the exporter 'csv' of ethos-hil failed: ZeroDivisionError: no cycles" in err
     assert Path("out.csv").read_text() == "before"
+
+
+NIGHT = [replace(RECORD, model=f"net{number}.py:net", metrics=(Metric("npu_cycles", number, "cycles", "modelled"),))
+         for number in range(5)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RUN_EXPORTERS.names())
+def test_a_run_is_written_in_every_format(ethos_hil: Call, name: str) -> None:
+    for number, record in enumerate(NIGHT):
+        RunFolder(Path(f"shard{number % 2}"), name="night").append(record)
+    shards = (Path("shard0/night"), Path("shard1/night"))
+    expected = export_run(find_results(shards), None, name)
+    assert ethos_hil("export", *map(str, shards), "--to", name, "-o", "out") == (0, "", "")
+    assert Path("out").read_bytes() == expected
+    if name != "points-parquet":
+        assert ethos_hil("export", *map(str, shards), "--to", name) == (0, expected.decode(), "")
+        assert all(f"net{number}.py" in expected.decode() for number in range(5))
+    assert ethos_hil("export", "shard1", "--to", name, "-o", "out") == (0, "", "")
+    assert Path("out").read_bytes() == export_run(find_results(shards[1:]), None, name)
+
+
+def test_a_record_in_a_file_is_a_run(ethos_hil: Call) -> None:
+    status, out, err = ethos_hil("export", "record.json", "--to", "junit")
+    assert (status, err) == (0, "")
+    assert ' classname="net" name="net[ethos-u55-128]"' in out
+
+
+def test_a_run_is_compared_with_another_or_with_a_baseline(ethos_hil: Call) -> None:
+    for name, change in (("night1", 0), ("night2", 1)):
+        folder = RunFolder(Path("nights"), name=name)
+        for record in NIGHT:
+            cycles = record.metrics[0].value + 100 + change
+            folder.append(replace(record, metrics=(replace(record.metrics[0], value=cycles),)))
+    assert ethos_hil("accept", "nights/night1", "--baseline", "baseline.jsonl")[0] == 0
+    for against in ("nights/night1", "baseline.jsonl"):
+        status, out, err = ethos_hil("export", "nights/night2", "--to", "summary", "--against", against)
+        assert (status, err) == (0, "")
+        assert "**5 regressed**" in out
+        assert "The gate fails for 5 changes." in out
+    Path("gate.toml").write_text("schema_version = 1\n[gate]\nregressed = 'warn'\n")
+    status, out, _ = ethos_hil("export", "nights/night2", "--to", "summary", "--against", "baseline.jsonl", "--policy",
+                               "gate.toml")  # fmt: skip
+    assert "The gate passes." in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("empty", "--to", "junit"), "empty is no run folder, and has none in it"),
+        (("record.json", "absent", "--to", "junit"), "absent cannot be read: No such file or directory"),
+        (("net.py", "--to", "summary"), "net.py has no record: Expecting value"),
+        (("half.json", "--to", "junit"), "half.json has no record: Unterminated string"),
+        (("lines.jsonl", "--to", "junit"), "lines.jsonl has no record: not a complete record"),
+        (("record.json", "record.json", "--to", "csv"), "csv is of one record, and there are 2 arguments"),
+        (("record.json", "--to", "csv", "--against", "record.json"), "--against is about a run, and csv is of one"),
+        (("record.json", "--to", "points-csv"), "no record of record has a metric"),
+        (("record.json", "--to", "junit", "--against", "absent"), "absent is no run folder, record or baseline"),
+        (("record.json", "--to", "junit", "--against", "record.json", "--policy", "net.py"), "net.py"),
+        (("record.json", "--to", "jnit"), "no exporter is called 'jnit' (did you mean junit? exporters: advice"),
+    ],
+)
+def test_what_is_no_run_is_said_in_one_line_and_nothing_is_written(
+    ethos_hil: Call, arguments: tuple[str, ...], words: str
+) -> None:
+    Path("empty").mkdir()
+    Path("net.py").write_text("import torch\n")
+    for name in ("half.json", "lines.jsonl"):
+        Path(name).write_text(RECORD.dumps()[:50])
+    Path("out").write_text("before")
+    status, out, err = ethos_hil("export", *arguments, "-o", "out")
+    assert (status, out, len(err.splitlines())) == (2, "", 1), err
+    assert words in err
+    assert Path("out").read_text() == "before"
+
+
+def test_a_line_that_was_cut_short_is_told_and_the_others_are_written(ethos_hil: Call) -> None:
+    folder = RunFolder(Path("night"), name="night")
+    folder.append(RECORD)
+    (lines,) = folder.path.glob("*.jsonl")
+    lines.write_bytes(lines.read_bytes() + b'{"schema_version"')
+    status, out, err = ethos_hil("export", "night", "--to", "junit")
+    assert (status, out.count("<testcase")) == (0, 1)
+    assert err.startswith("skipped night/night/records-")
+    assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["junit", "points-parquet"])
+def test_an_exporter_of_runs_that_fails_is_named(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def broken(results: object, comparison: object) -> str:
+        raise ZeroDivisionError("no cycles")
+
+    Path("out").write_text("before")
+    for write, words in ((broken, "failed: ZeroDivisionError: no cycles"), (lambda *_: 7, "returned a int in place")):
+        monkeypatch.setattr(type(EXPORTERS), "get", lambda self, name, write=write: RunExporter(name, "", "", write))
+        status, _, err = ethos_hil("export", "record.json", "--to", name, "-o", "out")
+        assert (status, Path("out").read_text()) == (3, "before")
+        assert f"the exporter '{name}' of ethos-hil {words}" in err
+
+
+def test_a_name_of_both_kinds_is_refused(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(EXPORTERS), "names", lambda self: ("junit",))
+    status, _, err = ethos_hil("export", "record.json", "--to", "junit")
+    assert status == 3
+    assert "the exporter 'junit' is registered twice" in err
 
 
 def test_targets_are_listed_for_people_and_for_programs(ethos_hil: Call) -> None:

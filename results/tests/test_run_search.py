@@ -1,0 +1,79 @@
+"""A run is found by its folder, those of its shards, a folder of runs, or a file of records."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.run_search import find_results
+from ethos_hil.results.store import MANIFEST, RunFolder
+from ethos_hil.results.tests.test_record import RECORD
+
+
+def written(root: Path, name: str, *models: str) -> Path:
+    folder = RunFolder(root, name=name)
+    for model in models:
+        folder.append(dataclasses.replace(RECORD, model=model))
+    return folder.path
+
+
+def models(*paths: Path) -> list[str]:
+    return [record.model for record in find_results(paths).records]
+
+
+def test_a_run_folder_and_its_shards(tmp_path: Path) -> None:
+    one, two = written(tmp_path / "1", "night", "a", "b"), written(tmp_path / "2", "night", "c")
+    assert models(one) == ["a", "b"]
+    found = find_results([one, two, tmp_path / "1/../1/night"])
+    assert [record.model for record in found.records] == ["a", "b", "c"]
+    assert (found.name, found.folders, len(found.manifests)) == ("night", (one, two), 2)
+
+
+def test_of_a_folder_of_runs_it_is_the_newest_that_has_a_record(tmp_path: Path) -> None:
+    written(tmp_path, "20260101", "old")
+    written(tmp_path, "20260102", "new")
+    written(tmp_path, "20260103")
+    (tmp_path / "20260104").mkdir()
+    assert models(tmp_path) == ["new"]
+
+
+def test_a_file_is_a_run_with_its_records(tmp_path: Path) -> None:
+    (lines,) = written(tmp_path, "night", "a", "b").glob("*.jsonl")
+    file = tmp_path / "record.json"
+    file.write_text(RECORD.dumps())
+    assert models(file) == [RECORD.model]
+    lines.write_bytes(lines.read_bytes() + b'{"schema_version": 1\n' + b"[1]\n")
+    found = find_results([lines])
+    assert [record.model for record in found.records] == ["a", "b"]
+    assert [each.where for each in found.skipped] == [f"{lines}:3", f"{lines}:4"]
+    assert (found.name, found.created) == ("night", RECORD.created)
+
+
+def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ValueError, match="empty is no run folder, and has none in it"):
+        find_results([empty])
+    with pytest.raises(FileNotFoundError):
+        find_results([tmp_path / "absent"])
+    run = written(tmp_path / "runs", "night")
+    with pytest.raises(ValueError, match=r"no run in .*runs has a record: .*night has no record"):
+        find_results([tmp_path / "runs"])
+    with pytest.raises(ValueError, match="night has no record"):
+        find_results([run])
+    (run / MANIFEST).write_text("{")
+    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+        find_results([run])
+    shutil.rmtree(run)
+    for name, text, words in (
+        ("half.json", RECORD.dumps()[:99], r"half\.json has no record: (Unterminated|Expecting)"),
+        ("list.json", "[]", r"list\.json has no record: a record is a JSON object, not a list"),
+        ("half.jsonl", RECORD.dumps()[:99], r"half\.jsonl has no record: not a complete record"),
+        ("empty.jsonl", "", r"empty\.jsonl has no record"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ValueError, match=words):
+            find_results([tmp_path / name])
