@@ -17,7 +17,7 @@ QUANTITIES = {
     "operations": "operations",
     "transfers": "DMA transfers",
     "cycles": "modelled cycles",
-    "vela_cycles": "Vela's own estimate",
+    "vela_cycles": "cycles in Vela's own estimate",
     "stream_bytes": "bytes of command stream",
     "weights_bytes": "bytes of encoded weights",
     "arena_bytes": "bytes of arena",

@@ -20,7 +20,7 @@ from ethos_hil.harness.process import dies_with, interrupts_deferred
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE
 from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
 from ethos_hil.results.plain_text import cut, one_line
@@ -29,6 +29,8 @@ from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.results.verdict import Verdict
 
+_LIMIT = "1GB"
+"""Of what is kept of the artifacts of another ExecuTorch."""
 _MOST_REASON = 400
 _END_SECONDS = 10
 _OURS = "ethos-hil: "
@@ -61,7 +63,8 @@ def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: P
     variables = {CACHE_VARIABLE: str(kept.folder)}
     if overlay is not None:
         path = os.pathsep.join(filter(None, (str(overlay), os.environ.get("PYTHONPATH", ""))))
-        variables |= {"PYTHONPATH": path, VARIABLE: "off"}
+        limit = os.environ.get(LIMIT_VARIABLE, _LIMIT)
+        variables |= {"PYTHONPATH": path, VARIABLE: "off", LIMIT_VARIABLE: limit}
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         digest = (_of_case if is_case(model) else _of_model)(request, Path(folder), variables)
     artifact = kept.find_by_pte(digest)

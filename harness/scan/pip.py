@@ -17,7 +17,10 @@ from ethos_hil.results.plain_text import cut, one_line
 
 _AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 _LISTED = re.compile(r"\s*\(from versions: .*?\)")
-_NETWORK = "a version is installed once, from an index: check the network, and `pip config list`"
+_NETWORK = (
+    "check the network, and `pip config list`; versions that are named in full, and were installed before, need no "
+    "index"
+)
 _MOST_REASON = 400
 _ASK_SECONDS = 120
 _END_SECONDS = 10

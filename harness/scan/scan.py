@@ -85,8 +85,8 @@ class ScanOrder:
     @property
     def requests(self) -> tuple[RunRequest, ...]:
         """The question for each NPU in each memory mode."""
-        npus = self.npus or (("",) if is_case(str(self.request.model)) else (DEFAULT_NPU,))
-        modes = self.memory_modes or (None,)
+        npus = dict.fromkeys(self.npus or (("",) if is_case(str(self.request.model)) else (DEFAULT_NPU,)))
+        modes = dict.fromkeys(self.memory_modes or (None,))
         return tuple(replace(self.request, npu=npu, memory_mode=mode) for npu in npus for mode in modes)
 
 
@@ -271,6 +271,9 @@ def _compiled(tool: NativeTool, environment: VersionEnvironment, point: _Point) 
             assert tosa is not None, "a delegate that was lowered here has its TOSA"
             output = run_vela(tosa, arguments, VelaIni(_FROZEN, setup.ini.text), tool=tool)
             delegates.append(_delegate(delegate, output, notes))
+        same = [made.vela == known.vela for made, known in zip(delegates, point.artifact.delegates, strict=True)]
+        if environment.version == point.artifact.versions.get(VELA) and not all(same):
+            notes.append(f"the installed {VELA} {environment.version} makes another program of this TOSA")
         seconds = time.monotonic() - began
         return measured(
             environment.version, delegates, setup, point.right, packages=environment.packages, notes=notes,
@@ -325,4 +328,4 @@ def _reasons() -> Iterator[list[str]]:
     except (UsageError, Fault, ToolRaised) as error:
         said = [line.strip() for note in getattr(error.__cause__, "__notes__", ()) for line in note.splitlines()]
         last = next((line for line in reversed(said) if "error:" in line), "")
-        found.append(one_line(f"{error}{f': {last}' if last else ''}"))
+        found.append(one_line(f"{error}".rstrip(": ") + (f": {last}" if last else "")))
