@@ -14,6 +14,8 @@ import pytest
 from blocks import ROOT, blocks, documents
 from test_code_blocks import CHECKED
 
+from ethos_hil.results.plugins import GROUPS
+
 DOCUMENTS = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
 FOLDERS = ("harness", "lowering", "suites", "results", "firmware", "docs", "src")
 PATH = re.compile(rf"(?<![\w./-])(?:\.\./)?(?P<path>(?:{'|'.join(FOLDERS)})/[\w./*-]*\w/?)")
@@ -57,7 +59,7 @@ def bare_names_in(document: Path) -> set[str]:
 
 def names_in(text: str) -> set[str]:
     """Dotted names below ethos_hil; names of entry point groups are none."""
-    return {name for name in MODULE.findall(text) if name not in ("ethos_hil.targets", "ethos_hil.exporters")}
+    return {name for name in MODULE.findall(text) if name not in GROUPS}
 
 
 def resolves(name: str) -> bool:
