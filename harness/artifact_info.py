@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.results.record import ArtifactInfo, CpuOp, DelegateInfo
+
+_PROGRAM = "program"
+"""The attribute of an error that has the description of a program."""
 
 
 def info(artifact: Artifact) -> ArtifactInfo:
@@ -31,3 +38,19 @@ def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:
         CpuOp(call.operator, call.kind, call.aten, call.module, call.source, call.reason, call.remedy)
         for call in placed.calls
     )
+
+
+@contextmanager
+def naming_program(artifact: Artifact) -> Iterator[None]:
+    """While inside, an error of the run knows the program that ran (`program_of`)."""
+    try:
+        yield
+    except EthosHilError as error:
+        vars(error).setdefault(_PROGRAM, info(artifact))
+        raise
+
+
+def program_of(error: EthosHilError) -> ArtifactInfo | None:
+    """Return the description of the program that ran into an error, or None where none did."""
+    found = vars(error).get(_PROGRAM)
+    return found if isinstance(found, ArtifactInfo) else None

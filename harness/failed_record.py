@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from ethos_hil.harness.artifact_info import program_of
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
@@ -31,7 +32,7 @@ def failed_record(request: RunRequest, error: EthosHilError) -> Record:
         memory_mode=request.memory_mode or "",
         method=request.method or "forward",
         runner=_runner(request.runner),
-        artifact=examined.artifact if examined is not None else None,
+        artifact=examined.artifact if examined is not None else program_of(error),
         preflight=examined.checks if examined is not None else (),
         created=environment.now(),
     )

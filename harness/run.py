@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.artifact_info import info
+from ethos_hil.harness.artifact_info import info, naming_program
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet, digest_of
@@ -215,7 +215,7 @@ def run(
     if request.trace is not None:
         trace_file.write(artifact, npu, request.trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
-    with naming_defects(artifact):
+    with naming_defects(artifact), naming_program(artifact):
         report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
     record = report.record
     record = dataclasses.replace(

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ethos_hil.harness.artifact_info import naming_program
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -53,7 +54,7 @@ def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None 
         strict_board=request.strict_board,
         tell=reporter.stage,
     )
-    with naming_defects(bundle.artifact):
+    with naming_defects(bundle.artifact), naming_program(bundle.artifact):
         return run_artifact(bundle.artifact, board, request, reporter=reporter)
 
 
@@ -142,8 +143,7 @@ def without_times(outcome: Outcome, run_id: bytes) -> Outcome:
 
 def _firmware_here(bundle: RunBundle) -> str:
     try:
-        soc = bundle.answer.board.soc if bundle.answer is not None else bundle.record.target.soc
-        return hashlib.sha256(find_firmware(soc)).hexdigest()
+        return hashlib.sha256(find_firmware(bundle.settings.soc)).hexdigest()
     except (ToolError, UsageError):
         return ""
 

@@ -23,6 +23,7 @@ class RunSettings:
     Attributes:
         model: the model's name.
         npu, target, method: as in a request.
+        soc: name of the target's system on chip.
         repeat: executions of each input set.
         strict, strict_board, atol, rtol, min_sqnr, delegation: as in a request.
     """
@@ -31,6 +32,7 @@ class RunSettings:
     npu: str
     target: str
     method: str
+    soc: str
     repeat: int = 1
     strict: bool = False
     strict_board: bool = False

@@ -91,7 +91,8 @@ def _command(run: Path) -> CommandWords:
 
 def _full(record: Record) -> str:
     """Return what tells a record from others of its run."""
-    return f"{name_of(record)} for {record.npu} on {record.target.name}"
+    npu = f" for {record.npu}" if record.npu else ""
+    return f"{name_of(record)}{npu} on {record.target.name}"
 
 
 def _list(records: Sequence[Record]) -> str:

@@ -18,6 +18,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
 from ethos_hil.results.record import Record
 
@@ -81,7 +82,11 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
 
 
 def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSettings:
-    """Return what was asked, by the record and the command of its run."""
+    """Return what was asked, by the record and the command of its run.
+
+    Raises:
+        UsageError, ToolError: the target is none that is here.
+    """
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.image.preflight import ANY_PLACE
     from ethos_hil.results.verdict import FailureKind
@@ -98,6 +103,7 @@ def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSe
         npu=record.npu,
         target=record.target.name,
         method=found.artifact.method,
+        soc=record.target.soc or _soc(record),
         repeat=repeat,
         strict=command.has("--strict", "--strict-waits"),
         strict_board=bool(record.target.rules),
@@ -160,6 +166,13 @@ def find_expected(
             f"{name_of(chosen.record)} was compared with {other}, which cannot be had", hint="give it with --expected"
         )
     return None
+
+
+def _soc(record: Record) -> str:
+    """Return the system on chip of a run that ended before it was known."""
+    from ethos_hil.harness.targets.registry import make_target
+
+    return make_target(record.target.name, NpuName.parse(record.npu)).soc
 
 
 def _data(**files: Path) -> RunData:

@@ -28,6 +28,8 @@ from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.results.record import Record
 
 _KINDS = ("virtual", "fvp", "board")
+_SECONDS = 120.0
+"""The time limit of `ethos-hil run` where none is given."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class MadeBundle:
 
 
 def make(
-    chosen: ChosenRecord, files: KeptFiles, *, run: bool = True, timeout: float = 120.0, reporter: Reporter
+    chosen: ChosenRecord, files: KeptFiles, *, run: bool = True, timeout: float | None = None, reporter: Reporter
 ) -> MadeBundle:
     """Make the bundle of a record.
 
@@ -47,7 +49,7 @@ def make(
         chosen: the record.
         files: where files of its run are.
         run: run it once more, on its target: the bundle has what the target answers then.
-        timeout: wall seconds for that.
+        timeout: wall seconds for that; by default what the run had.
         reporter: receives the progress.
 
     Raises:
@@ -63,7 +65,7 @@ def make(
     settings = settings_of(chosen, found, repeat)
     expected = find_expected(chosen, found, files, len(sets), settings)
     bundle = RunBundle(record, settings, found.artifact, sets, expected=expected)
-    request = request_of(bundle, timeout=timeout)
+    request = request_of(bundle, timeout=timeout or chosen.command.number("--timeout") or _SECONDS)
     report, again = _run(bundle, request, reporter) if run else (None, None)
     bundle = dataclasses.replace(
         bundle,
@@ -126,7 +128,7 @@ def _without_times(again: Record, record: Record) -> Record:
 def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -> MadeBundle:
     """Add the image, and the answer that came from it."""
     record, notes = bundle.record, []
-    firmware = find_firmware(record.target.soc)
+    firmware = find_firmware(bundle.settings.soc)
     digest = hashlib.sha256(firmware).hexdigest()
     if record.firmware_sha256 and digest != record.firmware_sha256:
         notes.append("the firmware here is another than the one that ran; the bundle has the image of this one")
@@ -148,7 +150,7 @@ def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -
 
 def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Report | None) -> Image:
     """Return the image that ran, but for the run's id."""
-    artifact, soc = bundle.artifact, find_soc(bundle.record.target.soc)
+    artifact, soc = bundle.artifact, find_soc(bundle.settings.soc)
     modelled = bundle.record.target.kind != "virtual"
     limit = npu_time_limit(artifact, bundle.settings.npu, soc, request.timeout, modelled=modelled)
     run_id = bytes.fromhex(artifact.sha256)[:16]

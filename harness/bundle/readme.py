@@ -37,7 +37,7 @@ def readme(
         names: of the other members.
     """
     lines = [
-        f"One run of ethos-hil: {settings.model} for {settings.npu} on {record.target.name} {record.target.soc}",
+        f"One run of ethos-hil: {settings.model} for {settings.npu} on {settings.target} {settings.soc}",
         *([f"of the test {record.test.id}"] if record.test is not None else []),
         f"that ended as {one_line(ended(record))}",
         "",

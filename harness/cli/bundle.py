@@ -43,7 +43,12 @@ NO_RUN = Annotated[
     bool,
     typer.Option("--no-run", help="Do not run it once more. The bundle then has no answer of a target, for --replay."),
 ]
-TIMEOUT = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for the run on the target.")]
+TIMEOUT = Annotated[
+    float | None,
+    typer.Option(
+        min=0.1, metavar="SECONDS", help="Limit for the run on the target.", show_default="what the run had, or 120"
+    ),
+]
 JSON = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
 
 
@@ -55,7 +60,7 @@ def bundle(
     expected: EXPECTED = None,
     artifacts: ARTIFACTS = None,
     no_run: NO_RUN = False,
-    timeout: TIMEOUT = 120.0,
+    timeout: TIMEOUT = None,
     as_json: JSON = False,
     debug: DEBUG = False,
 ) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 
 if TYPE_CHECKING:
     import typer
@@ -71,6 +71,11 @@ def run_bundle(
             f"the program in {path} is compiled for {bundle.settings.npu}, --npu says {request.npu}",
             hint="leave out --npu",
         )
+    if replay and bundle.answer is None:
+        raise UsageError(
+            f"{path} has no recorded answer: its run ended as {bundle.seen.verdict} before one",
+            hint="leave out --replay",
+        )
     able = find_plugin(request.target).options
     asked = request_of(
         bundle,
@@ -98,6 +103,8 @@ def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, rep
         notes = (*notes, f"the bundle's run was on {there}, this one is on {request.target}")
     try:
         report = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
+    except (UsageError, ToolError):
+        raise
     except EthosHilError as error:
         told = "; ".join((*again.compared(bundle, failed_record(request, error), path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error

@@ -1,0 +1,309 @@
+"""A run becomes one file, and the file shows the same elsewhere: on a target, or by the answer that is recorded."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from ethos_hil.harness.bundle.archive import packed, unpacked
+from ethos_hil.harness.bundle.run_bundle import RunBundle
+from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun, command
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.harness.image.formats import PackageHeader
+from ethos_hil.harness.image.pack import SECTION_NAME
+from ethos_hil.harness.virtual.tests.programs import DATA, load
+from ethos_hil.results.record import Failure, Record, RunnerInfo, SuiteTest, TargetInfo
+from ethos_hil.results.store import RunFolder, StoredRecord, read_run
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+__all__ = ["ethos_hil", "here"]
+
+_WITHOUT_TORCH = """
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchao") or name.startswith("executorch."):
+            raise ImportError(f"{name} is absent here")
+
+sys.meta_path.insert(0, Absent())
+for name in ("torch", "executorch.exir", "torchao"):
+    try:
+        __import__(name)
+    except ImportError:
+        continue
+    sys.exit(f"{name} can be imported")
+sys.argv = ["ethos-hil", *sys.argv[1:]]
+from ethos_hil.harness.cli.main import main
+main()
+"""
+
+
+def record_of(run: Path) -> Record:
+    (item,) = read_run(run)
+    assert isinstance(item, StoredRecord), item
+    return item.record
+
+
+def shown(record: dict[str, object]) -> dict[str, object]:
+    """What somebody elsewhere has to see again."""
+    return {name: record[name] for name in ("verdict", "failure", "divergence", "outputs", "ops", "model", "npu")}
+
+
+def test_a_failure_shows_again_elsewhere(failed: FailedRun, tmp_path: Path) -> None:
+    (tmp_path / "sent.zip").write_bytes(failed.data)
+    found = command(
+        *("run", "sent.zip", "--json", "r.json"),
+        cwd=tmp_path,
+        HOME=str(tmp_path),
+        ETHOS_HIL_CACHE=str(tmp_path / "empty"),
+    )
+    assert found.returncode == 1, found.stderr
+    assert found.stdout.startswith("failed  ")
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert shown(record) == shown(json.loads(failed.files["record.json"]))
+    assert record["failure"]["kind"] == "mismatch"
+    assert "it ended as the run in sent.zip" in record["notes"]
+    assert not any("differ from the bundle's" in note for note in record["notes"])
+    assert not (tmp_path / "empty/v14").exists(), "nothing was lowered"
+
+
+def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: FailedRun, tmp_path: Path) -> None:
+    (tmp_path / "sent.zip").write_bytes(failed.data)
+    found = subprocess.run(
+        [sys.executable, "-P", "-c", _WITHOUT_TORCH, "run", "sent.zip", "--replay", "--json", "r.json"],
+        cwd=tmp_path,
+        env={**os.environ, "ETHOS_HIL_QEMU": "/absent", "ETHOS_HIL_FIRMWARE": "/absent"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert found.returncode == 1, found.stderr
+    record = json.loads((tmp_path / "r.json").read_text())
+    assert shown(record) == shown(json.loads(failed.files["record.json"]))
+    assert "the answer was recorded when the bundle was made" in record["notes"]
+
+
+def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) -> None:
+    assert command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "b.zip").read_bytes() == failed.data
+
+
+def test_the_image_is_the_one_that_ran(failed: FailedRun) -> None:
+    package = ELFFile(io.BytesIO(failed.files["image.elf"])).get_section_by_name(SECTION_NAME).data()
+    header = PackageHeader.unpack(package)
+    recorded = json.loads(failed.files["recording.json"])["outcome"]
+    assert header["image_hash"].hex() == recorded["image_hash"] == failed.facts["image_hash"]
+    assert header["run_id"].hex() == recorded["run_id"]
+    assert package[header["program_offset"] :][: header["program_size"]] == failed.files["artifact/model.pte"]
+
+
+def test_a_stranger_finds_what_is_in_it(failed: FailedRun) -> None:
+    text = failed.files["README.txt"].decode()
+    assert "    ethos-hil run failure.zip\n" in text
+    assert "failed (mismatch)" in text
+    assert "--replay" in text
+    for name in failed.files:
+        assert any(line.startswith((name, f"{name.split('/')[0]}/")) for line in text.splitlines()) or name in (
+            "README.txt", "recording.npz", "reference.npz"
+        )  # fmt: skip
+    assert failed.facts["versions"] == json.loads(failed.files["record.json"])["versions"]
+    source = json.loads(failed.files["reference.json"])["source"]
+    assert source == "tosa_reference_model"
+    answer = np.load(io.BytesIO(failed.files["reference.npz"]))["set0.out.0"]
+    assert f"expected {answer[0, 1]}" in json.loads(failed.files["record.json"])["failure"]["message"]
+
+
+def test_what_differs_here_is_said(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
+    versions = {**json.loads(failed.files["record.json"])["versions"], "ethos-u-vela": "4.4.0"}
+    facts = {**failed.facts, "firmware_sha256": "ab" * 32}
+    again = {**json.loads(failed.files["again.json"]), "versions": versions}
+    (here / "old.zip").write_bytes(packed(failed.files | {"again.json": json.dumps(again).encode()}, facts))
+    assert ethos_hil("run", "old.zip", "--json", "r.json").status == 1
+    notes = json.loads((here / "r.json").read_text())["notes"]
+    assert any("the firmware here" in note and "abababababab" in note for note in notes)
+    assert "versions differ from the bundle's: ethos-u-vela 4.4.0, here 5.1.0" in notes
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--npu", "ethos-u55-256"], ["compiled for ethos-u55-128", "--npu says ethos-u55-256"]),
+        (["--target", "nowhere"], ["nowhere"]),
+        (["--inputs", "x.npz"], ["--inputs is not for a bundle"]),
+        (["--memory-mode", "Sram_Only"], ["--memory-mode is not for a bundle"]),
+        (["--as-upstream"], ["--as-upstream is not for a bundle"]),
+        (["--replay", "--target", "virtual"], ["--target is about a target"]),
+        (["--replay", "--strict"], ["--strict is about a target"]),
+        (["--json", "sent.zip"], ["--json and MODEL are the same file"]),
+    ],
+)
+def test_a_bundle_says_itself_what_runs(
+    failed: FailedRun, ethos_hil: Run, here: Path, options: list[str], words: list[str]
+) -> None:
+    (here / "sent.zip").write_bytes(failed.data)
+    before = sorted(here.rglob("*"))
+    assert_one_clear_line(ethos_hil("run", "sent.zip", *options), 2, *words)
+    assert sorted(here.rglob("*")) == before
+    assert (here / "sent.zip").read_bytes() == failed.data
+
+
+def test_only_a_bundle_is_replayed(ethos_hil: Run, here: Path) -> None:
+    assert_one_clear_line(ethos_hil("run", "net.py:net", "--replay"), 2, "give a bundle")
+    assert_one_clear_line(ethos_hil("run", "absent.zip"), 2, "no such file: absent.zip")
+
+
+def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> None:
+    """Several input sets and executions, and outputs that the user says are right; all of them are in the bundle."""
+    recorded = load("add")
+    shutil.copy(DATA / "add.pte", here / "add.pte")
+    inputs = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
+    np.savez(here / "x.npz", *(np.stack([array, array]) for array in inputs))
+    np.savez(here / "y.npz", np.stack([recorded.outputs[0], recorded.outputs[0]]))
+    asked = ("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--repeat", "3", "--runs", "runs")
+    assert ethos_hil(*asked).status == 0
+    (run,) = (here / "runs").iterdir()
+    made = ethos_hil("bundle", run, "--json")
+    assert made.status == 0, made.err
+    document = json.loads(made.out)
+    assert (document["file"], document["verdict"], document["again"]) == ("failure.zip", "verified", "verified")
+    bundle = RunBundle.read(here / "failure.zip")
+    assert (len(bundle.input_sets), bundle.settings.repeat, len(bundle.expected or ())) == (2, 3, 2)
+    for name in ("add.pte", "x.npz", "y.npz"):
+        (here / name).unlink()
+    for options in ((), ("--replay",)):
+        found = ethos_hil("run", "failure.zip", "--json", "r.json", "--runs", "other", *options)
+        assert found.status == 0, found.err
+        record = json.loads((here / "r.json").read_text())
+        assert (record["verdict"], record["executions"]) == ("verified", 6)
+        assert "it ended as the run in failure.zip" in record["notes"]
+    assert_one_clear_line(ethos_hil("bundle", run, "-o", "b.zip"), 2, "add.pte")
+    assert not (here / "b.zip").exists()
+
+
+def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -> None:
+    recorded = load("add")
+    shutil.copy(DATA / "add.pte", here / "add.pte")
+    arrays = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
+    np.savez(here / "x.npz", *arrays)
+    np.savez(here / "y.npz", recorded.outputs[0])
+    assert ethos_hil("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--json", "r.json").status == 0
+    np.savez(here / "z.npz", *(array + 1 for array in arrays))
+    assert_one_clear_line(ethos_hil("bundle", "r.json"), 2, "other inputs than those", "--inputs X.npz")
+    assert_one_clear_line(ethos_hil("bundle", "r.json", "--inputs", "z.npz"), 2, "z.npz are other inputs")
+    assert_one_clear_line(ethos_hil("bundle", "r.json", "--inputs", "x.npz"), 2, "compared with y.npz", "--expected")
+    assert not (here / "failure.zip").exists()
+    files = ("--inputs", "x.npz", "--expected", "y.npz")
+    assert ethos_hil("bundle", "r.json", *files, "--no-run").status == 0
+    assert_one_clear_line(ethos_hil("run", "failure.zip", "--replay"), 2, "no recorded answer")
+    assert ethos_hil("run", "failure.zip").status == 0
+    assert_one_clear_line(ethos_hil("bundle", "r.json", "-o", "r.json"), 2, "--output and RUN are the same file")
+
+
+def test_a_run_without_an_answer(ethos_hil: Run, here: Path) -> None:
+    shutil.copy(DATA / "add.pte", here / "add.pte")
+    asked = ("run", "add.pte", "--repeat", "1000000", "--timeout", "0.1", "--runs", "runs")
+    assert ethos_hil(*asked).status == 1
+    (run,) = (here / "runs").iterdir()
+    assert record_of(run).failure.kind is FailureKind.TIMEOUT  # type: ignore[union-attr]
+    assert ethos_hil("bundle", run).status == 0
+    assert RunBundle.read(here / "failure.zip").settings.repeat == 1_000_000
+    again = ethos_hil("run", "failure.zip", "--timeout", "0.1")
+    assert_one_clear_line(again, 1, "no end within 0.1 s", "it ended as the run in failure.zip")
+    assert_one_clear_line(ethos_hil("run", "failure.zip", "--replay"), 2, "no recorded answer")
+
+
+def test_an_answer_that_does_not_come_again_is_said_and_both_are_kept(
+    failed: FailedRun, ethos_hil: Run, here: Path
+) -> None:
+    record = record_of(failed.folder)
+    flaky = replace(record, failure=Failure(FailureKind.FAULT, "HardFault at 0x10"), outputs=(), divergence=None)
+    (here / "r.json").write_text(json.dumps(flaky.to_json()))
+    made = ethos_hil("bundle", "r.json")
+    assert made.status == 0
+    assert "did not end alike" in made.err
+    assert "HardFault" in made.err
+    bundle = RunBundle.read(here / "failure.zip")
+    assert bundle.record.failure == flaky.failure
+    assert bundle.again is not None
+    assert bundle.again.failure == record.failure
+    assert ethos_hil("run", "failure.zip", "--json", "r.json").status == 1
+    notes = json.loads((here / "r.json").read_text())["notes"]
+    assert any("which is failed (fault): HardFault" in note for note in notes)
+    assert "when the bundle was made, it ended as here" in notes
+
+
+@pytest.fixture
+def night(failed: FailedRun, here: Path) -> Path:
+    """A run folder with records of several tests."""
+    folder = RunFolder(here / "runs", name="night")
+    record = record_of(failed.folder)
+    for name, verdict in (("test_a", Verdict.FAILED), ("test_b", Verdict.VERIFIED), ("test_b_wide", Verdict.FAILED)):
+        test = SuiteTest(f"suites/t.py::{name}", "a", "b", "U55_BI", "suites/t.py:1")
+        failure = record.failure if verdict is Verdict.FAILED else None
+        folder.append(replace(record, test=test, verdict=verdict, failure=failure))
+    for name, changes in {
+        "test_host": {"target": TargetInfo("tosa_reference_model", "host", ""), "npu": ""},
+        "test_own_elf": {"runner": RunnerInfo("my.elf", "ab")},
+        "test_none": {"artifact": None, "failure": Failure(FailureKind.COMPILE, "no")},
+        "test_gone": {"artifact": replace(record.artifact, sha256="ab" * 32)},  # type: ignore[type-var]
+    }.items():
+        test = SuiteTest(f"suites/t.py::{name}", "a", "b", "U55_BI", "suites/t.py:1")
+        folder.append(replace(record, test=test, **changes))  # type: ignore[arg-type]
+    return folder.path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], ["6 failed records", "name one: suites/t.py::test_a for ethos-u55-128 on virtual (failed)"]),
+        (["test_"], ["7 records of 'test_'", "test_b for ethos-u55-128 on virtual (verified)"]),
+        (["conv"], ["no record of 'conv'", "it has suites/t.py::test_a"]),
+        (["test_host"], ["ran on tosa_reference_model"]),
+        (["test_own_elf"], ["ran with my.elf", "without --runner"]),
+        (["test_none"], ["has no program", "failed (compile)", "pytest suites/t.py::test_none"]),
+        (["test_gone"], ["abababababab", "no longer in the cache", "pytest suites/t.py::test_gone"]),
+        (["test_a", "-o", "absent/b.zip"], ["absent/b.zip"]),
+    ],
+)
+def test_what_cannot_be_bundled_is_one_line(
+    night: Path, ethos_hil: Run, arguments: list[str], words: list[str]
+) -> None:
+    assert_one_clear_line(ethos_hil("bundle", night, *arguments), 2, *words)
+    assert not Path("failure.zip").exists()
+
+
+def test_a_record_of_a_run_is_named_by_a_part_of_its_name(night: Path, ethos_hil: Run) -> None:
+    for text, name in (("test_a", "test_a"), ("suites/t.py::test_b", "test_b"), ("wide", "test_b_wide")):
+        assert json.loads(ethos_hil("bundle", night, text, "--json").out)["name"] == f"suites/t.py::{name}"
+    _, files = unpacked(Path("failure.zip"))
+    assert json.loads(files["record.json"])["test"]["id"] == "suites/t.py::test_b_wide"
+
+
+def test_what_is_no_run_is_one_line(ethos_hil: Run, here: Path) -> None:
+    assert_one_clear_line(ethos_hil("bundle", "absent"), 2, "absent cannot be read")
+    assert_one_clear_line(ethos_hil("bundle", "."), 2, "no run folder")
+    assert_one_clear_line(ethos_hil("bundle", "net.py"), 2, "net.py has no record")
+
+
+def test_a_program_that_left_the_cache_is_found_beside_the_failed_test(
+    failed: FailedRun, ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "failures/test_x/artifact").mkdir(parents=True)
+    for name, data in failed.files.items():
+        if name.startswith("artifact/"):
+            (here / "failures/test_x" / name).write_bytes(data)
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
+    assert ethos_hil("bundle", failed.folder).status == 2
+    assert ethos_hil("bundle", failed.folder, "--artifacts", "failures").status == 0
+    assert (here / "failure.zip").read_bytes() == failed.data

@@ -1,0 +1,347 @@
+"""A bundle may be a stranger's: whatever is wrong with it is one line, and nothing of it is executed or written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ethos_hil.harness.bundle.again import replay
+from ethos_hil.harness.bundle.archive import MANIFEST, packed
+from ethos_hil.harness.bundle.run_bundle import RunBundle
+from ethos_hil.harness.bundle.tests.conftest import FailedRun
+from ethos_hil.harness.bundle.tests.damage import (
+    Facts,
+    Files,
+    edited,
+    entry,
+    npz,
+    replaced,
+    settings,
+    signed,
+    with_manifest,
+    zipped,
+)
+from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
+from ethos_hil.lowering.errors import EthosHilError, UsageError
+
+__all__ = ["ethos_hil", "here"]
+
+Damage = Callable[[Files, Facts], bytes]
+
+_OWNED = Path("owned")
+
+
+class Owner:
+    """What a stranger's pickle may be: reading it makes a file."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (open, (str(_OWNED), "w"))
+
+
+def _link(files: Files, facts: Facts) -> bytes:
+    whole = with_manifest(files, facts)
+    return zipped(whole, of="inputs.npz", external_attr=(stat.S_IFLNK | 0o777) << 16)
+
+
+def _special(kind: int) -> Damage:
+    return lambda files, facts: zipped(with_manifest(files, facts), of="inputs.npz", external_attr=(kind | 0o644) << 16)
+
+
+def _named(name: str) -> Damage:
+    return lambda files, facts: zipped(with_manifest(files | {name: b"x"}, facts))
+
+
+def _twice(files: Files, facts: Facts) -> bytes:
+    whole = zipped(with_manifest(files, facts) | {"inputs.npY": b"other"})
+    return whole.replace(b"inputs.npY", b"inputs.npz")
+
+
+def _listed(change: Callable[[dict[str, Any]], object]) -> Damage:
+    def damage(files: Files, facts: Facts) -> bytes:
+        whole = with_manifest(files, facts)
+        manifest = json.loads(whole[MANIFEST])
+        change(manifest["members"])
+        return zipped(whole | {MANIFEST: json.dumps(manifest).encode()})
+
+    return damage
+
+
+def _manifest(text: bytes) -> Damage:
+    return lambda files, facts: zipped(files | {MANIFEST: text})
+
+
+def _entry(field: int, value: int, form: str = "<I") -> Damage:
+    return lambda files, facts: entry(zipped(with_manifest(files, facts)), "inputs.npz", field, value, form)
+
+
+def _zeros(files: Files, facts: Facts) -> bytes:
+    return zipped(with_manifest(files | {"zeros": bytes(128 << 20)}, facts))
+
+
+def _longer_than_declared(files: Files, facts: Facts) -> bytes:
+    """Return an archive in which a member unpacks to more than it declares, and the manifest agrees with the lie."""
+    whole = with_manifest(files | {"bomb": bytes(16)}, facts)
+    return entry(zipped(whole | {"bomb": bytes(32 << 20)}), "bomb", 24, 16)
+
+
+def _zip64(files: Files, facts: Facts) -> bytes:
+    data = zipped(with_manifest(files, facts))
+    return data[:-22] + b"PK\6\7" + bytes(16) + data[-22:]
+
+
+CONTAINER: dict[str, tuple[Damage, str]] = {
+    "cut by a byte": (lambda files, facts: packed(files, facts)[:-1], "cut short"),
+    "cut in the middle": (lambda files, facts: packed(files, facts)[:9000], "cut short"),
+    "cut in the list": (lambda files, facts: packed(files, facts)[:-300], "cut short"),
+    "a byte more": (lambda files, facts: packed(files, facts) + b"\0", "cut short, or something was added"),
+    "another zip behind it": (lambda files, facts: packed(files, facts) + zipped({"a": b""}), "something was added"),
+    "empty": (lambda files, facts: b"", "no zip archive"),
+    "no zip": (lambda files, facts: b"%PDF-1.7 " * 10, "no zip archive"),
+    "zip64": (_zip64, "of another form"),
+    "no bundle": (lambda files, facts: zipped({"a.txt": b"text"}), "has no manifest.json"),
+    "traversal": (_named("../evil"), "'../evil'"),
+    "traversal inside": (_named("artifact/../../evil"), "'artifact/../../evil'"),
+    "absolute": (_named("/tmp/evil"), "'/tmp/evil'"),
+    "backslash": (_named("..\\evil"), "evil"),
+    "in a folder of the artifact": (_named("artifact/a/b"), "in a folder of its own"),
+    "the artifact's folder itself": (_named("artifact/."), "in a folder of its own"),
+    "a name that no disk takes": (_named("artifact/" + "a" * 300), "File name too long"),
+    "link": (_link, "inputs.npz is a link"),
+    "pipe": (_special(stat.S_IFIFO), "inputs.npz is a special file"),
+    "device": (_special(stat.S_IFBLK), "inputs.npz is a special file"),
+    "folder": (_special(stat.S_IFDIR), "inputs.npz is a folder"),
+    "twice": (_twice, "two members are called 'inputs.npz'"),
+    "not in the manifest": (
+        lambda files, facts: zipped({**with_manifest(files, facts), "more.txt": b"x"}),
+        "more.txt is not in its manifest",
+    ),
+    "not in the archive": (
+        lambda files, facts: zipped(with_manifest({**files, "more.txt": b"x"}, facts) | {"inputs.npz": b""})
+        .replace(b"more.txt", b"less.txt"),
+        "less.txt is not in its manifest",
+    ),
+    "missing": (_listed(lambda listed: listed.update(absent={"sha256": "", "bytes": 1})), "names absent"),
+    "digest": (_listed(lambda listed: listed["inputs.npz"].update(sha256="ab" * 32)), "inputs.npz has the SHA-256"),
+    "size": (_listed(lambda listed: listed["inputs.npz"].update(bytes=1)), "its manifest says 1"),
+    "content": (
+        lambda files, facts: zipped(with_manifest(files, facts) | {"record.json": files["record.json"][:-1] + b" "}),
+        "record.json has the SHA-256",
+    ),
+    "CRC": (_entry(16, 7), "inputs.npz is damaged"),
+    "encrypted": (_entry(8, 1, "<H"), "inputs.npz is encrypted"),
+    "method": (_entry(10, 12, "<H"), "compressed by method 12"),
+    "declares 4 GB": (_entry(24, 0xFFFFFFF0), "unpacks to"),
+    "bomb": (_zeros, "unpacks to"),
+    "bomb that lies": (_longer_than_declared, "bomb"),
+    "many members": (
+        lambda files, facts: zipped(with_manifest(files | {f"m{index}": b"" for index in range(1000)}, facts)),
+        "members, listed in",
+    ),
+    "long list": (lambda files, facts: zipped({f"{index}{'n' * 60_000}": b"" for index in range(20)}), "listed in"),
+    "manifest of something else": (_manifest(b'{"kind": "wheel"}'), "'wheel'"),
+    "manifest of a later release": (
+        lambda files, facts: zipped(with_manifest(files, facts, schema_version=2)),
+        "schema version 2, this program reads 1",
+    ),
+    "manifest without members": (
+        lambda files, facts: zipped(with_manifest(files, facts, members=[])),
+        "does not list the members",
+    ),
+    "manifest is a list": (_manifest(b"[]"), "no JSON object"),
+    "manifest is no JSON": (_manifest(b"{"), "manifest.json is no JSON"),
+    "manifest is nested": (_manifest(b"[" * 200_000), "nested too deeply"),
+    "manifest is giant": (_manifest(b" " * (2 << 20)), "at most 1,048,576 are read"),
+    "manifest without settings": (
+        lambda files, facts: packed(files, {name: value for name, value in facts.items() if name != "settings"}),
+        "settings",
+    ),
+}  # fmt: skip
+
+
+def _operation(**changes: Any) -> Damage:
+    return edited("artifact/artifact.json", lambda doc: doc["methods"][0]["delegates"][0]["npu_ops"][0].update(changes))
+
+
+def _run(**changes: Any) -> Damage:
+    return edited("recording.json", lambda document: document["outcome"]["runs"][0].update(changes))
+
+
+def _foreign(files: Files, facts: Facts) -> bytes:
+    program = files["artifact/model.pte"].replace(b"EthosUBackend", b"EthosXBackend")
+    return signed(files | {"artifact/model.pte": program}, facts)
+
+
+CONTENT: dict[str, tuple[Damage, str]] = {
+    "program cut": (replaced("artifact/model.pte", b"x" * 40), "not a usable ExecuTorch program"),
+    "program for another backend": (_foreign, "EthosXBackend"),
+    "another delegate beside the program": (replaced("artifact/delegate-0.vela", b"vela"), "not those in it"),
+    "TOSA damaged": (replaced("artifact/delegate-0.tosa", bytes(range(64))), "TOSA"),
+    "artifact's list of digests": (
+        lambda files, facts: packed({**files, "artifact/SHA256SUMS": b"../../evil  x\n"}, facts),
+        "not a complete artifact",
+    ),
+    "artifact of another version": (
+        edited("artifact/artifact.json", lambda document: document.update(schema_version=1)),
+        "schema version 1",
+    ),
+    "a cycle count in words": (_operation(vela_cycles="many"), "vela_cycles is 'many', not int"),
+    "a giant number": (_operation(vela_cycles=1 << 200), "vela_cycles"),
+    "Vela writes elsewhere": (
+        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--output-dir=/tmp/evil")),
+        "--output-dir=/tmp/evil",
+    ),
+    "Vela writes elsewhere, in short": (
+        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--output-d=/tmp/evil")),
+        "--output-d=/tmp/evil",
+    ),
+    "Vela reads elsewhere": (
+        edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--config=/etc/passwd")),
+        "--config=/etc/passwd",
+    ),
+    "another NPU": (settings(npu="ethos-u55-256"), "the program is for ethos-u55-128"),
+    "no NPU": (settings(npu="toaster"), "the program is for"),
+    "another method": (settings(method="backward"), "no method 'backward'"),
+    "repeated never": (settings(repeat=0), "each 0 times"),
+    "repeated for ever": (settings(repeat=10**12), "each 1000000000000 times"),
+    "a limit in words": (settings(min_sqnr="high"), "min_sqnr is 'high'"),
+    "a setting of later": (settings(more=1), "settings cannot be used"),
+    "inputs of another shape": (replaced("inputs.npz", npz(a=np.zeros(3, np.float32))), "inputs.npz has float32[3]"),
+    "inputs missing": (replaced("inputs.npz", npz()), "inputs.npz has 0 arrays"),
+    "inputs with objects": (replaced("inputs.npz", npz(a=np.array([Owner()], object))), "holds objects"),
+    "answers with objects": (replaced("recording.npz", npz(run0=np.array([Owner()], object))), "holds objects"),
+    "expected with objects": (replaced("expected.npz", npz(a=np.array([Owner()], object))), "holds objects"),
+    "examples with objects": (
+        replaced("artifact/example_inputs.npz", npz(a=np.array([Owner()], object))), "holds objects"
+    ),
+    "inputs that are a pickle": (replaced("inputs.npz", b"\x80\x04cposix\nsystem\n."), "inputs.npz"),
+    "record of something else": (replaced("record.json", b'{"schema_version": 9}'), "schema version 9"),
+    "record nested": (replaced("record.json", b"[" * 200_000), "nested too deeply"),
+    "answer of another program": (
+        edited("recording.json", lambda document: document["outcome"].update(program_hash="ab" * 32)), "another program"
+    ),
+    "answer of another question": (_run(input_set=1), "not of 1 input sets"),
+    "answer without outputs": (_run(outputs=[]), "0 outputs, not 1"),
+    "answer with an array that is not there": (_run(outputs=["absent"]), "absent"),
+    "answer in words": (_run(stack_used="high"), "stack_used is 'high'"),
+    "answer of a toaster": (
+        edited("recording.json", lambda document: document["board"].update(kind="toaster")), "toaster"
+    ),
+    "a target that can all": (
+        edited("recording.json", lambda document: document["board"].update(capabilities=["all"])), "'all'"
+    ),
+    "references in words": (edited("reference.json", lambda document: document.update(answers="none")), "fit together"),
+}  # fmt: skip
+
+
+@pytest.fixture(params=[*CONTAINER, *CONTENT])
+def damaged(request: pytest.FixtureRequest, failed: FailedRun) -> tuple[bytes, str]:
+    damage, word = (CONTAINER | CONTENT)[request.param]
+    files = {name: data for name, data in failed.files.items() if name != "image.elf"}
+    return damage(files, dict(failed.facts)), word
+
+
+def test_a_damaged_bundle_is_refused_by_name(damaged: tuple[bytes, str], ethos_hil: Run, here: Path) -> None:
+    data, word = damaged
+    (here / "sent.zip").write_bytes(data)
+    before = sorted(here.parent.rglob("*"))
+    assert_one_clear_line(ethos_hil("run", "sent.zip"), 2, "sent.zip is refused", word)
+    assert sorted(here.parent.rglob("*")) == before
+    assert not _OWNED.exists()
+
+
+def test_what_is_refused_is_whole_without_its_damage(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
+    """The helpers that damage a bundle make one that runs, where they change nothing."""
+    files = {name: data for name, data in failed.files.items() if name != "image.elf"}
+    makers: dict[str, Damage] = {
+        "signed": signed,
+        "edited": edited("artifact/artifact.json", lambda document: None),
+        "settings": settings(),
+        "zipped": lambda files, facts: zipped(with_manifest(files, facts)),
+    }
+    for name, make in makers.items():
+        (here / "sent.zip").write_bytes(make(files, dict(failed.facts)))
+        found = ethos_hil("run", "sent.zip", "--replay")
+        assert found.status == 1, (name, found.err)
+        assert "it ended as the run in sent.zip" in found.out, name
+
+
+def test_objects_would_make_a_file(here: Path) -> None:
+    (here / "a.npz").write_bytes(npz(a=np.array([Owner()], object)))
+    with zipfile.ZipFile(here / "a.npz") as archive, archive.open("a.npy") as member:
+        np.lib.format.read_array(member, allow_pickle=True)
+    assert (here / _OWNED).exists()
+
+
+def test_a_file_that_is_none_is_refused(here: Path, ethos_hil: Run) -> None:
+    os.mkfifo(here / "pipe.zip")
+    (here / "folder.zip").mkdir()
+    assert_one_clear_line(ethos_hil("run", "pipe.zip"), 2, "cannot read pipe.zip", "named pipe")
+    assert_one_clear_line(ethos_hil("run", "folder.zip"), 2, "cannot read folder.zip", "folder")
+
+
+def test_bytes_that_change_are_refused_or_change_nothing(failed: FailedRun, tmp_path: Path) -> None:
+    files = {name: data for name, data in failed.files.items() if name != "image.elf"}
+    whole = packed(files, dict(failed.facts))
+    path = tmp_path / "sent.zip"
+    path.write_bytes(whole)
+    expected = RunBundle.read(path).record
+    chance = random.Random(17)
+    refused = 0
+    for _ in range(300):
+        data = bytearray(whole)
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+        try:
+            assert RunBundle.read(path).record == expected
+        except UsageError:
+            refused += 1
+    assert refused > 200
+
+
+def _leaves(document: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(document, dict | list):
+        for key in document if isinstance(document, dict) else range(len(document)):
+            yield from _leaves(document[key], (*way, key))
+    yield way
+
+
+def _put(document: Any, way: tuple[Any, ...], value: object) -> None:
+    for key in way[:-1]:
+        document = document[key]
+    document[way[-1]] = value
+
+
+@pytest.mark.parametrize("name", ["recording.json", "artifact/artifact.json", "record.json", "settings"])
+def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_path: Path, name: str) -> None:
+    """Whatever a stranger writes for a value: it is refused, or the answer is judged, and nothing else happens."""
+    files = {each: data for each, data in failed.files.items() if each != "image.elf"}
+    settings_only = name == "settings"
+    document = failed.facts["settings"] if settings_only else json.loads(files[name])
+    ways = [way for way in _leaves(document) if way]
+    chance = random.Random(name)
+    path = tmp_path / "sent.zip"
+    statuses: set[int] = set()
+    for way in chance.sample(ways, min(len(ways), 40)):
+        text = json.dumps(document)
+        changed = json.loads(text)
+        _put(changed, way, chance.choice([None, "x", -1, 1 << 40, 0.5, [], {}, True, ["x"], {"x": 1}]))
+        facts = dict(failed.facts)
+        if settings_only:
+            facts["settings"] = changed
+        else:
+            files[name] = json.dumps(changed).encode()
+        path.write_bytes(signed(files, facts))
+        try:
+            replay(RunBundle.read(path))
+        except EthosHilError as error:
+            statuses.add(error.exit_status)
+    assert statuses <= {1, 2}
