@@ -134,7 +134,7 @@ endif
 # written last. A step that waits for another make says so.
 
 PACKAGES := python3-venv gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib \
-	qemu-system-arm cmake ninja-build gdb-multiarch clang-format clang libclang-rt-dev llvm git
+	qemu-system-arm cmake ninja-build gdb-multiarch clang-format clang libclang-rt-dev llvm git chromium
 COMMANDS := arm-none-eabi-gcc qemu-system-arm cmake ninja gdb-multiarch clang-format clang++ llvm-symbolizer git
 
 # $(call lock,FILE,WHAT): the rest of this shell has the file's lock, which a killed process gives back.
@@ -147,6 +147,7 @@ lock = mkdir -p $(dir $1) 2>/dev/null && { exec 9>>$1; } 2>/dev/null || { echo "
 build/.apt: Makefile
 	@$(call lock,build/.apt.lock,the system); set -e; missing=; \
 	for command in $(COMMANDS); do command -v $$command >/dev/null || missing="$$missing $$command"; done; \
+	command -v chromium google-chrome >/dev/null || missing="$$missing chromium"; \
 	$(PYTHON) -c 'import ensurepip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || missing="$$missing python3.11-venv"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libstdc++_nano.a)" ] || missing=" libstdc++"; \
 	[ -n "$$missing" ] || [ -e "$$(arm-none-eabi-g++ -print-file-name=libc_nano.a)" ] || missing=" newlib"; \

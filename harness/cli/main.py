@@ -45,6 +45,7 @@ from ethos_hil.harness.cli.model_options import (
 )
 from ethos_hil.harness.cli.nightly import nightly
 from ethos_hil.harness.cli.profile import profile
+from ethos_hil.harness.cli.report import report
 from ethos_hil.harness.cli.scan import scan
 from ethos_hil.harness.cli.vela_options import (
     ARENA_CACHE_SIZE,
@@ -81,6 +82,7 @@ app.add_typer(history, name="history")
 app.command()(evaluate)
 app.command()(profile)
 app.command()(compare)
+app.command()(report)
 app.command()(scan)
 app.command()(nightly)
 app.command()(accept)

@@ -1,0 +1,125 @@
+"""`ethos-hil report`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ethos_hil.harness.cli.compare import POLICY
+from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import escaped, one_line
+from ethos_hil.results.run_name import DEFAULT_HISTORY
+
+if TYPE_CHECKING:
+    from ethos_hil.results.gate.change import RunComparison
+    from ethos_hil.results.run_results import RunResults
+
+_STDOUT = Path("-")
+_BASELINE = "baseline.jsonl"
+
+
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN...",
+            help="A run folder, or those of its shards; a folder of run folders, of which it is the newest; a record, "
+            "as `run --json` or `profile --json` writes it.",
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to; - for stdout.")] = Path(
+        "report.html"
+    ),
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN_OR_BASELINE", help="What it is compared with: as A of `compare`, such as a run or a baseline."
+        ),
+    ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help=f"The runs before. Default: {DEFAULT_HISTORY}, if it is there."),
+    ] = None,
+    policy: POLICY = None,
+    debug: DEBUG = False,
+) -> None:
+    """Write a report of a run: one HTML file that needs no network and no other file.
+
+    It says how the run went, what changed and why, with the commands that show it again and that accept it; it has the
+    matrix of operators and profiles, a page for each model, estimates beside counts, and the history.
+
+    Exit status: 0 it was written, whatever it says; 2 it cannot be.
+
+    Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
+    """
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+    from ethos_hil.harness.progress import Live
+    from ethos_hil.results.files import write_whole
+    from ethos_hil.results.history import History
+    from ethos_hil.results.report.report import report as made_of
+    from ethos_hil.results.run_search import find_results
+
+    if policy is not None and against is None:
+        raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
+    check_files([output])
+    read = {"RUN": runs[0], "--against": Path(against) if against is not None else None, "--policy": policy}
+    check_distinct({"--output": output}, read)
+    given = history is not None
+    folder = history if history is not None else Path(DEFAULT_HISTORY)
+    with Live() as live, _bad_input():
+        live.stage(f"Reading {one_line(str(runs[0]))}")
+        results = find_results(runs)
+        before = History(folder) if given or any(folder.glob("*.parquet")) else None
+        comparison = None
+        if against is not None:
+            live.stage(f"Comparing with {one_line(against)}")
+            comparison = _compared(results, against, folder, policy)
+        live.stage("Writing the report")
+        baseline = against if against is not None and _is_baseline(against) else _BASELINE
+        content = made_of(results, comparison, before, output=None if output == _STDOUT else output, baseline=baseline)
+    if output == _STDOUT:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        write_whole(output, content)
+    except OSError as error:
+        raise unwritable(output, error) from error
+    sys.stdout.write(f"{escaped(str(output))}\n")
+
+
+def _compared(results: RunResults, against: str, history: Path, policy: Path | None) -> RunComparison:
+    from ethos_hil.results.gate.gate import gate
+    from ethos_hil.results.gate.sides import side_of
+
+    now = side_of(results)
+    if _is_baseline(against):
+        return gate(now, baseline=against, policy=policy, history=history)
+    return gate(against, now, policy=policy, history=history)
+
+
+def _is_baseline(against: str) -> bool:
+    from ethos_hil.results.gate.baseline import is_baseline
+
+    path = Path(against)
+    return path.is_file() and is_baseline(path)
+
+
+@contextmanager
+def _bad_input() -> Iterator[None]:
+    """Turn the errors of files that are not what they should be into UsageError."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename2 or error.filename or 'a file'} cannot be read: {error.strerror or error}",
+            hint="`ethos-hil runs` lists what run folders have, `ethos-hil history` runs",
+        ) from error
+    except ValueError as error:
+        raise UsageError(one_line(str(error)), hint="`ethos-hil report --help` says what it takes") from error

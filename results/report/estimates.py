@@ -1,0 +1,117 @@
+"""How far estimates are from counts: cycles of the NPU by who says them, for each model and each class of operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ethos_hil.results.report.model_page import is_model
+from ethos_hil.results.report.standing import Question, Standing
+from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
+
+EMPTY: Mapping[str, str] = {
+    "vela": "no estimate of Vela's",
+    "modelled": "not run on a virtual board",
+    "fvp": "not run on an FVP",
+    "measured": "not run on a board",
+}
+"""Why a cell is empty."""
+COLUMNS: Mapping[str, str] = {"vela": "Vela's estimate", "modelled": "modelled", "fvp": "FVP", "measured": "board"}
+
+
+@dataclass(frozen=True)
+class EstimateCell:
+    """Cycles of one provenance.
+
+    Attributes:
+        value: the cycles, "" where there are none; `why` says why.
+        ratio: how many times those of the most real provenance of the row, "" for that one itself.
+        why: see there.
+    """
+
+    value: str
+    ratio: str
+    why: str
+
+
+@dataclass(frozen=True)
+class EstimateRow:
+    """A model, or a class of operators.
+
+    Attributes:
+        name, npu: of what.
+        of: how many tests it sums.
+        cells: one for each provenance.
+        spread: the smallest and largest ratio of Vela's estimate to the most real count of one test, "" for one
+            test.
+    """
+
+    name: str
+    npu: str
+    of: str
+    cells: tuple[EstimateCell, ...]
+    spread: str
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """The rows for models and those for classes of operators."""
+
+    models: tuple[EstimateRow, ...]
+    operators: tuple[EstimateRow, ...]
+
+
+_Cycles = dict[str, float]
+"""Cycles by provenance."""
+
+
+def estimates(asked: Sequence[Question]) -> Estimates:
+    """Return both tables. Only verified answers count."""
+    points: dict[tuple[str, str, str], tuple[Question, _Cycles]] = {}
+    for each in asked:
+        if each.standing is Standing.VERIFIED:
+            record = each.record
+            _, found = points.setdefault((each.label, record.npu, record.memory_mode), (each, {}))
+            found.update(_cycles(each))
+    models: dict[tuple[str, str], list[_Cycles]] = {}
+    operators: dict[tuple[str, str], list[_Cycles]] = {}
+    for (label, npu, _), (each, found) in points.items():
+        if not found:
+            continue
+        test = each.record.test
+        if is_model(each.record) or test is None:
+            models.setdefault((test.operator if test is not None else label, npu), []).append(found)
+        else:
+            operators.setdefault((test.operator, npu), []).append(found)
+    return Estimates(tuple(_rows(models)), tuple(_rows(operators)))
+
+
+def _cycles(asked: Question) -> Iterator[tuple[str, float]]:
+    """Yield cycles of the whole program by provenance."""
+    for name, provenances in (("npu_cycles_estimate", ("vela",)), ("npu_cycles", PROVENANCES)):
+        metric = asked.record.metric(name)
+        if metric is not None and metric.provenance in provenances:
+            yield metric.provenance, metric.value
+
+
+def _rows(found: Mapping[tuple[str, str], Sequence[_Cycles]]) -> Iterator[EstimateRow]:
+    for (name, npu), points in sorted(found.items()):
+        # Sums are only of tests that have all that any of the row's has: else they are of different things.
+        names = {each for point in points for each in point}
+        whole = [point for point in points if point.keys() == names] or list(points)
+        real = max(names, key=PROVENANCES.index)
+        sums = {each: sum(point.get(each, 0.0) for point in whole) for each in names}
+        cells = tuple(_cell(each, sums, real) for each in PROVENANCES)
+        yield EstimateRow(name, npu.removeprefix("ethos-"), counted(len(whole), "test"), cells, _spread(whole, real))
+
+
+def _cell(provenance: str, sums: _Cycles, real: str) -> EstimateCell:
+    if provenance not in sums:
+        return EstimateCell("", "", EMPTY[provenance])
+    ratio = f"{TIMES}{sums[provenance] / sums[real]:.2f}" if provenance != real and sums[real] else ""
+    return EstimateCell(amount(sums[provenance]), ratio, "")
+
+
+def _spread(points: Iterable[_Cycles], real: str) -> str:
+    ratios = [point["vela"] / point[real] for point in points if "vela" in point and point.get(real)]
+    return f"{TIMES}{min(ratios):.2f} to {TIMES}{max(ratios):.2f}" if real != "vela" and len(ratios) > 1 else ""

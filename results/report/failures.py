@@ -1,0 +1,115 @@
+"""What is not verified, with what is known of it. Failures that say the same are shown once, with all their tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.results.record import Divergence, Record
+from ethos_hil.results.report.reproduce import bundle, rerun
+from ethos_hil.results.report.standing import Question, Standing
+
+_CONSOLE = 24
+"""Lines of a target's console that are shown, the last ones."""
+_OTHERS = 200
+"""Tests that are named besides the first one of a failure."""
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+
+
+@dataclass(frozen=True)
+class FailureGroup:
+    """Tests that fail in the same way.
+
+    Attributes:
+        standing, kind, message, hint: of the first one.
+        first: the first one's record.
+        reason: of a known defect or of a quarantine.
+        divergence: where its wrong answer begins: rows of a name and a value.
+        outputs: its outputs that are wrong, in words.
+        console: what its target wrote last.
+        commands: what shows it again.
+        others: names of the other tests, `more` is how many are left out.
+        more: see there.
+    """
+
+    standing: Standing
+    kind: str
+    message: str
+    hint: str
+    first: Record
+    label: str
+    reason: str
+    divergence: tuple[tuple[str, str], ...]
+    outputs: tuple[str, ...]
+    console: tuple[str, ...]
+    commands: tuple[str, ...]
+    others: tuple[str, ...]
+    more: int
+
+    @property
+    def count(self) -> int:
+        """How many tests fail so."""
+        return 1 + len(self.others) + self.more
+
+
+def failure_groups(asked: Iterable[Question], run: Path | None) -> tuple[FailureGroup, ...]:
+    """Return what is not verified, red ones first, and those with the most tests first of these."""
+    found: dict[tuple[str, ...], list[Question]] = {}
+    for each in asked:
+        if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED):
+            failure = each.record.failure
+            message = _NUMBER.sub("#", failure.message) if failure is not None else ""
+            kind = str(failure.kind) if failure is not None else ""
+            found.setdefault((each.standing, kind, message, each.reason), []).append(each)
+    groups = (_group(each, run) for each in found.values())
+    return tuple(sorted(groups, key=lambda group: (not group.standing.red, group.standing, -group.count)))
+
+
+def _group(alike: Sequence[Question], run: Path | None) -> FailureGroup:
+    first = alike[0].record
+    failure = first.failure
+    others = [f"{each.label} {each.record.npu if each.record.test is None else ''}".strip() for each in alike[1:]]
+    return FailureGroup(
+        standing=alike[0].standing,
+        kind=str(failure.kind) if failure is not None else "",
+        message=failure.message if failure is not None else "nothing says why",
+        hint=(failure.hint or "") if failure is not None else "",
+        first=first,
+        label=alike[0].label,
+        reason=alike[0].reason,
+        divergence=tuple(_divergence(first.divergence)) if first.divergence is not None else (),
+        outputs=tuple(_wrong_outputs(first)),
+        console=first.console[-_CONSOLE:],
+        commands=(rerun(first), *((bundle(run, first),) if run is not None else ())),
+        others=tuple(others[:_OTHERS]),
+        more=max(0, len(others) - _OTHERS),
+    )
+
+
+def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+    """Yield the place where a wrong answer begins, by what a reader asks first."""
+    yield "where it begins", found.message
+    names = [found.npu_op, found.tosa_op, ", ".join(found.aten_ops)]
+    told = {
+        "operation": " ← ".join(name for name in names if name),
+        "line": " in ".join(name for name in (found.source, found.module) if name),
+        "tensor": f"{found.tensor} {list(found.shape)} {found.dtype}" if found.tensor else "",
+        "first element": f"{list(found.index)}: {found.expected} expected, {found.found} found"
+        if found.index is not None
+        else "",
+        "elements that differ": f"{found.mismatches:,}" if found.mismatches is not None else "",
+        "on the functional NPU": {True: "the same answer", False: "another answer"}.get(found.reproduced, "")
+        if found.reproduced is not None
+        else "",
+    }
+    yield from ((name, value) for name, value in told.items() if value)
+
+
+def _wrong_outputs(record: Record) -> Iterator[str]:
+    for each in record.outputs:
+        if each.mismatches:
+            first = f", the first at {each.first_mismatch}" if each.first_mismatch else ""
+            yield (f"{each.name} ({each.dtype}, {list(each.shape)}): {each.mismatches:,} of {each.compared:,} elements "
+                   f"differ from {each.reference or 'nothing'}, by {each.max_abs_error:g} at most{first}")  # fmt: skip

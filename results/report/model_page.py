@@ -1,0 +1,228 @@
+"""What is known of a model on one NPU: its operations in time and in the source, its memory, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
+from ethos_hil.results.record import JOB, CpuOp, Op, Record
+from ethos_hil.results.report import waterfall
+from ethos_hil.results.report.memory_plot import MemoryChart, memory_charts
+from ethos_hil.results.report.reproduce import rerun
+from ethos_hil.results.report.roofline import intensity, roofline
+from ethos_hil.results.report.source_lines import SourceLine, source_lines
+from ethos_hil.results.report.standing import Question, Standing
+from ethos_hil.results.report.wording import amount, duration, share, short_operator, size
+
+_CHARTS = 3
+
+
+@dataclass(frozen=True)
+class OpLine:
+    """An operation of the NPU or a kernel of the CPU, as a row of a table.
+
+    Attributes:
+        lane: "npu" or "cpu".
+        name: what runs.
+        tosa, aten: what it was in TOSA and in PyTorch.
+        module, source: where it is in the model.
+        cycles: its cycles or instructions, as text; `count` is the number.
+        share: of all cycles of the NPU.
+        bound: what bounds it, intensity: MACs per byte.
+        bar: when it runs.
+        count: see there.
+    """
+
+    lane: str
+    name: str
+    tosa: str
+    aten: str
+    module: str
+    source: str
+    cycles: str
+    share: str
+    bound: str
+    intensity: str
+    bar: Markup
+    count: int
+
+
+@dataclass(frozen=True)
+class ModelPage:
+    """What the report shows of a model.
+
+    Attributes:
+        label, place: its name, and where it ran.
+        standing: how it stands.
+        cycles: its cycles with their provenance.
+        facts: what else there is to know: name and value.
+        bounds: what bounds it: name, cycles, share.
+        ops: its rows, `more` says what is left out of them.
+        axis: the scale of their bars, empty without a timeline.
+        lines: the lines of the model.
+        roofline: see there; empty without a profile.
+        memories: its memories over time.
+        command: what shows it again.
+        profiled: whether it has a profile.
+        more: see there.
+    """
+
+    label: str
+    place: str
+    standing: Standing
+    cycles: str
+    facts: tuple[tuple[str, str], ...]
+    bounds: tuple[tuple[str, str, str], ...]
+    ops: tuple[OpLine, ...]
+    axis: Markup
+    lines: tuple[SourceLine, ...]
+    roofline: Markup
+    memories: tuple[MemoryChart, ...]
+    command: str
+    profiled: bool
+    more: str
+
+
+def is_model(record: Record) -> bool:
+    """Return whether a record is of a model: no test of a suite, or one that has no cases."""
+    return record.test is None or not record.test.case
+
+
+def has_page(record: Record) -> bool:
+    """Return whether a record has a page of its own: that of a model, or one with a profile."""
+    return record.profile is not None or (is_model(record) and bool(record.ops))
+
+
+def model_page(asked: Question, most: int) -> ModelPage:
+    """Return what is shown of a record, with `most` operations."""
+    record, profile = asked.record, asked.record.profile
+    slices = waterfall.by_row(profile.timeline) if profile is not None else {}
+    scale = waterfall.scale(profile.timeline) if profile is not None else None
+    total = sum(op.cycles or 0 for op in record.ops)
+    ops = list(_op_lines(record, slices, scale, total))
+    shown = _costliest(ops, most)
+    left = len(ops) - len(shown)
+    rest = sum(each.count for each in ops if each.lane == "npu") - sum(e.count for e in shown if e.lane == "npu")
+    charts = sorted(memory_charts(record, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
+    where = (record.npu, record.memory_mode, record.target.name)
+    return ModelPage(
+        label=asked.label,
+        place=" · ".join(name for name in where if name),
+        standing=asked.standing,
+        cycles=f"{total:,} cycles" if total else "",
+        facts=tuple(_facts(record, total)),
+        bounds=tuple(_bounds(record, total)),
+        ops=tuple(shown),
+        axis=waterfall.axis(scale) if scale is not None else Markup(),
+        lines=source_lines(record, total, most),
+        roofline=roofline(record.ops, profile) if profile is not None else Markup(),
+        memories=tuple(charts),
+        command=rerun(record),
+        profiled=profile is not None,
+        more=f"and {left:,} more rows with {rest:,} cycles of the NPU" if left else "",
+    )
+
+
+def _costliest(ops: Sequence[OpLine], most: int) -> list[OpLine]:
+    """Return the costliest rows, in their own order."""
+    kept = sorted(range(len(ops)), key=lambda at: (ops[at].lane != "npu", -ops[at].count))[:most]
+    return [ops[at] for at in sorted(kept)]
+
+
+def _op_lines(
+    record: Record, slices: Mapping[str, Sequence[Slice]], scale: waterfall.TimeScale | None, total: int
+) -> Iterator[OpLine]:
+    """Yield the rows of NPU and CPU in the order in which they begin."""
+    costs: Mapping[str, OpCost] = record.profile.costs if record.profile is not None else {}
+    cpu = record.profile.cpu if record.profile is not None else ()
+    rows: list[Op | CpuRow] = [*record.ops, *(row for row in cpu if row.count)]
+    last = max((each.end for found in slices.values() for each in found), default=0)
+    begins = {row: min(each.begin for each in found) for row, found in slices.items()}
+    order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(rows)}
+    for row in sorted(rows, key=lambda row: order[row.id]) if slices else rows:
+        mine = slices.get(row.id, ())
+        bar = waterfall.row(mine, scale) if scale is not None and mine else Markup()
+        if isinstance(row, Op):
+            yield _npu_line(row, costs.get(row.id), bar, total)
+        else:
+            part = "" if row.part == "kernel" else f": {row.part}"
+            name, count = f"{short_operator(row.operator)}{part}", row.count or 0
+            yield OpLine(
+                "cpu", name, "", "", row.module, row.source, f"{count:,} {_unit(row.unit)}", "", "", "", bar, count
+            )
+
+
+def _unit(unit: str) -> str:
+    return "instr." if unit == "instructions" else unit
+
+
+def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int) -> OpLine:
+    found = intensity(cost) if cost is not None else None
+    cycles = f"with {op.merged_with}" if op.merged_with else amount(op.cycles) if op.cycles is not None else "—"
+    return OpLine(
+        lane="npu",
+        name="the job itself" if op.id == JOB else op.npu_op,
+        tosa=op.tosa_op,
+        aten=", ".join(map(short_operator, op.aten_ops)),
+        module=op.module,
+        source=op.source,
+        cycles=cycles,
+        share=share(op.cycles or 0, total) if op.cycles is not None else "",
+        bound=cost.bound_by if cost is not None else "",
+        intensity=f"{found:.3g}" if found is not None else "",
+        bar=bar,
+        count=op.cycles or 0,
+    )
+
+
+def _bounds(record: Record, total: int) -> Iterator[tuple[str, str, str]]:
+    costs = record.profile.costs if record.profile is not None else {}
+    found: dict[str, int] = {}
+    for op in record.ops:
+        cost = costs.get(op.id)
+        if cost is not None and cost.bound_by and op.cycles:
+            found[cost.bound_by] = found.get(cost.bound_by, 0) + op.cycles
+    for name, cycles in sorted(found.items(), key=lambda item: -item[1]):
+        yield name, amount(cycles), share(cycles, total)
+
+
+def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
+    """Yield what is to know besides the tables."""
+    cycles = record.metric("npu_cycles")
+    if cycles is not None:
+        time = (
+            f", {duration(cycles.value / record.clock_hz)} at {record.clock_hz / 1e6:,.0f} MHz"
+            if record.clock_hz
+            else ""
+        )
+        yield "NPU", f"{amount(cycles.value)} cycles ({cycles.provenance}){time}"
+    profile = record.profile
+    if profile is not None and total and profile.macs_per_cycle:
+        macs = sum(cost.macs for cost in profile.costs.values())
+        yield "MACs", f"{macs:,}, {share(macs, total * profile.macs_per_cycle)} of what the NPU could do in that time"
+    cpu = record.metric("cpu_instructions") or record.metric("cpu_cycles")
+    if cpu is not None:
+        yield "CPU", f"{amount(cpu.value)} {cpu.unit}"
+    for name, title in (("sram_used", "SRAM"), ("ddr_used", "DDR")):
+        metric = record.metric(name)
+        if metric is not None and metric.value:
+            yield title, size(metric.value)
+    artifact = record.artifact
+    if artifact is not None:
+        kernels = [call for call in artifact.cpu_calls if call.kind == "operator"]
+        yield "program", f"{size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
+        if artifact.delegated is not None:
+            yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_left(kernels)}"
+        if artifact.scheme:
+            yield "quantised", artifact.scheme
+
+
+def _left(calls: Iterable[CpuOp]) -> str:
+    """Return what is left to the CPU and why, for the first ones."""
+    told = [
+        f"{short_operator(call.aten or call.operator)} at {call.source or 'no line'} ({call.reason})" for call in calls
+    ]
+    return f": {'; '.join(told[:3])}{f' and {len(told) - 3} more' if len(told) > 3 else ''}" if told else ""

@@ -1,0 +1,70 @@
+"""One HTML file: style and script are in it, with a Content-Security-Policy that lets nothing else run or load.
+
+What comes from a model, a file or a target is escaped twice: control characters as the terminal has them, and markup as
+HTML has it. The policy holds if that should ever fail: a script runs only if its SHA-256 is the one of ours.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup, escape
+
+from ethos_hil.results.report.roofline import bound_class
+from ethos_hil.results.report.svg import safe
+
+if TYPE_CHECKING:
+    import jinja2
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_LONG = 4000
+"""Characters of a message that are shown."""
+
+
+def render(content: dict[str, Any]) -> bytes:
+    """Return the file.
+
+    Args:
+        content: what the template `report.html` shows, by name.
+    """
+    style, script = (Path(_TEMPLATES, name).read_text("utf-8") for name in ("style.css", "script.js"))
+    policy = (f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
+              "base-uri 'none'; form-action 'none'")  # fmt: skip
+    page = _environment().get_template("report.html")
+    made = page.render(**content, style=Markup(style), script=Markup(script), policy=policy)
+    return made.encode("utf-8")
+
+
+def _source(content: str) -> str:
+    """Return how a policy names an element that holds exactly this."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    import jinja2  # late: no other command needs it
+
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        finalize=_shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"long": _long, "bound": bound_class}
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Return what the file has for a value of a template."""
+    return safe(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _long(value: object) -> Markup:
+    """Return a text that may be longer than a name, such as a message."""
+    return escape(safe(str(value), _LONG))

@@ -1,0 +1,100 @@
+"""The report of a run: what the nightly keeps and people read in the morning. docs/report.md shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.history import History
+from ethos_hil.results.report.artefacts import run_files
+from ethos_hil.results.report.estimates import COLUMNS, estimates
+from ethos_hil.results.report.failures import failure_groups
+from ethos_hil.results.report.feed import feed
+from ethos_hil.results.report.matrix import matrix
+from ethos_hil.results.report.model_page import ModelPage, has_page, model_page
+from ethos_hil.results.report.operator_tests import operators
+from ethos_hil.results.report.page import render
+from ethos_hil.results.report.standing import Question, questions
+from ethos_hil.results.report.summary import facts, origins, summary
+from ethos_hil.results.report.trend import trend
+from ethos_hil.results.report.wording import moment
+from ethos_hil.results.run_results import RunResults
+
+_OP_ROWS = 3000
+"""Rows of operations in the file, so that a browser opens it at once: each is ten elements."""
+_PAGES = 120
+_LEAST_ROWS = 12
+
+
+def report(
+    results: RunResults,
+    comparison: RunComparison | None = None,
+    history: History | None = None,
+    *,
+    output: Path | None = None,
+    baseline: str = "baseline.jsonl",
+    quarantined: Mapping[str, str] | None = None,
+) -> bytes:
+    """Return the report of a run as an HTML file that needs nothing else and loads nothing.
+
+    Args:
+        results: the run, as `ethos_hil.results.run_results.read_results` reads it.
+        comparison: what is different from another run or a baseline.
+        history: the runs before, and perhaps this one.
+        output: the file that it will be, so that links to the run's files are relative to it.
+        baseline: the baseline's file in the commands that accept a change.
+        quarantined: labels of tests whose failures are known and wait for somebody, with the reason.
+
+    Raises:
+        OSError, ValueError: the history cannot be read.
+    """
+    asked = questions(results.records, quarantined or {})
+    run = results.folders[0] if results.folders else None
+    before = trend(history) if history is not None else None
+    groups = failure_groups(asked, run)
+    versions = _versions(results)
+    return render({
+        "title": results.name,
+        "when": moment(results.created),
+        "created": results.created,
+        "facts": facts(results),
+        "head": summary(results, asked, comparison),
+        "failures": [group for group in groups if group.standing.red],
+        "known": [group for group in groups if not group.standing.red],
+        "comparison": comparison,
+        "feed": feed(comparison, asked, run, baseline) if comparison is not None else (),
+        "matrix": matrix(asked, before.series if before is not None else {}),
+        "models": _model_pages(asked),
+        "left_out": max(0, sum(has_page(each.record) for each in asked) - _PAGES),
+        "operators": operators(asked),
+        "estimates": estimates(asked),
+        "provenances": tuple(COLUMNS.values()),
+        "trend": before,
+        "files": run_files(results.folders, output.parent if output is not None else None, output),
+        "versions": versions,
+        "origins": origins(results),
+    })  # fmt: skip
+
+
+def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:
+    """Return the pages of what has one: with a profile first, then as they ran."""
+    found = sorted((each for each in asked if has_page(each.record)), key=lambda each: each.record.profile is None)
+    found = found[:_PAGES]
+    most = max(_LEAST_ROWS, _OP_ROWS // max(1, len(found)))
+    return tuple(model_page(each, most) for each in found)
+
+
+def _versions(results: RunResults) -> tuple[tuple[str, str], ...]:
+    """Return the versions of all tools, with all that there are of each."""
+    found: dict[str, dict[str, None]] = {}
+    for record in results.records:
+        for name, version in record.versions.items():
+            found.setdefault(name, {})[version] = None
+    for name, digests in (("timing model", {each.timing_model for each in results.records}),
+                          ("firmware", {each.firmware_sha256[:16] for each in results.records}),
+                          ("lowering", {e.artifact.lowering for e in results.records if e.artifact})):  # fmt: skip
+        known = sorted(digest for digest in digests if digest)
+        if known:
+            found[name] = dict.fromkeys(known)
+    return tuple((name, ", ".join(versions)) for name, versions in found.items())

@@ -1,0 +1,73 @@
+"""Commands to copy: what shows a result again, what bundles it, and what accepts a change."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from itertools import takewhile
+from pathlib import Path
+
+from ethos_hil.results.record import Record
+from ethos_hil.results.report.standing import label_of
+
+_NO_OPTION = ("virtual", "tosa_reference_model")
+"""Targets that a command needs no option for."""
+_NAMED = 8
+"""Tests that a command names one by one."""
+
+
+def rerun(record: Record) -> str:
+    """Return the command that asks a record's question again."""
+    target = () if record.target.name in _NO_OPTION else ("--target", record.target.name)
+    if record.test is not None:
+        return shlex.join(["pytest", record.test.id, *target])
+    mode = ("--memory-mode", record.memory_mode) if record.memory_mode else ()
+    method = ("--method", record.method) if record.method != "forward" else ()
+    npu = ("--npu", record.npu) if record.npu else ()
+    return shlex.join(["ethos-hil", "run", record.model, *npu, *mode, *method, *target])
+
+
+def bundle(run: Path, record: Record) -> str:
+    """Return the command that writes a zip which shows the result elsewhere."""
+    return shlex.join(["ethos-hil", "bundle", str(run), label_of(record)])
+
+
+def accept(run: Path, baseline: str, labels: Iterable[str]) -> str:
+    """Return the command that puts what changed into a baseline.
+
+    Args:
+        run: the run with what is new.
+        baseline: the baseline's file.
+        labels: what to accept; many become one pattern.
+    """
+    found = sorted(set(labels))
+    chosen = found if len(found) <= _NAMED else [pattern(found)]
+    only = (part for each in chosen for part in ("--only", each))
+    return shlex.join(["ethos-hil", "accept", str(run), "--baseline", baseline, *only])
+
+
+def also_accepted(labels: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
+    """Return which others the command of `accept` takes as well."""
+    found = sorted(set(labels))
+    chosen = found if len(found) <= _NAMED else [pattern(found)]
+    rest = set(others) - set(found)
+    return tuple(sorted(each for each in rest if any(one in each or fnmatchcase(each, one) for one in chosen)))
+
+
+def pattern(labels: Sequence[str]) -> str:
+    """Return a shell's pattern for labels: what they begin and end with, and anything between."""
+    start = _beginning(labels)
+    end = _beginning([label[len(start) :][::-1] for label in labels])[::-1]
+    return f"{_quoted(start)}*{_quoted(end)}"
+
+
+def _beginning(texts: Sequence[str]) -> str:
+    """Return what all texts begin with."""
+    columns = takewhile(lambda column: len(set(column)) == 1, zip(*texts, strict=False))
+    return "".join(column[0] for column in columns)
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a shell's pattern that fits it alone."""
+    return "".join(f"[{one}]" if one in "*?[" else one for one in text)

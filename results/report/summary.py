@@ -1,0 +1,160 @@
+"""How a run went, in a sentence, and what to know before its numbers are read."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ethos_hil.results.gate.change import VERDICT, RunComparison
+from ethos_hil.results.gate.word import Word
+from ethos_hil.results.report.standing import Question, Standing
+from ethos_hil.results.report.svg import element, picture
+from ethos_hil.results.report.wording import amount, counted
+from ethos_hil.results.run_results import RunResults
+
+_TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.UNKNOWN, Word.IMPROVED, Word.CHANGED,
+         Word.NEW, Word.ACCEPTED)  # fmt: skip
+"""Words of a comparison in the order in which the sentence has them."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The head of the report.
+
+    Attributes:
+        passed: whether nobody has to look at anything.
+        status: that in words.
+        sentence: how the run went.
+        counts: how many tests stand how: the standing and the number.
+        bar: these as a picture.
+        moved: what else is different from the other side: versions, machine, firmware.
+        never_ran: what did not run, and why, with how many and some of their names.
+        warnings: what else the reader has to know, such as records that cannot be read.
+    """
+
+    passed: bool
+    status: str
+    sentence: str
+    counts: tuple[tuple[Standing, int], ...]
+    bar: Markup
+    moved: tuple[str, ...]
+    never_ran: tuple[tuple[str, tuple[str, ...]], ...]
+    warnings: tuple[str, ...]
+
+
+def summary(results: RunResults, asked: Sequence[Question], comparison: RunComparison | None) -> Summary:
+    """Return the head of the report of a run."""
+    tally = Counter(each.standing for each in asked)
+    counts = tuple((standing, tally[standing]) for standing in Standing if tally[standing])
+    red = sum(tally[standing] for standing in Standing if standing.red)
+    failing = len({change.subject for change in comparison.failing}) if comparison is not None else 0
+    return Summary(
+        passed=not red and not failing,
+        status=_status(red, failing, comparison),
+        sentence=_sentence(counts, comparison),
+        counts=counts,
+        bar=_bar(counts),
+        moved=comparison.notes if comparison is not None else (),
+        never_ran=tuple(_never_ran(asked, comparison)),
+        warnings=tuple(_warnings(results, asked)),
+    )
+
+
+def _status(red: int, failing: int, comparison: RunComparison | None) -> str:
+    answers = f"{counted(red, 'answer')} to look at"
+    if failing:
+        worse = f"The gate fails: {counted(failing, 'subject')} changed for the worse"
+        return f"{worse}, {answers}" if red else worse
+    if red:
+        return answers
+    return "The gate passes" if comparison is not None else "Every answer that was asked for is right"
+
+
+def _sentence(counts: Iterable[tuple[Standing, int]], comparison: RunComparison | None) -> str:
+    stands = [f"{count:,} {standing}" for standing, count in counts]
+    if comparison is None:
+        return f"{', '.join(stands)}."
+    subjects: dict[Word, set[object]] = {}
+    for change in comparison.changes:
+        subjects.setdefault(change.word, set()).add(change.subject)
+    words = [f"{len(subjects[word]):,} {word}" for word in _TOLD if word in subjects] or ["nothing changed"]
+    return f"{', '.join(stands)}; {', '.join(words)} against {comparison.before}."
+
+
+def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:
+    """Return the counts as one bar. A part that is too small to see is as wide as can be seen."""
+    total = sum(count for _, count in counts)
+    widths = [max(6.0, 1000 * count / total) for _, count in counts]
+    scale = 1000 / sum(widths) if widths else 1.0
+    parts, at = [], 0.0
+    for (standing, _), width in zip(counts, widths, strict=True):
+        parts.append(element("rect", x=at, y=0, width=max(1.0, width * scale - 2), height=10, rx=1,
+                             class_=f"fill-{standing.letter}"))  # fmt: skip
+        at += width * scale
+    label = ", ".join(f"{count:,} {standing}" for standing, count in counts)
+    return picture(1000, 10, label, *parts, class_="spark")
+
+
+def _never_ran(asked: Iterable[Question], comparison: RunComparison | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield why something did not run, with the names of what did not."""
+    reasons: dict[str, list[str]] = {}
+    for each in asked:
+        if each.standing is Standing.SKIPPED:
+            failure = each.record.failure
+            reasons.setdefault(failure.message if failure is not None else "no reason is given", []).append(each.label)
+    if comparison is not None:
+        for change in comparison.changes:
+            if change.word is Word.MISSING and change.metric == VERDICT:
+                reasons.setdefault(f"was in {comparison.before} and is not here", []).append(change.subject.label)
+    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield reason, tuple(names)
+
+
+def _warnings(results: RunResults, asked: Iterable[Question]) -> Iterator[str]:
+    if results.skipped:
+        yield (f"{counted(len(results.skipped), 'item')} of the run could not be read, the first: "
+               f"{results.skipped[0].where}: {results.skipped[0].why}")  # fmt: skip
+    versions: dict[str, set[str]] = {}
+    for manifest in results.manifests:
+        told = manifest.get("versions")
+        for name, version in told.items() if isinstance(told, dict) else ():
+            versions.setdefault(str(name), set()).add(str(version))
+    for name, found in sorted(versions.items()):
+        if len(found) > 1:
+            yield f"the shards had different versions of {name}: {', '.join(sorted(found))}"
+    repeated = sum(each.attempts > 1 for each in asked)
+    if repeated:
+        yield f"{counted(repeated, 'test')} ran more than once; the worst attempt that could be made counts"
+
+
+def facts(results: RunResults) -> tuple[tuple[str, str], ...]:
+    """Return what the run says of itself: commit, machine, size."""
+    first = results.manifests[0] if results.manifests else {}
+    machine = first.get("machine")
+    machine = machine if isinstance(machine, dict) else {}
+    commit = str(first.get("commit") or "")
+    dirty = " with changes" if first.get("dirty") else ""
+    told = {
+        "run": results.name,
+        "commit": f"{commit[:12]}{dirty}" if commit else "",
+        "machine": f"{machine.get('processor', '')}, {machine.get('cores', '')} cores" if machine else "",
+        "folders": f"{len(results.folders)} shards" if len(results.folders) > 1 else "",
+        "records": amount(len(results.records)),
+    }
+    return tuple((name, value) for name, value in told.items() if value)
+
+
+def origins(results: RunResults) -> tuple[str, ...]:
+    """Return for each folder how it was made, and on which machine."""
+    found = []
+    for manifest in results.manifests:
+        command, machine = manifest.get("command"), manifest.get("machine")
+        told = [f"shard {manifest['shard']}" if manifest.get("shard") else "",
+                shlex.join(map(str, command)) if isinstance(command, list) else "",
+                ", ".join(str(each) for each in machine.values()) if isinstance(machine, dict) else ""]  # fmt: skip
+        found.append("; ".join(each for each in told if each))
+    return tuple(found)

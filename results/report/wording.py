@@ -1,0 +1,85 @@
+"""Numbers and names as the report has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+PROVENANCES = ("vela", "modelled", "fvp", "measured")
+"""Whence cycles of the NPU come, the more real the later."""
+
+
+def amount(value: float | str | None) -> str:
+    """Return a number with commas, or text as it is; "" for None."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    return f"{value:,.3g}" if abs(value) < 1000 else f"{value:,.1f}"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return "1 test" or "2 tests"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def change(ratio: float | None) -> str:
+    """Return a ratio as a change in percent: "+2.5 %"; "" for None."""
+    if ratio is None:
+        return ""
+    percent = (ratio - 1) * 100
+    return (
+        f"{percent:+,.0f} %"
+        if abs(percent) >= 100
+        else f"{percent:+.2g} %"
+        if abs(percent) < 10
+        else f"{percent:+.1f} %"
+    )
+
+
+def share(part: float, whole: float) -> str:
+    """Return a part in percent; "" where there is no whole."""
+    return f"{part / whole:.1%}" if whole else ""
+
+
+def duration(seconds: float) -> str:
+    """Return a short time with a unit that suits it."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}"
+    return f"{seconds * 1e9:,.3g} ns"
+
+
+def size(count: float) -> str:
+    """Return bytes with a unit that suits them."""
+    for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:,.1f} {unit}".replace(".0 ", " ")
+    return f"{count:,.0f} B"
+
+
+def moment(text: str) -> str:
+    """Return a time as it is read: "25 November 2026, 10:02 UTC"; the text itself where it is none."""
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    found = found.astimezone(UTC) if found.tzinfo is not None else found
+    return f"{found.day} {found:%B %Y}, {found:%H:%M} UTC"
+
+
+def listed(items: Iterable[str], most: int = 3) -> str:
+    """Return the first items, and how many more there are."""
+    found = list(items)
+    rest = len(found) - most
+    return ", ".join(found[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def short_operator(name: str) -> str:
+    """Return an operator's name without what all of them have: "aten.conv2d.default" is "conv2d"."""
+    return (
+        name.removeprefix("aten.").removesuffix(".default").removeprefix("quantized_decomposed::").removesuffix(".out")
+    )
