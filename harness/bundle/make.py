@@ -15,7 +15,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.image.pack import OWN_CLOCKS, Image
 from ethos_hil.harness.npu_time_limit import npu_time_limit
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.references import references_of
@@ -164,7 +164,7 @@ def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Repo
             npu_timeout_ms=limit,
             printable=printable,
             run_id=run_id,
-            **({} if report is None else {"clocks": report.answer.board.clocks}),
+            clocks=OWN_CLOCKS if report is None else report.answer.board.clocks,
         )
         for printable in (False, True)
     ]

@@ -107,8 +107,8 @@ class RunBundle:
         if self.references:
             arrays = {}
             source = REFERENCE if any(each.delegate_outputs for each in self.references) else HOST
-            document = {"source": source, "answers": references_to_json(self.references, arrays)}
-            files |= _with_arrays("reference", document, arrays)
+            answers = references_to_json(self.references, arrays)
+            files |= _with_arrays("reference", {"source": source, "answers": answers}, arrays)
         files[README] = readme(self.record, self.again, self.settings, self.artifact, sorted(files)).encode()
         facts = {
             "settings": self.settings.to_json(),

@@ -46,7 +46,7 @@ def _wrong(value: object, kind: Any, where: str) -> Iterator[str]:
             yield _said(value, kind, where)
     elif not isinstance(value, origin or kind):
         yield _said(value, kind, where)
-    elif dataclasses.is_dataclass(value):
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
         for name, declared in _declared(type(value)).items():
             yield from _wrong(getattr(value, name), declared, f"{where}.{name}")
 
@@ -65,7 +65,7 @@ def _wrong_tuple(value: object, kind: Any, parts: tuple[Any, ...], where: str) -
 
 
 @functools.cache
-def _declared(cls: type) -> dict[str, Any]:
+def _declared(cls: type[Any]) -> dict[str, Any]:
     """Return the types of a dataclass's fields, as they are declared."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
