@@ -106,13 +106,17 @@ class Delegate:
 
     @cached_property
     def digests(self) -> tuple[str, str, str]:
-        """SHA-256, hexadecimal, of the TOSA program that was compiled, of the command stream, and of the weights; "" of
-        what there is not. Records of every run have them.
+        """SHA-256, hexadecimal, of what the TOSA program computes that was compiled, of the command stream, and of the
+        weights; "" of what there is not. Records of every run have them.
+
+        Lines of the model's source are in a TOSA program, so its bytes change when code moves; what it computes does not.
         """
+        from ethos_hil.lowering.formats.tosa_content import content_digest  # late: not every run asks for it
+
         tosa = self.tosa if self.compiled is None else self.compiled
         parts = (self.blob.command_stream, self.blob.weights) if self.vela else (None, None)
-        found = ["" if part is None else hashlib.sha256(part).hexdigest() for part in (tosa, *parts)]
-        return found[0], found[1], found[2]
+        stream, weights = ("" if part is None else hashlib.sha256(part).hexdigest() for part in parts)
+        return content_digest(tosa) if tosa else "", stream, weights
 
 
 @dataclass(frozen=True)

@@ -244,7 +244,8 @@ class DelegateInfo:
 
     Attributes:
         instruction: the method's instruction that calls it.
-        tosa_sha256: of the TOSA program that the compiler was given; "" for a .pte that was not lowered here.
+        tosa_sha256: of what the TOSA program computes that the compiler was given, without names and lines of the
+            source; "" for a .pte that was not lowered here.
         stream_sha256: of the command stream.
         weights_sha256: of the encoded weights and scales.
     """

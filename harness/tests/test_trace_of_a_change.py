@@ -13,6 +13,7 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.tosa_content import content_digest
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
 
@@ -33,7 +34,7 @@ def test_a_record_has_digests_of_all_that_decides_it() -> None:
     (told,) = record.artifact.delegates
     assert delegate.tosa is not None
     assert told.instruction == delegate.instruction
-    assert told.tosa_sha256 == hashlib.sha256(delegate.tosa).hexdigest()
+    assert told.tosa_sha256 == content_digest(delegate.tosa)
     assert told.stream_sha256 == hashlib.sha256(delegate.blob.command_stream).hexdigest()
     assert told.weights_sha256 == hashlib.sha256(delegate.blob.weights).hexdigest()
     assert record.artifact.question == artifact.question

@@ -68,7 +68,7 @@ def words(cause: Cause, before: Observation, after: Observation) -> str:
         sides = [side.facts.get(cause, "") or "none" for side in (before, after)]
         return f"{_WORDS[cause]}: {sides[0]} became {sides[1]}"
     why = [*_versions(cause, before, after)]
-    if cause in (Cause.STREAM, Cause.WEIGHTS):
+    if cause is not Cause.TOSA:  # Vela's arguments are in the program, too
         why += _flags(before, after)
     if not why and before.lowering and after.lowering and before.lowering != after.lowering:
         why.append("our lowering is another one")
