@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import one_line
@@ -85,7 +84,7 @@ def compare(
     check_distinct({"--json": json_file}, files)
     if after is None and baseline is None:
         raise UsageError("there is nothing to compare with", hint="give a second run, or --baseline FILE")
-    with bad_input():
+    with bad_results():
         one = _side(before, history)
         two = _side(after, history) if after is not None else None
         plain = baseline is None and policy is None and not only and not partial
@@ -135,7 +134,7 @@ def accept(
     check_files([baseline])
     if prune and only:
         raise UsageError("--prune with --only would remove all other tests", hint="give one of them")
-    with bad_input():
+    with bad_results():
         side = _side(run, history)
         old = read_baseline(baseline) if baseline.exists() else ()
     part = chosen(side.observations, only or [])
@@ -150,24 +149,6 @@ def accept(
             raise unwritable(baseline, error) from error
     _tell(found, baseline, check)
     raise typer.Exit(1 if found.refused else 0)
-
-
-@contextmanager
-def bad_input() -> Iterator[None]:
-    """Turn the errors of files that are not what they should be into UsageError."""
-    from ethos_hil.results.comparison import Incomparable
-
-    try:
-        yield
-    except Incomparable as error:
-        raise UsageError(f"they cannot be compared: {error.message}", hint=error.hint) from None
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename2 or error.filename or 'a file'} cannot be read: {error.strerror or error}",
-            hint="`ethos-hil history` lists runs, `ethos-hil runs` what run folders have",
-        ) from error
-    except ValueError as error:
-        raise UsageError(one_line(str(error)), hint="`ethos-hil compare --help` says what it takes") from error
 
 
 def _side(text: str, history: Path) -> Side:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ethos_hil.harness.cli.compare import bad_input
+from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import NotExportable
@@ -99,7 +99,7 @@ def _compared(results: RunResults, against: str, policy: Path | None) -> RunComp
     from ethos_hil.results.gate.gate import gate
     from ethos_hil.results.gate.sides import side_of
 
-    with bad_input():
+    with bad_results():
         return gate(against, side_of(results), policy=policy, history=DEFAULT_HISTORY)
 
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ethos_hil.results.gate.baseline import is_baseline, read_baseline
 from ethos_hil.results.gate.observation import Observation, merged, observations, of_row
 from ethos_hil.results.history import History
 from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_bytes
-from ethos_hil.results.run_results import RunResults, read_results
-from ethos_hil.results.store import MANIFEST, Skipped, find_record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.run_search import find_results
+from ethos_hil.results.store import Skipped
 
 LAST = "last"
 """The name of the newest run of a history."""
@@ -51,12 +49,13 @@ def side(text: str, history: Path | None = None) -> Side:
         ValueError: there is no such thing.
     """
     path = Path(text)
-    if path.is_dir():
-        return side_of(read_results([run_folder(path)]))
     if path.suffix == ".parquet" and path.exists():
         return _of_history(path.parent, path.stem)
+    if path.is_file() and is_baseline(path):
+        return Side(str(path), read_baseline(path), accepted=True)
     if path.exists():
-        return _of_file(path)
+        found = find_results([path])
+        return side_of(found if path.is_dir() else replace(found, name=str(path)))
     if history is not None and history.is_dir():
         return _of_history(history, text)
     where = f", nor a run of {history}" if history is not None else ""
@@ -66,43 +65,6 @@ def side(text: str, history: Path | None = None) -> Side:
 def side_of(results: RunResults) -> Side:
     """Return a run as a side."""
     return Side(results.name, observations(results.records), results.records, results.skipped)
-
-
-def run_folder(path: Path) -> Path:
-    """Return a run folder: `path`, or the newest one in it. Raises ValueError where there is none."""
-    if (path / MANIFEST).exists():
-        return path
-    inside = [each.parent for each in path.glob(f"*/{MANIFEST}")]
-    if not inside:
-        raise ValueError(f"{path} is no run folder, and has none in it")
-    return max(inside, key=lambda folder: folder.name)
-
-
-def _of_file(path: Path) -> Side:
-    if is_baseline(path):
-        return Side(str(path), read_baseline(path), accepted=True)
-    if path.suffix == ".jsonl":
-        records, skipped = _lines(read_bytes(path).split(b"\n"), path)
-        if not records:
-            raise ValueError(f"{path} has no record")
-        return Side(str(path), observations(records), tuple(records), tuple(skipped))
-    try:
-        record = find_record(path)
-    except ValueError as error:
-        raise ValueError(f"{path} is no record, and no baseline: {error}") from error
-    return Side(str(path), observations([record]), (record,))
-
-
-def _lines(lines: Iterable[bytes], path: Path) -> tuple[list[Record], list[Skipped]]:
-    records: list[Record] = []
-    skipped: list[Skipped] = []
-    for number, line in enumerate(lines, start=1):
-        if line:
-            try:
-                records.append(Record.from_json(json.loads(line)))
-            except (ValueError, RecursionError, AttributeError) as error:
-                skipped.append(Skipped(f"{path}:{number}", f"not a complete record: {error}"))
-    return records, skipped
 
 
 def _of_history(folder: Path, name: str) -> Side:

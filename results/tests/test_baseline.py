@@ -218,7 +218,7 @@ def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="empty is no run folder, and has none in it"):
         side(str(tmp_path / "empty"))
     (tmp_path / "notes.json").write_text("[1]")
-    with pytest.raises(ValueError, match=r"notes.json is no record"):
+    with pytest.raises(ValueError, match=r"notes.json has no record"):
         side(str(tmp_path / "notes.json"))
     folder = RunFolder(tmp_path / "runs", name="night1")
     folder.append(NIGHT[0])

@@ -142,7 +142,7 @@ def _cut(path: Path) -> None:
     [
         (("compare", "runs"), "there is nothing to compare with"),
         (("compare", "runs", "nix"), "nix is no run folder, record or baseline"),
-        (("compare", "runs", "gate.toml"), "gate.toml is no record, and no baseline"),
+        (("compare", "runs", "gate.toml"), "gate.toml has no record"),
         (("compare", "runs", "runs", "--policy", "nix.toml"), "nix.toml cannot be read: No such file"),
         (("compare", "runs", "runs", "--policy", "gate.toml"), "gate.toml: gate.regressed: 'maybe'"),
         (("compare", "runs", "--baseline", "cut.jsonl"), "cut.jsonl:3: no JSON"),
