@@ -127,6 +127,8 @@ def _streams(package: str, versions: Sequence[CompiledVersion], found: Sequence[
         at = next(at for at, each in enumerate(compiled) if each.version == change.version)
         if change.of("cycles") is None:
             told.insert(0, f"{_number(compiled[at].cycles)} modelled cycles as before")
+        if change.of("tosa_sha256") is not None:
+            told.append("it compiles another TOSA")
         verb = "changed again" if number else "changed"
         first = "is the first at which the command stream" if not number else "is where it"
         old = next(

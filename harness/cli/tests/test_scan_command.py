@@ -1,0 +1,120 @@
+"""`ethos-hil scan`: the tables, and one line and the right exit status for what cannot be scanned."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+
+Call = Callable[..., tuple[int, str, str]]
+MODEL = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x) + x
+
+def net():
+    return Net(), (torch.linspace(-1, 1, 8).reshape(1, 8),)
+
+def float64():
+    return 1 / 0
+"""
+
+
+@pytest.fixture
+def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Runs the command line in this process, in a folder with a model; pip knows no wheels but those in `wheels`."""
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(MODEL)
+    Path("net.pte").write_bytes(b"")
+    Path("wheels").mkdir()
+    for version in ("9.1.0", "9.2.0"):
+        wheel(Path("wheels"), "ethos-u-vela", version)
+    for name, value in only_from(Path("wheels").absolute()).items():
+        monkeypatch.setenv(name, value)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", "scan", *arguments, "--environments", "kept"])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        captured = capfd.readouterr()
+        assert isinstance(caught.value.code, int)
+        errors = [line for line in captured.err.splitlines() if not line.endswith("...")]
+        return caught.value.code, captured.out, "\n".join(errors)
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    {
+        "net.py:net --over numpy=1.0": "'numpy' is no package to scan over",
+        "net.py:net --over ethos-u-vela=9.2..9.1": "runs backwards (give the older version first: 9.1..9.2)",
+        "net.py:net --over ethos-u-vela=9.3..9.9": "no release lies in this range (the newest is 9.2.0)",
+        "net.py:net --over ethos-u-vela=9.1.7": "ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)",
+        "net.py:net --over ethos-u-vela=9.1 --over ethos-u-vela=9.2": "--over names ethos-u-vela twice",
+        "net.py:net --over ethos-u-vela=9.1 --npu ethos-u99": "'ethos-u99' is not an Ethos-U configuration",
+        "net.py:net --over ethos-u-vela=9.1 --memory-mode Fast": "'Fast' is not a memory mode of Vela",
+        "net.py:net --over ethos-u-vela=9.1 --json - --csv -": "--json and --csv both go to stdout",
+        "net.py:net --over ethos-u-vela=9.1 --json there/x.json": "cannot write there/x.json",
+        "net.py:net --over ethos-u-vela=9.1 --csv net.py": "--csv and MODEL are the same file",
+        "net.py:none --over ethos-u-vela=9.1": "net.py has no function 'none'",
+        "net.py:float64 --over ethos-u-vela=9.1": "ZeroDivisionError",
+        "none.py:net --over ethos-u-vela=9.1": "no such file: none.py",
+        "net.pte --over ethos-u-vela=9.1": "net.pte is compiled already",
+        "x.py::test --over ethos-u-vela=9.1 --scheme a16w8": "is a test of a suite, which says itself how",
+    }.items(),
+)
+def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Call, line: str, message: str) -> None:
+    status, out, err = ethos_hil(*line.split())
+    assert (status, out, err.count("\n")) == (2, "", 0)
+    assert err.startswith("ethos-hil: ")
+    assert message in err
+    assert not [each for each in Path().rglob("*") if each.name.startswith(".ethos")]
+
+
+def test_without_an_index_it_ends_with_3(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", "")
+    status, out, err = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2")
+    assert (status, out) == (3, "")
+    assert err.startswith("ethos-hil: pip cannot list the releases of ethos-u-vela")
+    assert "check the network" in err
+
+
+def test_versions_that_cannot_be_installed_end_with_3(ethos_hil: Call) -> None:
+    for version in ("9.1.0", "9.2.0"):
+        wheel(Path("wheels"), "ethos-u-vela", version, ["never-there"])
+    status, out, err = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2")
+    assert (status, out) == (3, "")
+    assert "no version of ethos-u-vela can be installed; the last, 9.2.0: " in err
+    assert [path.name for path in Path("kept").iterdir()] == ["locks"]
+
+
+def test_versions_that_make_no_program_are_rows_with_their_reason(ethos_hil: Call) -> None:
+    """These wheels have no Vela in them. The scan was made all the same."""
+    wheel(Path("wheels"), "ethos-u-vela", "9.2.0", ["never-there"])
+    status, out, _ = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1..9.2", "--npu", "ethos-u85-128")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[:2] == [
+        "ethos-u-vela on ethos-u85-128, Sram_Only, Ethos_U85_SYS_DRAM_Mid",
+        "no version of ethos-u-vela makes a program",
+    ]
+    assert "ethos-u-vela 9.1.0 makes no program: Vela failed with ModuleNotFoundError: No module named 'ethosu'" in out
+    assert "ethos-u-vela 9.2.0 makes no program: pip cannot install it: " in out
+    assert sum(line.split() in (["9.1.0", "no", "program"], ["9.2.0", "no", "program"]) for line in lines) == 2
+    status, out, _ = ethos_hil("net.py:net", "--over", "ethos-u-vela=9.1.0", "--json", "-")
+    assert status == 0
+    (version,) = json.loads(out)["packages"][0]["points"][0]["versions"]
+    assert version["reason"].startswith("Vela failed with ModuleNotFoundError")
+    assert version["cycles"] is None

@@ -1,0 +1,222 @@
+"""A scan with real versions: it finds by itself what users of executorch#21459 found by hand.
+
+Environments are kept in the tests' cache below build/, so only the first session installs them.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.progress import Silent
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.scan.compiled_version import answers, measured
+from ethos_hil.harness.scan.document import document, table
+from ethos_hil.harness.scan.origins import mapped
+from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
+from ethos_hil.harness.scan.scan import PointScan, ScanOrder, ScanReport, scan
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.formats.tosa_content import content_digest
+from ethos_hil.lowering.formats.vela_blob import pack
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela import DEBUG_FLAGS, run_vela
+from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.results.comparison import RowChange
+from ethos_hil.results.verdict import Verdict
+
+MODELS = """
+import torch
+
+class Mlp(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = torch.nn.Linear(784, 512)
+        self.second = torch.nn.Linear(512, 256)
+        self.last = torch.nn.Linear(256, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.first(x))
+        x = torch.relu(self.second(x))
+        return self.last(x)
+
+class Small(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = torch.nn.Conv2d(3, 8, 3)
+        self.head = torch.nn.Linear(8, 4)
+
+    def forward(self, x):
+        x = torch.relu(self.stem(x))
+        x = torch.sigmoid(x) * x
+        x = x.mean((2, 3))
+        return self.head(x)
+
+def mlp():
+    torch.manual_seed(0)
+    return Mlp().eval(), (torch.randn(1, 784),)
+
+def small():
+    torch.manual_seed(0)
+    return Small().eval(), (torch.randn(1, 3, 12, 12),)
+"""
+CASE = "suites/ops/test_matmul.py::test_linear_row_U85_BI"
+U85 = NpuName("u85", 128)
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> str:
+    (tmp_path / "models.py").write_text(MODELS)
+    return str(tmp_path / "models.py")
+
+
+def scanned(model: str, over: str, **options: tuple[str, ...]) -> ScanReport:
+    return scan(ScanOrder(RunRequest(model), (WantedVersions.parse(over),), **options), Silent())
+
+
+def only(report: ScanReport) -> PointScan:
+    ((point,),) = [each.points for each in report.packages]
+    return point
+
+
+@pytest.mark.slow
+def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are(models: str) -> None:
+    """pytorch/executorch#21459; 4.3 does not read this TOSA."""
+    report = scanned(
+        f"{models}:mlp", f"{VELA}=4.3.0,5.0.0,5.1.0", npus=("ethos-u85-128",), memory_modes=("Shared_Sram",)
+    )
+    point = only(report)
+    unreadable, old, new = point.versions
+    assert (unreadable.version, unreadable.stream_sha256) == ("4.3.0", "")
+    assert "Tosa version mismatch" in unreadable.reason
+    assert (old.cycles, old.operations, old.transfers) == (114_675, 10, 5)
+    assert (new.cycles, new.operations, new.transfers) == (93_926, 3, 0)
+    assert old.tosa_sha256 == new.tosa_sha256, "the TOSA is frozen"
+    assert old.verdict is new.verdict is Verdict.VERIFIED
+    assert old.packages[VELA] == "5.0.0"
+    (change,) = point.changes
+    assert (change.before, change.version) == ("5.0.0", "5.1.0")
+    rows = {row.module: row for row in change.rows}
+    assert {name: row.source for name, row in rows.items()} == {
+        "first": "models.py:12", "second": "models.py:13", "last": "models.py:14"
+    }  # fmt: skip
+    assert rows["first"].change is rows["second"].change is RowChange.FUSED
+    assert (sum(row.old for row in change.rows), sum(row.new for row in change.rows)) == (old.cycles, new.cycles)
+    assert point.findings(VELA)[0].startswith(
+        "ethos-u-vela 5.1.0 is the first at which the command stream changed: 114,675 -> 93,926 modelled cycles; "
+        "10 -> 3 operations; 5 -> 0 DMA transfers"
+    )
+    check_documents(report)
+
+
+def check_documents(report: ScanReport) -> None:
+    """JSON and CSV say the same as the report."""
+    (point,) = json.loads(json.dumps(document(report), allow_nan=False))["packages"][0]["points"]
+    assert point["first_changes"]["stream_sha256"] == "5.1.0"
+    assert point["changes"][0]["quantities"]["cycles"] == {"old": 114_675, "new": 93_926}
+    assert [each["cycles"] for each in point["versions"]] == [None, 114_675, 93_926]
+    assert {row["change"] for row in point["changes"][0]["rows"]} == {"fused", "slower"}
+    rows = list(csv.DictReader(io.StringIO(table(report))))
+    assert [(row["version"], row["cycles"], row["verdict"]) for row in rows] == [
+        ("4.3.0", "", "unverified"), ("5.0.0", "114675", "verified"), ("5.1.0", "93926", "verified")
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_executorch_is_scanned_as_an_overlay(models: str) -> None:
+    """1.5 leaves out a transposition between the sigmoid and the product."""
+    point = only(scanned(f"{models}:small", f"{EXECUTORCH}=1.4.1,1.5.1", npus=("ethos-u85-128",)))
+    old, new = point.versions
+    assert [each.reason for each in point.versions] == ["", ""]
+    assert (old.packages[EXECUTORCH], new.packages[EXECUTORCH]) == ("1.4.1", "1.5.1")
+    assert old.packages["ethos-hil-patches"] == "off"
+    assert old.packages[VELA] == new.packages[VELA] == "5.1.0", "each ExecuTorch pins its Vela"
+    assert old.verdict is new.verdict is Verdict.VERIFIED
+    (change,) = point.changes
+    assert change.of("tosa_sha256") is not None
+    assert {row.source for row in change.rows} >= {"models.py:23", "models.py:25"}
+    finding = point.findings(EXECUTORCH)[0]
+    assert finding.startswith("executorch 1.5.1 is the first at which the command stream changed: ")
+    assert finding.endswith("; it compiles another TOSA")
+
+
+def test_tosa_is_the_same_wherever_the_model_lies(models: str, tmp_path: Path) -> None:
+    """Its bytes are not: the length of the path stays in them."""
+    deeper = tmp_path / "a/folder/far/below"
+    deeper.mkdir(parents=True)
+    copy = shutil.copy(models, deeper)
+    made = [lower(f"{each}:small", U85, cache=Cache(tmp_path / str(at))) for at, each in enumerate((models, copy))]
+    tosa = [each.delegates[0].tosa or b"" for each in made]
+    assert made[0].pte == made[1].pte
+    assert len(tosa[0]) != len(tosa[1])
+    assert content_digest(tosa[0]) == content_digest(tosa[1])
+
+
+@pytest.mark.slow
+def test_a_test_of_a_suite_is_scanned_by_its_id(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pytestconfig.rootpath)
+    point = only(scanned(CASE, f"{VELA}=5.1.0"))
+    assert (point.npu, point.memory_mode) == ("ethos-u85-256", "Sram_Only")
+    (version,) = point.versions
+    assert (version.verdict, version.reason) == (Verdict.VERIFIED, "")
+    for case, message in {
+        CASE.replace("U85_BI", "MI"): "is not compiled for an NPU",
+        CASE.replace("linear_row", "no_such"): "pytest finds no test",
+    }.items():
+        with pytest.raises(UsageError, match=message):
+            scanned(case, f"{VELA}=5.1.0")
+
+
+# --- What a version compiled, with the installed Vela. ---
+
+
+@pytest.fixture
+def artifact(models: str) -> Artifact:
+    return lower(f"{models}:small", U85, memory_mode=MemoryMode("Shared_Sram"))
+
+
+def test_rows_are_mapped_to_the_model_as_they_were_when_it_was_lowered(artifact: Artifact) -> None:
+    """The frozen TOSA has no locations: they come from the rows that are known."""
+    (delegate,) = artifact.delegates
+    assert delegate.tosa is not None
+    output = run_vela(delegate.tosa, [*artifact.vela_flags, *DEBUG_FLAGS])
+    assert output.blob == delegate.vela, "it is the same program"
+    rows = mapped(output, delegate)
+    assert len(rows) > 3
+    assert [(row.id, row.module, row.source, row.tosa_op) for row in rows] == [
+        (row.id, row.module, row.source, row.tosa_op) for row in delegate.npu_ops
+    ]
+    for found, known in zip(rows, delegate.npu_ops, strict=True):
+        assert set(known.aten_ops) <= set(found.aten_ops)
+
+
+def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
+    setup, right = VelaSetup.default(U85, MemoryMode("Shared_Sram")), answers(artifact)
+    assert measured("5.1.0", artifact.delegates, setup, right, packages={}).verdict is Verdict.VERIFIED
+    (delegate,) = artifact.delegates
+    blob = delegate.blob
+    scales = bytearray(blob.weights)
+    scales[:64] = bytes(each ^ 0x55 for each in scales[:64])
+    damaged = pack(blob.command_data, bytes(scales), blob.scratch_size, blob.inputs, blob.outputs)
+    found = measured("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
+    assert found.verdict is Verdict.FAILED
+    assert "tosa_reference_model" in found.said or "cannot execute" in found.said
+
+
+def test_without_a_right_answer_a_program_is_timed_and_unverified(artifact: Artifact) -> None:
+    setup = VelaSetup.default(U85, MemoryMode("Shared_Sram"))
+    verified = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
+    found = measured("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
+    assert (found.verdict, found.said) == (Verdict.UNVERIFIED, "no reference")
+    assert found.cycles == verified.cycles
+    assert found.ops == verified.ops
+    assert found.cycles == sum(op.cycles or 0 for op in found.ops)
