@@ -98,8 +98,9 @@ def line_of(text: str, place: Sequence[str | int]) -> int:
             here = [*table, key["name"]]
         else:
             continue
-        if len(here) > best and here == list(place[: len(here)]):
-            best, line = len(here), number
+        shared = here[: len(place)]
+        if len(shared) > best and shared == list(place[: len(shared)]):
+            best, line = len(shared), number
     return line
 
 

@@ -168,18 +168,7 @@ class Conductor:
         return recorded(self._night.folder, part)
 
     def _to_repeat(self, part: str, target: str) -> list[str]:
-        """Return the names of what could not be tried on a target that is no program of ours, and was tried once."""
-        if kind_of(target) == "virtual":
-            return []
-        last = final(of_part(records_of(self._night.folder), part))
-        return [
-            name_of(record)
-            for record in last
-            if record.failure is not None
-            and record.failure.kind in _AGAIN
-            and record.run is not None
-            and record.run.attempt == 1
-        ]
+        return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))
 
     def _sample(self, part: str) -> Iterator[str]:
         """Yield the names of the tests that run twice: some that a target verified, the same every night."""
@@ -201,6 +190,22 @@ class Conductor:
                 self._reporter.step(min(whole, _lines(self._night.folder) - began), whole)
 
         return tick
+
+
+def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
+    """Return the names of what could not be tried, and was tried once.
+
+    Args:
+        records: those of a part.
+        kind: the target's. On a virtual one nothing is repeated: what fails there fails for a reason of ours.
+    """
+    if kind == "virtual":
+        return []
+    return [
+        name_of(record)
+        for record in final(records)
+        if record.failure is not None and record.failure.kind in _AGAIN and _attempt(record) == 1
+    ]
 
 
 def final(records: Iterable[Record]) -> list[Record]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -22,7 +23,7 @@ from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.run_name import new_name
-from ethos_hil.results.store import MANIFEST, RunFolder
+from ethos_hil.results.store import RunFolder
 from ethos_hil.results.writing import wait_for_writers
 
 STATE = "nightly.json"
@@ -176,7 +177,7 @@ def nights(into: Path) -> list[Path]:
     """
     if not into.exists():
         return []
-    return sorted(folder for folder in into.iterdir() if (folder / STATE).exists())
+    return sorted(folder for folder in into.iterdir() if folder.name[0] != "." and (folder / STATE).exists())
 
 
 def _chosen(into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start) -> Path | None:
@@ -218,18 +219,17 @@ def _check_clock(states: list[NightState]) -> None:
 
 
 def _made(into: Path, state: NightState) -> Path:
+    """Make a run folder, whole or not at all; what is killed meanwhile leaves a hidden one."""
     name = new_name() + (f"-{state.shard.replace('/', 'of')}" if state.shard else "")
-    folder = RunFolder(into, name=name, shard=state.shard).path
+    fresh = into / f".{name}"
     try:
-        (folder / SESSIONS).mkdir()
-        _write(folder, state)
-    except OSError:
-        (folder / MANIFEST).unlink(missing_ok=True)  # nothing of it was begun
-        if (folder / SESSIONS).is_dir():
-            (folder / SESSIONS).rmdir()
-        folder.rmdir()
+        RunFolder(into, name=fresh.name, shard=state.shard)
+        (fresh / SESSIONS).mkdir()
+        _write(fresh, state)
+        return fresh.rename(into / name)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
         raise
-    return folder
 
 
 def _write(folder: Path, state: NightState) -> None:

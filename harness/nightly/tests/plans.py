@@ -1,0 +1,84 @@
+"""A small nightly for tests: one operator, one model, and their files."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+TESTS = """\
+from ethos_hil.suites.declare.case import Operator, case, f32
+
+plus = Operator(
+    "plus",
+    aten=("add.Tensor",),
+    cases=(
+        case("same", lambda a, b: a + b, f32(1, 4, 3, 5), f32(1, 4, 3, 5)),
+        case("itself", lambda a: a + a, f32(7)),
+    ),
+)
+"""
+NET = """\
+import torch
+
+
+def net():
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.ReLU()), (torch.randn(1, 16),)
+
+
+def killed():
+    import os, signal
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def none():
+    return torch.nn.Softsign(), (torch.randn(1, 4),)
+"""
+
+
+def write(folder: Path, text: str, tests: str = TESTS) -> Path:
+    """Write a nightly's file and what it runs. Return the file."""
+    for name, content in (("nightly.toml", f"schema_version = 1\n{text}"), ("test_plus.py", tests), ("net.py", NET)):
+        (folder / name).write_text(content)
+    return folder / "nightly.toml"
+
+
+def nightly(file: Path, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run `ethos-hil nightly` to its end."""
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "nightly", str(file), *map(str, arguments)]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, cwd=file.parent, env=environment, capture_output=True, text=True, timeout=280)
+
+
+def record(
+    name: str,
+    part: str = "suite 1: virtual",
+    kind: FailureKind | None = None,
+    *,
+    npu: str = "ethos-u55-128",
+    target: str = "virtual",
+    verdict: Verdict | None = None,
+    attempt: int = 1,
+    defect: str = "",
+    cycles: float = 100,
+    run: str = "r",
+) -> Record:
+    """Return a record of a test of a part, verified if no kind of failure is given."""
+    return Record(
+        verdict=verdict or (Verdict.VERIFIED if kind is None else Verdict.FAILED),
+        model=name,
+        npu=npu,
+        target=TargetInfo(target, "virtual", "corstone-300"),
+        failure=None if kind is None else Failure(kind, f"what {kind} says"),
+        metrics=(Metric("npu_cycles", cycles, "cycles", "modelled"),),
+        artifact=ArtifactInfo("a" * 64, 100, 1, (), question="q"),
+        test=SuiteTest(name, "plus", "same", "U55_BI", "test_plus.py:3", defect),
+        created="2026-11-25T01:00:00+00:00",
+        run=RunInfo(run, part=part, attempt=attempt),
+    )

@@ -1,0 +1,159 @@
+"""A night's run folder: whole or not at all, one writer, resumed where plan and tools are the same."""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.nightly.made_with import difference, made_with
+from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.writing import Writing, wait_for_writers
+
+TOOLS = {"torch version": "2.13.0", "commit": "a"}
+
+
+@contextmanager
+def night(
+    into: Path, start: Start = Start.EITHER, *, plan: str = "p", shard: str = "", tools: dict[str, str] = TOOLS
+) -> Iterator[Night]:
+    with opened(into, plan, "nightly.toml", shard, tools, start) as found:
+        yield found
+
+
+def test_what_was_interrupted_is_resumed_and_what_is_finished_is_not(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        assert not first.resumed
+    with night(tmp_path) as again:
+        assert (again.name, again.resumed) == (first.name, True)
+        again.finish({"down": {}})
+    with night(tmp_path) as second:
+        assert second.name != first.name
+    assert read_state(first.folder).finished
+    with night(tmp_path, Start.RESUME) as last:
+        assert last.name == max(first.name, second.name)
+    with night(tmp_path, Start.FRESH) as third:
+        assert not third.resumed
+    assert len(nights(tmp_path)) == 3
+
+
+def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        pass
+    for other in ({"plan": "q"}, {"shard": "1/2"}, {"tools": {**TOOLS, "torch version": "2.14.0"}}):
+        with night(tmp_path / "x", **other) as found:  # type: ignore[arg-type]
+            assert not found.resumed
+    with night(tmp_path, plan="q") as second:
+        assert second.name != first.name
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        ({"plan": "q"}, "it is the night of another plan"),
+        ({"tools": {"torch version": "2.14.0", "commit": "a"}}, "torch version was 2.13.0 and is 2.14.0"),
+        ({"shard": "1/2"}, "has no night of shard 1/2 of nightly.toml to resume"),
+    ],
+)
+def test_to_resume_another_one_is_refused_with_a_hint(tmp_path: Path, other: dict[str, object], said: str) -> None:
+    with night(tmp_path):
+        pass
+    with pytest.raises(UsageError) as error, night(tmp_path, Start.RESUME, **other):  # type: ignore[arg-type]
+        pass
+    assert said in error.value.message
+    assert error.value.hint
+    assert len(nights(tmp_path)) == 1
+
+
+def test_two_nightlies_never_write_one_run_folder(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        with pytest.raises(UsageError, match="another nightly writes"), night(tmp_path):
+            pass
+        with night(tmp_path, Start.FRESH) as other:
+            assert other.name != first.name
+
+
+def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        writing = Writing(first.folder)
+    threading.Timer(0.5, writing.close).start()
+    assert not wait_for_writers(first.folder, 0.1)
+    with night(tmp_path) as again:
+        assert again.resumed
+
+
+def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
+    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.results.writing import Writing\n"
+    script += "it = Writing(Path(sys.argv[1]))\nprint(1, flush=True)\nsys.stdin.read()\n"
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert not wait_for_writers(tmp_path, 0)
+        process.kill()
+        assert wait_for_writers(tmp_path, 10)
+
+
+def test_a_clock_that_went_backwards_is_said(tmp_path: Path) -> None:
+    with night(tmp_path) as first:
+        first.finish({})
+    path = first.folder / STATE
+    path.write_text(json.dumps({**json.loads(path.read_text()), "created": "2999-01-01T00:00:00+00:00"}))
+    with pytest.raises(UsageError, match="a night was begun at 2999-01-01") as error, night(tmp_path):
+        pass
+    assert error.value.hint == "set the clock, or move that night's run folder away"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_full_disk_leaves_no_half_night(tmp_path: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+        with pytest.raises(UsageError, match="cannot be read or written: File too large"), night(tmp_path):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema_version": 2}', '{"schema_version": 1}'])
+def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
+    with night(tmp_path) as first:
+        pass
+    (first.folder / STATE).write_text(text)
+    with pytest.raises(UsageError, match=f"{STATE} says of no night"), night(tmp_path):
+        pass
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot be read or written: Not a directory"), night(tmp_path / "file"):
+        pass
+
+
+def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+    (tmp_path / "net.py").write_text("a = 1\n")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "a")
+    clean = made_with(tmp_path)
+    assert clean["torch version"].startswith("2.")
+    assert len(clean["firmware for corstone-300"]) == 64
+    assert difference(clean, made_with(tmp_path)) == ""
+    (tmp_path / "net.py").write_text("a = 2\n")
+    assert difference(clean, made_with(tmp_path)).startswith("changes since that commit was none and is ")

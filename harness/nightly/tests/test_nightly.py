@@ -1,0 +1,111 @@
+"""Whole nights: what they leave behind, and how they end."""
+
+from __future__ import annotations
+
+import json
+import stat
+from collections.abc import Mapping
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.nightly.night import nights
+from ethos_hil.harness.nightly.recorded import records_of
+from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
+
+ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or function"\n'
+FUNCTION = "\n\ndef test_function_U55_BI():\n    assert False\n"
+QUARANTINE = """\
+schema_version = 1
+[[test]]
+id = "test_plus.py::test_plus_itself_*"
+kind = "delegation"
+reason = "the declaration is wrong"
+issue = "https://example.org/7"
+owner = "ada"
+expires = {expires}
+"""
+
+
+def told(folder: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads((folder / "out.json").read_text())
+    return found
+
+
+@pytest.mark.slow
+def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
+    """The second one fails as its quarantine says, and a test function beside it fails, too."""
+    text = f'[run]\njobs = 1\n{ONE}[compare]\nagainst = "last"\n[history]\nfolder = "history"\n'
+    text += '[report]\nfile = "report.html"\n[[export]]\nto = "junit"\nfile = "junit.xml"\n[audit]\none_in = 1\n'
+    first = nightly(write(tmp_path, text), "--json", "out.json")
+    assert first.returncode == 0, first.stderr
+    assert first.stdout.endswith(": 1 verified; green\n")
+    found = told(tmp_path)
+    assert found["comparison"] is None
+    (night,) = nights(tmp_path / "results/runs")
+    parts = [record.run.part for record in records_of(night) if record.run is not None]
+    assert sorted(parts) == ["suite 1: virtual", "suite 1: virtual (audit)"]
+    assert "test_plus_itself_U55_BI" in (tmp_path / "junit.xml").read_text()
+    assert (tmp_path / "report.html").stat().st_size > 10_000
+
+    wrong = TESTS.replace('aten=("add.Tensor",)', 'aten=("sub.Tensor",)') + FUNCTION
+    (tmp_path / "quarantine.toml").write_text(QUARANTINE.replace("{expires}", str(date.today() + timedelta(20))))
+    file = write(tmp_path, f'{text}[quarantine]\nfile = "quarantine.toml"\n', wrong)
+    second = nightly(file, "--json", "out.json")
+    assert second.returncode == 1, second.stderr
+    found = told(tmp_path)
+    assert second.stdout == found["sentence"] + "\n"
+    assert found["counts"] == {"quarantined": 1}
+    assert found["tests"][0]["letter"] == "Q"
+    assert found["red"] == ["suite 1: virtual: test_plus.test_function_U55_BI failed"]
+    assert found["comparison"]["before"] == night.name
+    assert found["comparison"]["passed"] is False, "the gate itself says so; the quarantine allows it"
+    assert "the gate passes against" in found["sentence"]
+
+
+@pytest.mark.slow
+def test_where_the_known_model_is_not_verified_nothing_else_runs(tmp_path: Path) -> None:
+    """Its process is killed, as by the kernel when memory is short."""
+    file = write(tmp_path, f'[run]\njobs = 1\nknown_model = "net.py:killed"\n{ONE}[compare]\nagainst = "last"\n')
+    done = nightly(file, "--json", "out.json")
+    assert done.returncode == 3, done.stderr
+    why = "net.py:killed is not verified there: internal: its process ended with signal 9 before there was an answer"
+    assert told(tmp_path)["down"] == {"virtual": why}
+    (night,) = nights(tmp_path / "results/runs")
+    assert [(record.model, record.verdict) for record in records_of(night)] == [("net.py:killed", "failed")]
+    assert f"not available: virtual: {why}" in done.stderr
+
+
+def test_a_target_that_is_missing_is_infrastructure(tmp_path: Path) -> None:
+    done = nightly(write(tmp_path, f'[run]\ntargets = ["corstone-320"]\n{ONE}'), ETHOS_HIL_FVP_PATH="/nowhere")
+    assert done.returncode == 3, done.stderr
+    assert "not available: corstone-320: FVP_Corstone_SSE-320 is not in /nowhere" in done.stderr
+    assert done.stdout.endswith(": nothing ran; not run, because of their target: corstone-320; infrastructure\n")
+
+
+@pytest.mark.slow
+def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp_path: Path) -> None:
+    """It has no licence for the first run."""
+    launchers = {path.name: path for path in install(tmp_path / "bin")}
+    launcher = launchers["FVP_Corstone_SSE-300_Ethos-U55"]
+    real = launcher.rename(tmp_path / "bin/real")
+    taken = tmp_path / "taken"
+    launcher.write_text(
+        f'#!/bin/sh\ncase "$*" in *--version*|*--list-*) ;; *) [ -e {taken} ] || '
+        f'{{ touch {taken}; echo "license error: denied"; exit 1; }} ;; esac\nexec {real} "$@"\n'
+    )
+    launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
+    file = write(tmp_path, f'[run]\njobs = 1\ntargets = ["corstone-300"]\n{ONE}')
+    done = nightly(file, "--json", "out.json", ETHOS_HIL_FVP_PATH=str(tmp_path / "bin"))
+    assert done.returncode == 0, done.stderr
+    (night,) = nights(tmp_path / "results/runs")
+    found = [
+        (record.run.attempt, str(record.verdict), record.failure and str(record.failure.kind))
+        for record in records_of(night)
+        if record.run is not None
+    ]
+    assert sorted(found) == [(1, "failed", "licence"), (2, "verified", None)]
+    assert told(tmp_path)["counts"] == {"verified": 1}

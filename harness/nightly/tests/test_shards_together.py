@@ -1,0 +1,71 @@
+"""The shards of a night, put together: what is missing, doubled, unfinished or different is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.night import STATE, Start, opened
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
+from ethos_hil.harness.nightly.shards_together import put_together
+from ethos_hil.harness.nightly.tests.plans import record, write
+from ethos_hil.lowering.errors import UsageError
+
+TOOLS = {"commit": "a"}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> NightlyPlan:
+    return plan_of(read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n')))
+
+
+def shard(
+    folder: Path, plan: NightlyPlan, text: str, *names: str, finished: bool = True, tools: dict[str, str] = TOOLS
+) -> Path:
+    with opened(folder / "shards", plan.digest, "nightly.toml", text, tools, Start.FRESH) as night:
+        for name in names:
+            night.run_folder.append(record(name), part="suite 1: virtual")
+        if finished:
+            night.finish({"down": {}, "problems": {"suite 1: virtual": "was cut"} if "cut" in names else {}})
+    return night.folder
+
+
+def test_whole_shards_are_one_run(tmp_path: Path, plan: NightlyPlan) -> None:
+    second = shard(tmp_path, plan, "2/2", "b")
+    first = shard(tmp_path, plan, "1/2", "a", "cut")
+    found = put_together([tmp_path], plan)
+    assert found.folders == (first, second)
+    assert found.problems == ()
+    assert found.name == first.name.removesuffix("-1of2")
+    assert found.conducted.problems == {"shard 1/2, suite 1: virtual": "was cut"}
+
+
+def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, plan: NightlyPlan) -> None:
+    first = shard(tmp_path, plan, "1/3", "a")
+    again = shard(tmp_path, plan, "1/3", finished=False, tools={"commit": "b"})
+    shard(tmp_path, plan, "3/3", "a")
+    problems = put_together([tmp_path], plan).problems
+    assert problems[0].startswith("shard 1/3 is there 2 times: ")
+    assert str(first) in problems[0]
+    assert problems[1] == "shard 2/3 is missing"
+    assert problems[2] == f"shard 1/3 is not finished: {again}"
+    assert " are of different states: commit was " in problems[3] + problems[4]
+    assert problems[-1].startswith("a ran in ")
+
+
+def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
+    shard(tmp_path, plan, "1/2")
+    shard(tmp_path, plan, "2/3")
+    assert "the shards are of different numbers: 1/2, 2/3" in put_together([tmp_path], plan).problems
+
+
+def test_what_is_no_shard_of_the_plan_is_refused(tmp_path: Path, plan: NightlyPlan) -> None:
+    folder = shard(tmp_path, plan, "1/2")
+    state = json.loads((folder / STATE).read_text())
+    for change, said in (({"plan": "other"}, "is of another plan"), ({"shard": ""}, "is a whole night, and no shard")):
+        (folder / STATE).write_text(json.dumps({**state, **change}))
+        with pytest.raises(UsageError, match=said):
+            put_together([folder], plan)
