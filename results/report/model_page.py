@@ -118,7 +118,7 @@ def model_page(asked: Question, most: int) -> ModelPage:
         ops=tuple(shown),
         axis=waterfall.axis(scale) if scale is not None else Markup(),
         lines=source_lines(record, total, most),
-        roofline=roofline(record.ops, profile) if profile is not None else Markup(),
+        roofline=roofline(record.ops, profile, most) if profile is not None else Markup(),
         memories=tuple(charts),
         command=rerun(record),
         profiled=profile is not None,

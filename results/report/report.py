@@ -21,10 +21,12 @@ from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults
 
-_OP_ROWS = 3000
-"""Rows of operations in the file, so that a browser opens it at once: each is ten elements."""
+_ELEMENTS = 32_000
+"""Elements of the file that rows of model pages may be, so that a browser opens it at once."""
+_OF_ROW, _OF_PROFILED_ROW = 15, 24
+"""Elements of an operation and of a line of the source, which there are as many of, without and with a profile."""
 _PAGES = 120
-_LEAST_ROWS = 12
+_LEAST_ROWS, _MOST_ROWS = 10, 400
 
 
 def report(
@@ -81,7 +83,8 @@ def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
     found = sorted((each for each in asked if has_page(each.record)), key=lambda each: each.record.profile is None)
     found = found[:_PAGES]
-    most = max(_LEAST_ROWS, _OP_ROWS // max(1, len(found)))
+    row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
+    most = min(_MOST_ROWS, max(_LEAST_ROWS, _ELEMENTS // max(1, row)))
     return tuple(model_page(each, most) for each in found)
 
 

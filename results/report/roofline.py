@@ -19,8 +19,6 @@ from ethos_hil.results.report.wording import amount
 
 _WIDTH, _HEIGHT = 460.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 450.0, 22.0, 256.0
-_MOST = 120
-"""Operations that are drawn, the costliest."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +43,9 @@ def _bytes(cost: OpCost, port: int) -> int:
     return sum(each.read + each.written for each in cost.traffic if each.port == port)
 
 
-def roofline(ops: Sequence[Op], profile: InferenceProfile) -> Markup:
-    """Return the picture; empty where no operation has MACs, bytes and cycles."""
-    points = sorted(_points(ops, profile.costs), key=lambda point: -point.cycles)[:_MOST]
+def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> Markup:
+    """Return the picture of the costliest operations; empty where none has MACs, bytes and cycles."""
+    points = sorted(_points(ops, profile.costs), key=lambda point: -point.cycles)[:most]
     if not points or not profile.macs_per_cycle:
         return Markup()
     low = 10 ** math.floor(math.log10(min(point.intensity for point in points)))
@@ -90,12 +88,16 @@ def _points(ops: Sequence[Op], costs: Mapping[str, OpCost]) -> Iterator[_RoofPoi
 def _grid(at: _LogScales, low: float, high: float, bottom: float, top: float) -> Iterator[Markup]:
     for tick in _powers(low, high):
         yield line(at.x(tick), _TOP, at.x(tick), _BOTTOM, "grid")
-        yield text(at.x(tick), _BOTTOM + 14, amount(tick), "tick", "middle")
+        yield text(at.x(tick), _BOTTOM + 14, _tick(tick), "tick", "middle")
     for tick in _powers(bottom, top):
         yield line(_LEFT, at.y(tick), _RIGHT, at.y(tick), "grid")
-        yield text(_LEFT - 6, at.y(tick) + 3.5, amount(tick), "tick", "end")
+        yield text(_LEFT - 6, at.y(tick) + 3.5, _tick(tick), "tick", "end")
     yield text(_RIGHT, _BOTTOM + 30, "MACs per byte of the busiest port", "tick", "end")
     yield text(_LEFT - 38, _TOP - 10, "MACs per cycle", "tick", "start")
+
+
+def _tick(value: float) -> str:
+    return amount(value) if value < 1e6 else f"{value:.0e}"
 
 
 def _powers(low: float, high: float) -> Iterator[float]:

@@ -1,0 +1,163 @@
+"""Runs made by hand, with all that a report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.comparison import RowChange, RowDifference
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.history import History
+from ethos_hil.results.record import CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.tests import profiled
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+QUARANTINED = "suites/ops/test_operator00.py::test_operator00_case03_U55_BI"
+MANIFEST = {
+    "created": "2026-11-25T02:00:00+00:00",
+    "command": ["pytest", "suites", "-n", "2"],
+    "machine": {"processor": "a processor", "cores": 2},
+    "versions": {"ethos-u-vela": "5.2.0"},
+    "commit": "c0ffee" * 6,
+    "dirty": True,
+}
+
+
+def suite_of(count: int) -> list[Record]:
+    """Records of so many tests, all verified."""
+    return [item.record for items in nights(count=1, tests=count) for item in items]
+
+
+def failed(record: Record, kind: FailureKind, message: str, **other: Any) -> Record:
+    """The record with a failure."""
+    return replace(record, verdict=Verdict.FAILED, failure=Failure(kind, message, "look at it"), **other)
+
+
+def model(name: str = "net.py:net", npu: str = "ethos-u55-128", ops: int = 0) -> Record:
+    """A model with a profile; with so many operations, or the few of `profiled.record`."""
+    of = profiled.large(ops * 3, ops) if ops else profiled.record()
+    test = suite_of(1)[0]
+    calls = (CpuOp("aten::sort.values", "operator", "aten.sort.default", "head", "net.py:40", "no kernel", "leave it"),)
+    assert test.artifact is not None
+    cycles = float(sum(op.cycles or 0 for op in of.ops))
+    metrics = (
+        Metric("npu_cycles", cycles, "cycles", "modelled"),
+        Metric("npu_cycles_estimate", cycles * 2, "cycles", "vela"),
+        Metric("sram_used", 54321, "bytes", "reported"),
+    )
+    artifact = replace(test.artifact, cpu_calls=calls, delegated=4, scheme="a8w8")
+    return replace(of, model=name, npu=npu, metrics=metrics, artifact=artifact, memory_mode="Shared_Sram", clock_hz=5e8)
+
+
+def night() -> RunResults:
+    """A night with a record of each kind."""
+    records = suite_of(30)
+    wrong = Output("output 0", (1, 8), "int8", "tosa_reference_model", 8, 3, 4.0, "(0, 1)")
+    place = Divergence("npu-op", "the answer of Conv2D differs", "replay", 1, "npu00000", "Conv2D", "CONV2D",
+                       ("aten.conv2d.default",), "stem", "net.py:12", "t", (1, 8), "INT8", (0, 1), 3, 4, 2,
+                       True)  # fmt: skip
+    records[1] = failed(records[1], FailureKind.MISMATCH, "3 of 8 elements differ", outputs=(wrong,), divergence=place,
+                        console=("booted", "fault at 0x1234"))  # fmt: skip
+    for at in (4, 7, 10):
+        records[at] = failed(records[at], FailureKind.TIMEOUT, f"no answer within {at} s")
+    known = records[5].test
+    assert known is not None
+    records[5] = failed(records[5], FailureKind.COMPILE, "Vela refuses", test=replace(known, defect="issue/123"))
+    records[9] = failed(records[9], FailureKind.FAULT, "a fault")
+    records[6] = replace(records[6], verdict=Verdict.SKIPPED, failure=Failure(FailureKind.CAPABILITY, "needs an FVP"))
+    records[8] = replace(records[8], verdict=Verdict.COMPILED_ONLY)
+    records[3] = replace(records[3], verdict=Verdict.UNVERIFIED, failure=Failure(FailureKind.NO_REFERENCE, "no oracle"))
+    fvp = replace(records[0], target=replace(records[0].target, name="corstone-300", kind="fvp"),
+                  metrics=(Metric("npu_cycles", 1234, "cycles", "fvp"),))  # fmt: skip
+    plain = replace(model("other.py:net", "ethos-u85-256"), profile=None)
+    found = (*records, fvp, model(), plain)
+    return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", found, (MANIFEST,), ())
+
+
+def subject(record: Record) -> Subject:
+    """The record's subject."""
+    label = record.test.id if record.test is not None else record.model
+    target = record.target
+    return Subject(label, record.npu, record.memory_mode, record.system_config, target.name, target.soc, "", "forward")
+
+
+def comparison(records: Sequence[Record]) -> RunComparison:
+    """What is different: two causes, and tests that are on one side only."""
+    ids = [(f"npu{at:05}",) for at in range(9)]
+    rows = tuple(RowDifference(RowChange.SLOWER, each, each, "Conv2D", "stem", f"net.py:{at}", 600, 700 + at)
+                 for at, each in enumerate(ids))  # fmt: skip
+    vela, model_of_time = "ethos-u-vela 5.1.0 became 5.2.0", "the timing model is another one"
+
+    def number(at: int, word: Word, before: float, after: float, effect: Effect, cause: Cause, detail: str) -> Change:
+        moved = rows if word is Word.REGRESSED else ()
+        return Change(word, subject(records[at]), "npu_cycles", "modelled", "cycles", before, after, cause, detail,
+                      effect, moved, "0.5 %" if at == 12 else "")  # fmt: skip
+
+    changes = [
+        number(11, Word.REGRESSED, 1000, 1100, Effect.FAIL, Cause.STREAM, vela),
+        number(12, Word.REGRESSED, 2000, 2004, Effect.FAIL, Cause.STREAM, vela),
+        *(number(at, Word.IMPROVED, 900, 800, Effect.WARN, Cause.TIMING_MODEL, model_of_time) for at in range(13, 27)),
+        Change(Word.CHANGED, subject(records[14]), VERDICT, "", "", "a" * 16, "b" * 16, Cause.STREAM, vela,
+               Effect.WARN),
+        Change(Word.NEW, subject(records[27]), VERDICT, "", "", None, "verified", Cause.NONE, "", Effect.WARN),
+        Change(Word.MISSING, replace(subject(records[28]), label="suites/ops/test_gone.py::test_gone_MI"), VERDICT, "",
+               "", "verified", None, Cause.NONE, "", Effect.FAIL),
+    ]  # fmt: skip
+    counts = {Word.UNCHANGED: 300, Word.REGRESSED: 2, Word.IMPROVED: 14, Word.CHANGED: 1, Word.NEW: 1, Word.MISSING: 1}
+    return RunComparison("nightly-0412", "nightly-0413", tuple(changes), counts, 30, (vela,))
+
+
+def history(folder: Path, count: int = 8, tests: int = 30) -> History:
+    """A history of some nights; some numbers moved, and the timing model once."""
+    for at, items in enumerate(nights(count=count, tests=tests)):
+        items = [replace(item, record=_moved(item.record, at)) for item in items]
+        compact_records(items, folder)
+    return History(folder)
+
+
+def _moved(record: Record, at: int) -> Record:
+    slower = at >= 5 and record.test is not None and "case02" in record.test.id
+    metrics = tuple(replace(each, value=each.value * 1.25) if slower and each.name == "npu_cycles" else each
+                    for each in record.metrics)  # fmt: skip
+    return replace(record, metrics=metrics, timing_model=("2" if at < 5 else "3") * 16)
+
+
+def hostile(text: str) -> RunResults:
+    """A run in which everything that a model, a file or a target may name is this text."""
+    test = SuiteTest(text, text, text, text, text)
+    place = Divergence("npu-op", text, "replay", 1, text, text, text, (text,), text, text, text, (1,), text, (0,), 1, 2)
+    op = Op("npu00000", text, text, (text,), text, text, 12, text, (text,), 1)
+    call = CpuOp(text, "operator", text, text, text, text, text)
+    one = model()
+    assert one.artifact is not None
+    target = replace(one.target, name=text, soc=text)
+    bad = replace(
+        failed(one, FailureKind.MISMATCH, text), model=text, npu=text, target=target, memory_mode=text, test=test,
+        ops=(op,), divergence=place, console=(text,) * 30, notes=(text,), versions={text: text}, profile=None,
+        method=text, outputs=(Output(text, (1,), text, text, 1, 1, 1.0, text),), timing_model=text,
+        artifact=replace(one.artifact, cpu_calls=(call,), scheme=text, sha256=text),
+    )  # fmt: skip
+    good = replace(bad, verdict=Verdict.VERIFIED, failure=None, test=replace(test, id=f"{text}2", profile="U55_BI"))
+    shown = replace(profiled.hostile(), model=text, versions={text: text})
+    loose = replace(shown, ops=(*shown.ops, op), npu=text)
+    skipped = replace(bad, verdict=Verdict.SKIPPED, test=replace(test, id=f"{text}3"))
+    manifest = {"created": text, "command": [text], "machine": {text: text}, "versions": {text: text}, "commit": text,
+                "shard": text}  # fmt: skip
+    return RunResults(text, text, (bad, good, shown, loose, skipped), (manifest,), ())
+
+
+def whole_suite() -> RunResults:
+    """A night as large as that of all suites: 2,400 records, 80 of them of models, 30 of which have a profile."""
+    records = suite_of(2320)
+    for at in range(80):
+        one = model(f"models/net{at // 3:02}.py:net", ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")[at % 3], 65)
+        records.append(one if at < 30 else replace(one, profile=None))
+    for at in range(0, 400, 10):
+        records[at] = failed(records[at], FailureKind.MISMATCH, f"{at} elements differ", console=("a line",) * 50)
+    return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", tuple(records), (MANIFEST,), ())

@@ -1,0 +1,235 @@
+"""The report as people meet it: in a browser, by keyboard, on paper, without a script, with a hostile run."""
+
+from __future__ import annotations
+
+import re
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ethos_hil.results.report.report import report
+from ethos_hil.results.report.tests import samples
+from ethos_hil.results.testing.browser import visited
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+OPEN_ALL = "for (const each of document.querySelectorAll('details')) each.open = true"
+PAYLOAD = """<script>window.hit = 1</script><img src=x onerror="window.hit = 1"><svg onload='window.hit=1'></svg>
+</style></title></textarea><a href="javascript:window.hit=1">x</a>' autofocus onfocus=window.hit=1 x='"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reports")
+
+
+@pytest.fixture(scope="module")
+def night(folder: Path) -> Path:
+    results = samples.night()
+    quarantined = {samples.QUARANTINED: "flaky since Monday"}
+    history = samples.history(folder / "history")
+    made = report(results, samples.comparison(results.records), history, quarantined=quarantined)
+    (folder / "night.html").write_bytes(made)
+    return folder / "night.html"
+
+
+@contextmanager
+def opened(browser: Browser, file: Path, **how: Any) -> Iterator[Page]:
+    """A page on which nothing goes wrong while it is open: no complaint, no request."""
+    with visited(browser, file, **how) as visit:
+        yield visit.page
+        assert visit.complaints == []
+        assert visit.requests == []
+
+
+def violations(page: Page) -> list[str]:
+    """What axe finds: each rule with the first element that breaks it."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page).response["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}" for each in found]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_everybody_can_use_it(browser: Browser, night: Path, scheme: str) -> None:
+    with visited(browser, night, color_scheme=scheme, bypass_csp=True) as visit:  # axe is a script that is not ours
+        visit.page.evaluate(OPEN_ALL)
+        assert violations(visit.page) == []
+        assert visit.complaints == []
+
+
+def test_axe_sees_what_is_wrong(browser: Browser, night: Path, folder: Path) -> None:
+    damaged = night.read_text().replace("--soft: #59606d", "--soft: #cccccc").replace('role="img" aria-label', "data-x")
+    (folder / "damaged.html").write_text(damaged)
+    with visited(browser, folder / "damaged.html", color_scheme="light", bypass_csp=True) as visit:
+        assert any(each.startswith("color-contrast") for each in violations(visit.page))
+
+
+def test_the_scheme_is_the_readers(browser: Browser, night: Path) -> None:
+    colours = []
+    for scheme in ("light", "dark"):
+        with opened(browser, night, color_scheme=scheme) as page:
+            colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            colours.append(page.evaluate("getComputedStyle(document.querySelector('.area')).stroke"))
+    assert len(set(colours)) == 4
+
+
+def test_by_keyboard_alone(browser: Browser, night: Path) -> None:
+    with opened(browser, night) as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        assert page.evaluate("document.activeElement.getBoundingClientRect().left") > 0
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "content"
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+        outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"
+        before = page.evaluate("document.activeElement.parentElement.open")
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.parentElement.open") is not before
+
+
+def rows_shown(page: Page) -> list[str]:
+    return page.locator("#grid tbody tr:visible th").all_inner_texts()
+
+
+def test_a_filter_is_in_the_address_and_comes_back(browser: Browser, night: Path) -> None:
+    with opened(browser, night) as page:
+        whole = len(rows_shown(page))
+        page.focus("#filter-text")
+        page.keyboard.type("case0 OPERATOR00")
+        page.focus("input[value=F]")
+        page.keyboard.press("Space")
+        shown = rows_shown(page)
+        assert 0 < len(shown) < whole
+        assert page.inner_text("#filter-count") == f"{len(shown)} of {whole} rows"
+        address = page.evaluate("location.hash")
+        assert address == "#matrix&text=case0+OPERATOR00&verdict=F"
+    with opened(browser, night, place=address) as page:
+        assert rows_shown(page) == shown
+        assert page.input_value("#filter-text") == "case0 OPERATOR00"
+        page.select_option("#filter-column", "1")
+        assert page.locator("#grid thead th:visible").count() == 3
+        assert "column=1" in page.evaluate("location.hash")
+        page.fill("#filter-text", "")
+        page.uncheck("input[value=F]")
+        page.select_option("#filter-column", "")
+        assert len(rows_shown(page)) == whole
+        assert page.evaluate("location.hash") == "#matrix"
+
+
+@pytest.mark.parametrize(
+    "address", ["#matrix&verdict=%3Cimg%3E&column=99&text=%E2", "#matrix&&=&column=-1", "#nowhere"]
+)
+def test_an_address_that_says_nothing_breaks_nothing(browser: Browser, night: Path, address: str) -> None:
+    with opened(browser, night, place=address) as page:
+        assert page.locator("#grid tr").count() > 5
+
+
+def test_tables_are_sorted_by_their_heads(browser: Browser, night: Path) -> None:
+    with opened(browser, night) as page:
+        table = page.locator("#model-1 table.ops")
+        table.get_by_role("button", name="Cycles").focus()
+        page.keyboard.press("Enter")
+        assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
+        cells = table.locator("tbody td:nth-child(4)").all_inner_texts()
+        numbers = [int(found[0].replace(",", "")) for cell in cells if (found := re.match(r"[\d,]+", cell))]
+        assert numbers == sorted(numbers, reverse=True)
+        table.get_by_role("button", name="Operation").click()
+        assert table.locator("th[aria-sort]").count() == 1
+        names = table.locator("tbody th").all_inner_texts()
+        assert names == sorted(names, key=str.casefold)
+
+
+def test_a_command_is_copied(browser: Browser, night: Path) -> None:
+    with opened(browser, night, permissions=["clipboard-read", "clipboard-write"]) as page:
+        command = page.locator(".failure .cmd").first
+        command.get_by_role("button").click()
+        command.get_by_text("Copied").wait_for()
+        assert page.evaluate("navigator.clipboard.readText()") == command.locator("code").inner_text()
+
+
+def test_on_paper(browser: Browser, night: Path) -> None:
+    with opened(browser, night, color_scheme="dark") as page:
+        page.emulate_media(media="print")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert not page.locator("nav").is_visible()
+        assert not page.locator("#filters").is_visible()
+        assert page.locator("#failures .message").first.is_visible()
+        height = "(each => each.scrollHeight - each.clientHeight)(document.querySelector('.tall'))"
+        assert page.evaluate(height) <= 1  # nothing of the matrix is cut off
+        page.set_viewport_size({"width": 760, "height": 1000})
+        assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+def test_on_a_small_screen_the_page_does_not_scroll_sideways(browser: Browser, night: Path) -> None:
+    with opened(browser, night, viewport={"width": 360, "height": 700}) as page:
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_without_a_script(browser: Browser, night: Path) -> None:
+    with opened(browser, night, java_script_enabled=False) as page:
+        assert page.locator("h1").is_visible()
+        assert not page.locator("#filters").is_visible()
+        closed = page.locator("details.cause:not([open]) summary").first
+        closed.click()
+        assert page.locator("#grid tbody tr").first.is_visible()
+        page.locator("nav a[href='#history']").click()
+        assert page.locator("#history svg").first.is_visible()
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_hostile_run_stays_text_with_and_without_the_policy(browser: Browser, folder: Path, guarded: bool) -> None:
+    """Escaping alone must do; the policy is for the day on which it does not."""
+    file = folder / "hostile.html"
+    file.write_bytes(report(samples.hostile(PAYLOAD)))
+    with opened(browser, file, bypass_csp=not guarded) as page:
+        page.evaluate(OPEN_ALL)
+        assert page.evaluate("window.hit") is None
+        assert page.locator("script").count() == 1
+        assert page.locator("img, iframe, object, [onerror], [onload], [onfocus], [autofocus]").count() == 0
+        assert page.locator("a[href^='javascript:']").count() == 0
+        assert "<script>window.hit = 1</script>" in page.inner_text("#failures")
+
+
+def test_the_policy_stops_what_escaping_would_miss(browser: Browser, night: Path, folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        image = f"<img src='http://127.0.0.1:{server.getsockname()[1]}/x.png'>"
+        inserted = f"<script>window.hit = 1</script>{image}</main>"
+        (folder / "broken.html").write_text(night.read_text().replace("</main>", inserted))
+        server.settimeout(10)
+        with visited(browser, folder / "broken.html", bypass_csp=True, wait_until="commit") as visit:
+            server.accept()[0].close()
+            visit.page.wait_for_function("window.hit === 1")
+        server.settimeout(0.5)
+        with visited(browser, folder / "broken.html") as visit:
+            with pytest.raises(TimeoutError):
+                server.accept()
+            assert visit.page.evaluate("window.hit") is None
+            assert sum("Content Security Policy" in each for each in visit.complaints) == 2
+
+
+def test_a_night_of_the_whole_suite_opens_at_once(browser: Browser, folder: Path) -> None:
+    results = samples.whole_suite()
+    began = time.process_time()
+    made = report(results, samples.comparison(results.records), samples.history(folder / "many", 3, 1000))
+    assert time.process_time() - began < 30  # 3 s on a quiet machine, of which the history takes half
+    file = folder / "whole.html"
+    file.write_bytes(made)
+    assert len(made) < 5_000_000
+    with opened(browser, file) as page:
+        assert page.evaluate("document.querySelectorAll('*').length") <= 80_000
+        timing = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"
+        assert page.evaluate(timing) < 15_000  # 0.8 s on a quiet machine
+        began = time.monotonic()
+        page.fill("#filter-text", "case03")
+        assert page.inner_text("#filter-count")
+        assert time.monotonic() - began < 10
