@@ -1,4 +1,4 @@
-"""What a year of nightly runs costs: bytes, seconds to add a night, and seconds for every question.
+"""What a year of nightly runs costs: bytes, seconds to add a night, for every question, and for the morning's report.
 
 `python -m ethos_hil.suites.lab.self_bench history`; part of `make bench`. The year is made from a seed. Questions are
 asked in a process of their own, whose memory is measured.
@@ -17,12 +17,17 @@ from pathlib import Path
 
 from ethos_hil.harness.progress import Live
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.gate.gate import gate
+from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History, compact, compact_records
+from ethos_hil.results.report.report import report
+from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import METRICS, NIGHTS, TESTS, nights
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
 
 ASKED_BYTES, ASKED_SECONDS, ASKED_MEMORY = 100e6, 1.0, 1e9
+ASKED_COMPARISON, ASKED_REPORT, ASKED_REPORT_BYTES = 5.0, 10.0, 5e6
 _ROUNDS = 3
 _ONE = "test_operator07_case03_U85_BI"
 QUESTIONS: Mapping[str, Callable[[History], int]] = {
@@ -63,6 +68,9 @@ def measure(live: Live) -> BenchPart:
         size = sum(path.stat().st_size for path in folder.iterdir())
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             answers, memory = pool.submit(_ask, folder).result()
+        live.stage("Comparing and reporting")
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            morning = pool.submit(_report, run.path, folder).result()
     if answers["all runs"][0] != NIGHTS or answers["one number of one test"][0] != NIGHTS:
         raise ToolError(f"the history of {NIGHTS} nights has {answers['all runs'][0]} runs")
     points = NIGHTS * TESTS * METRICS
@@ -77,7 +85,27 @@ def measure(live: Live) -> BenchPart:
         for name, (rows, seconds) in answers.items()
     ]
     figures.append(Figure("memory of these questions", memory / 1e6, "MB", "largest RSS", at_most(ASKED_MEMORY / 1e6)))
-    return BenchPart(tuple(figures))
+    return BenchPart((*figures, *morning))
+
+
+def _report(run: Path, folder: Path) -> list[Figure]:
+    """Return what it costs to compare a night with the one before, and to report it with a year of history."""
+    start = time.perf_counter()
+    before = side(f"night{NIGHTS - 2:03}", folder)
+    comparison = gate(before, side(str(run)))
+    compared = time.perf_counter()
+    content = report(read_results([run]), comparison, History(folder))
+    made = time.perf_counter()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    subjects = f"{comparison.subjects:,} tests"
+    return [
+        Figure(f"compare a night with the one before ({subjects})", compared - start, "s", "wall",
+               at_most(ASKED_COMPARISON)),
+        Figure(f"report of a night with a year of history ({subjects})", made - compared, "s", "wall",
+               at_most(ASKED_REPORT)),
+        Figure("size of that report", len(content) / 1e6, "MB", "file", at_most(ASKED_REPORT_BYTES / 1e6)),
+        Figure("memory of comparison and report", memory / 1e6, "MB", "largest RSS", at_most(ASKED_MEMORY / 1e6)),
+    ]  # fmt: skip
 
 
 def _ask(folder: Path) -> tuple[dict[str, tuple[int, float]], float]:
