@@ -55,7 +55,7 @@ def summary(results: RunResults, asked: Sequence[Question], comparison: RunCompa
     return Summary(
         passed=not red and not failing,
         status=_status(red, failing, comparison),
-        sentence=_sentence(counts, comparison),
+        sentence=_sentence(tally, comparison),
         counts=counts,
         bar=_bar(counts),
         moved=comparison.notes if comparison is not None else (),
@@ -74,8 +74,10 @@ def _status(red: int, failing: int, comparison: RunComparison | None) -> str:
     return "The gate passes" if comparison is not None else "Every answer that was asked for is right"
 
 
-def _sentence(counts: Iterable[tuple[Standing, int]], comparison: RunComparison | None) -> str:
-    stands = [f"{count:,} {standing}" for standing, count in counts]
+def _sentence(tally: Counter[Standing], comparison: RunComparison | None) -> str:
+    """Return how many are right, how many somebody has to look at, and what became of them since the other side."""
+    red = [f"{tally[standing]:,} {standing}" for standing in Standing if standing.red and tally[standing]]
+    stands = [f"{tally[Standing.VERIFIED]:,} {Standing.VERIFIED}", *red]
     if comparison is None:
         return f"{', '.join(stands)}."
     subjects: dict[Word, set[object]] = {}

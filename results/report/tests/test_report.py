@@ -73,9 +73,7 @@ def text(page: bytes) -> str:
 
 def test_a_sentence_says_how_the_night_went(text: str) -> None:
     assert "The gate fails: 3 subjects changed for the worse, 5 answers to look at" in text
-    sentence = ("24 verified, 4 failed, 1 unverified, 1 known defect, 1 quarantined, 1 skipped, 1 compiled-only; "
-                "2 regressed, 1 missing, 14 improved, 1 changed, 1 new against nightly-0412.")  # fmt: skip
-    assert sentence in text
+    assert "24 verified, 4 failed, 1 unverified; 2 regressed, 1 missing, 14 improved, 1 changed, 1 new against" in text
 
 
 def test_without_a_comparison_there_are_no_changes_and_no_word_of_any() -> None:

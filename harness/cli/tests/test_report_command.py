@@ -1,0 +1,165 @@
+"""`ethos-hil report`: one file, or one line that says why not."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli import main
+from ethos_hil.results import files
+from ethos_hil.results.compaction.run_file import compact
+from ethos_hil.results.record import Record
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.synthetic_year import nights
+
+Call = Callable[..., tuple[int, str, str]]
+
+
+def records() -> list[Record]:
+    (items,) = nights(count=1, tests=6)
+    return [item.record for item in items]
+
+
+def slower(record: Record) -> Record:
+    metrics = (replace(each, value=each.value + 10) if each.name == "npu_cycles" else each for each in record.metrics)
+    return replace(record, metrics=tuple(metrics), timing_model="3" * 16)
+
+
+@pytest.fixture
+def ethos_hil(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Iterator[Call]:
+    """Runs the command line in this process, in a folder with two runs, of which the second has a slower test."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("monday", "tuesday"):
+        folder = RunFolder(Path("runs"), name=name)
+        for at, record in enumerate(records()):
+            folder.append(slower(record) if name == "tuesday" and at == 2 else record)
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["ethos-hil", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            main.main()
+        captured = capfdbinary.readouterr()
+        status = caught.value.code
+        assert isinstance(status, int)
+        return status, captured.out.decode(), captured.err.decode()
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_run_becomes_one_file(ethos_hil: Call) -> None:
+    status, out, err = ethos_hil("report", "runs/monday")
+    assert (status, out) == (0, "report.html\n")
+    assert "Writing the report" in err
+    page = Path("report.html").read_text()
+    assert "6 verified." in page
+    assert 'href="./runs/monday/manifest.json"' in page
+    assert sorted(path.name for path in Path().iterdir()) == ["report.html", "runs"]
+
+
+def test_it_goes_to_stdout_too(ethos_hil: Call) -> None:
+    status, out, _ = ethos_hil("report", "runs", "-o", "-")
+    assert status == 0
+    assert out.startswith("<!doctype html>")
+    assert not Path("report.html").exists()
+
+
+def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Call) -> None:
+    compact(Path("runs/monday"), Path("past"))
+    assert ethos_hil("accept", "runs/monday", "--baseline", "base.jsonl")[0] == 0
+    sides = {"runs/monday": "runs/monday", "base.jsonl": "base.jsonl", "monday": "monday"}
+    for side, name in sides.items():
+        status, _, err = ethos_hil("report", "runs/tuesday", "--against", side, "--history", "past")
+        assert status == 0, err
+        page = Path("report.html").read_text()
+        assert f"1 regressed against {Path(name).name}." in page
+        assert "The timing model" in page
+        assert "ethos-hil accept runs/tuesday --baseline base" in page
+        assert 'id="history"' in page
+    assert "--baseline baseline.jsonl" in page
+
+
+def test_shards_are_one_run(ethos_hil: Call) -> None:
+    assert ethos_hil("report", "runs/monday", "runs/tuesday")[0] == 0
+    assert "2 shards" in Path("report.html").read_text()
+
+
+def test_a_single_record_is_a_run_too(ethos_hil: Call) -> None:
+    Path("one.json").write_text(json.dumps(records()[0].to_json()))
+    assert ethos_hil("report", "one.json")[0] == 0
+    page = Path("report.html").read_text()
+    assert "1 verified." in page
+    assert "ethos-hil bundle" not in page
+
+
+def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
+    Path("foreign.json").write_text('{"schema_version": 1}')
+    Path("deep.json").write_text("[" * 100_000)
+    Path("cut.json").write_text('{"schema_version": 1, "verdict": "veri')
+    Path("empty").mkdir()
+    Path("broken").mkdir()
+    Path("broken/manifest.json").write_text("{")
+    Path("no-history").mkdir()
+    Path("foreign").mkdir()
+    Path("foreign/x.parquet").write_bytes(b"PAR1 not at all PAR1")
+    Path("policy.toml").write_text("schema_version = 9")
+    for arguments, said in (
+        (["nowhere"], "nowhere cannot be read: No such file"),
+        (["foreign.json"], "record is not as schema version 1 has it"),
+        (["deep.json"], "nested"),
+        (["cut.json"], "Unterminated string"),
+        (["empty"], "empty is no run folder"),
+        (["broken"], "manifest.json is damaged"),
+        (["runs/monday", "--history", "no-history"], "no-history has no runs"),
+        (["runs/monday", "--history", "nowhere"], "nowhere cannot be read"),
+        (["runs/monday", "--history", "foreign"], "foreign/x.parquet is no Parquet file"),
+        (["runs/monday", "--against", "nowhere"], "nowhere is no run folder, record or baseline"),
+        (["runs/monday", "--against", "foreign.json"], "foreign.json has no record"),
+        (["runs/monday", "--policy", "policy.toml"], "--policy is about a comparison"),
+        (["runs/monday", "--against", "runs/tuesday", "--policy", "policy.toml"], "policy.toml"),
+        (["runs/monday", "-o", "nowhere/report.html"], "cannot write nowhere/report.html: No such file"),
+        (["runs/monday", "-o", "empty"], "cannot write empty: Is a directory"),
+        (["cut.json", "-o", "cut.json"], "are the same file"),
+        (["runs/monday", "--against", "cut.json", "-o", "cut.json"], "are the same file"),
+    ):
+        before = sorted(map(str, Path().rglob("*")))
+        status, out, err = ethos_hil("report", *arguments)
+        assert (status, out) == (2, ""), (arguments, err)
+        last = err.splitlines()[-1]
+        assert last.startswith("ethos-hil: "), err
+        assert said in last
+        assert sorted(map(str, Path().rglob("*"))) == before
+
+
+def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil: Call) -> None:
+    (lines,) = Path("runs/monday").glob("records-*.jsonl")
+    lines.write_bytes(lines.read_bytes()[:-40])
+    assert ethos_hil("report", "runs/monday")[0] == 0
+    page = Path("report.html").read_text()
+    assert "5 verified." in page
+    assert "1 item of the run could not be read" in page
+
+
+def test_a_full_disk_leaves_the_old_report(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("report.html").write_text("of yesterday")
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    status, out, err = ethos_hil("report", "runs/monday")
+    assert (status, out) == (2, "")
+    assert "cannot write report.html: No space left on device" in err
+    assert Path("report.html").read_text() == "of yesterday"
+    assert sorted(path.name for path in Path().iterdir()) == ["report.html", "runs"]
