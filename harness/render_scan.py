@@ -12,7 +12,7 @@ from ethos_hil.harness.render import plain
 from ethos_hil.harness.render_comparison import row_table
 from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
-from ethos_hil.harness.scan.scan import PackageScan, PointScan, ScanReport
+from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.results.verdict import Verdict
 
 _DIGITS = 8

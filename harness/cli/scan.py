@@ -69,7 +69,7 @@ def scan(
     check_written(request, {"--json": json_file, "--csv": csv_file})
     prepare_torch()
     from ethos_hil.harness.scan.document import document, table
-    from ethos_hil.harness.scan.scan import ScanOrder
+    from ethos_hil.harness.scan.order import ScanOrder
     from ethos_hil.harness.scan.scan import scan as made
 
     with Live() as live, never_exiting():

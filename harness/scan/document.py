@@ -9,7 +9,7 @@ from typing import Any
 
 from ethos_hil.harness.scan.changes import VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
-from ethos_hil.harness.scan.scan import PointScan, ScanReport
+from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1

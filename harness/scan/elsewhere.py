@@ -9,15 +9,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from ethos_hil.harness.process import dies_with, interrupts_deferred
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE
@@ -32,7 +29,6 @@ from ethos_hil.results.verdict import Verdict
 _LIMIT = "1GB"
 """Of what is kept of the artifacts of another ExecuTorch."""
 _MOST_REASON = 400
-_END_SECONDS = 10
 _OURS = "ethos-hil: "
 _ADVICE = re.compile(r" \(--debug [^()]*\)$")
 """What is no use here, at the end of an error of that process."""
@@ -148,31 +144,10 @@ def _id(record: Record) -> str:
     return record.test.id if record.test is not None else record.model
 
 
-def _called(module: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
-    """Run a module of Python as a program; an interrupt ends it first. Return its status, and the lines it wrote."""
-    with interrupts_deferred():
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", *module],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **variables},
-            start_new_session=True,
-            preexec_fn=dies_with(os.getpid()),
-        )
-    try:
-        said = process.communicate()[0].decode(errors="replace")
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGTERM)
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    return process.returncode, [line.strip() for line in said.splitlines() if line.strip()]
+def _called(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
+    """Run a module of Python as a program. Return its status, and the lines that it wrote."""
+    status, said = run_module(command, variables)
+    return status, [line.strip() for line in said.splitlines() if line.strip()]
 
 
 def _short(lines: Sequence[str], status: int) -> str:

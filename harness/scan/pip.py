@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.plain_text import cut, one_line
 
@@ -23,7 +21,6 @@ _NETWORK = (
 )
 _MOST_REASON = 400
 _ASK_SECONDS = 120
-_END_SECONDS = 10
 
 
 class PipFailed(Exception):
@@ -66,46 +63,20 @@ def install(requirements: Sequence[str], folder: Path, *, temporary: Path, depen
     )
 
 
-def _called(arguments: Sequence[str], *, variables: dict[str, str] | None = None, seconds: float | None = None) -> str:
-    """Call pip and return what it printed. An interrupt ends it first."""
+def _called(
+    arguments: Sequence[str], *, variables: Mapping[str, str] | None = None, seconds: float | None = None
+) -> str:
+    """Call pip and return what it printed."""
     if importlib.util.find_spec("pip") is None:
-        raise ToolError(
-            f"pip is not installed beside {sys.executable}", hint="python -m ensurepip installs it; or use uv pip"
-        )
-    # Not -I: PIP_ variables and PYTHONPATH are the user's. -P: a folder `pip` here is not pip.
-    command = [sys.executable, "-P", "-m", "pip", *arguments, "--no-input", "--disable-pip-version-check"]
-    with interrupts_deferred():
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env={**os.environ, **(variables or {})},
-            start_new_session=True,  # Ctrl-C is for this process, which ends it
-            preexec_fn=dies_with(os.getpid()),
-        )
+        raise ToolError(f"pip is not installed beside {sys.executable}", hint="python -m ensurepip installs it")
+    command = ["pip", *arguments, "--no-input", "--disable-pip-version-check"]
     try:
-        said = process.communicate(timeout=seconds)[0].decode(errors="replace")
+        status, said = run_module(command, variables or {}, seconds)
     except subprocess.TimeoutExpired:
         raise PipFailed(f"no answer within {seconds:g} s") from None
-    finally:
-        _end(process)
-    if process.returncode:
-        raise PipFailed(_reason(said, process.returncode))
+    if status:
+        raise PipFailed(_reason(said, status))
     return said
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End and reap it, if it still runs, with all that it started."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
 
 
 def _reason(said: str, status: int) -> str:

@@ -18,9 +18,11 @@ from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan.compiled_version import answers, measured
 from ethos_hil.harness.scan.document import document, table
+from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
-from ethos_hil.harness.scan.scan import PointScan, ScanOrder, ScanReport, scan
+from ethos_hil.harness.scan.report import PointScan, ScanReport
+from ethos_hil.harness.scan.scan import scan
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import UsageError
@@ -79,8 +81,8 @@ def models(tmp_path: Path) -> str:
     return str(tmp_path / "models.py")
 
 
-def scanned(model: str, over: str, **options: tuple[str, ...]) -> ScanReport:
-    return scan(ScanOrder(RunRequest(model), (WantedVersions.parse(over),), **options), Silent())
+def scanned(model: str, over: str, npus: tuple[str, ...] = (), memory_modes: tuple[str, ...] = ()) -> ScanReport:
+    return scan(ScanOrder(RunRequest(model), (WantedVersions.parse(over),), npus, memory_modes), Silent())
 
 
 def only(report: ScanReport) -> PointScan:
