@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +24,8 @@ LAST = "last"
 _SKEW = timedelta(minutes=5)
 _LEAST_COMMIT = 7
 """Digits of a commit that name it."""
+_COMMITS = 10_000
+"""How many commits before one are looked at for one that the history has."""
 _HINT = "docs/nightly.md says what `against` takes"
 
 
@@ -98,7 +101,7 @@ def before(config: NightlyConfig, name: str) -> Side | None:
         path = config.folder / config.against
         if path.exists():
             return side(str(path))
-        run = _of_commit(config, config.against) or config.against
+        run = _of_commit(config, config.against, name) or config.against
         return side(run, config.history)
     except OSError as error:
         where = error.filename2 or error.filename or config.against
@@ -155,11 +158,21 @@ def _counts(folder: Path, config: NightlyConfig) -> bool:
     return bool(state.finished) and state.config == config.path.name and not state.shard
 
 
-def _of_commit(config: NightlyConfig, text: str) -> str:
-    """Return the last run of a commit; "" where the history has none."""
+def _of_commit(config: NightlyConfig, text: str, name: str) -> str:
+    """Return the last run of a commit, or of the nearest one before it that has one; "" where the history has none."""
     history = history_of(config)
     if history is None or len(text) < _LEAST_COMMIT or not set(text) <= set("0123456789abcdef"):
         return ""
-    asked = "SELECT run FROM records WHERE starts_with(commit, ?) GROUP BY run ORDER BY min(created) DESC LIMIT 1"
-    found = history.rows(asked, [text])
-    return str(found[0]["run"]) if found else ""
+    # The last run of each commit comes last, and stays.
+    runs = {row["commit"]: str(row["run"]) for row in history.runs() if row["commit"] and row["run"] != name}
+    exact = next((run for commit, run in runs.items() if commit.startswith(text)), "")
+    return exact or next((runs[commit] for commit in _before(config.folder, text) if commit in runs), "")
+
+
+def _before(folder: Path, commit: str) -> list[str]:
+    """Return the commits before one, the nearest first; none where git does not know it."""
+    command = ["git", "-C", str(folder), "rev-list", f"--max-count={_COMMITS}", commit]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.split()
+    except (OSError, subprocess.SubprocessError):
+        return []

@@ -127,7 +127,7 @@ def _zoo(options: LabOptions) -> list[Command]:
 
 
 def _stress(options: LabOptions) -> list[Command]:
-    return [_module("stress", "--rounds", 2)]
+    return [_module("stress", "--rounds", 2), _module("nights", "--seed", options.seed)]
 
 
 def _suites(options: LabOptions) -> list[Command]:

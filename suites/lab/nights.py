@@ -188,7 +188,7 @@ def undisturbed(folder: Path) -> tuple[Counter[str], float]:
     NightlyProcess(folder, "second").end()
     seconds = time.monotonic() - began
     first, second = facts(folder / "first"), facts(folder / "second")
-    _require_equal("two undisturbed nights", second, first)
+    require_equal("two undisturbed nights", second, first)
     return first, seconds
 
 
@@ -220,15 +220,15 @@ def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds:
     if killed == kills:
         NightlyProcess(folder, "victim").end()
     other.end()
-    _require_equal("the night that was killed", facts(into), whole)
-    _require_equal("the night beside it", facts(folder / "other"), whole)
+    require_equal("the night that was killed", facts(into), whole)
+    require_equal("the night beside it", facts(folder / "other"), whole)
     left = list(_left(folder, ("victim", "other"), sum(whole.values())))
     if left:
         raise RuntimeError(f"left behind: {'; '.join(left)}")
     return NightRound(killed, tuple(moments), sum(whole.values()), already)
 
 
-def _require_equal(what: str, found: Counter[str], whole: Counter[str]) -> None:
+def require_equal(what: str, found: Counter[str], whole: Counter[str]) -> None:
     lost, more = whole - found, found - whole
     if lost or more:
         named = [f"lost: {_named(each)}" for each in lost] + [f"more or other: {_named(each)}" for each in more]
