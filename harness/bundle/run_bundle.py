@@ -149,7 +149,7 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
         if not isinstance(manifest[name], str):
             raise BadArchive(f"{name} is no text")
     input_sets = sets_of(_member(files, INPUTS), artifact.plan.input_tensors, INPUTS)
-    check_executions(input_sets, settings.repeat)
+    check_executions(artifact, len(input_sets), settings.repeat)
     expected = None
     if EXPECTED in files:
         expected = sets_of(files[EXPECTED], artifact.plan.output_tensors, EXPECTED)

@@ -163,10 +163,17 @@ def test_only_a_bundle_is_replayed(ethos_hil: Run, here: Path) -> None:
     assert_one_clear_line(ethos_hil("run", "absent.zip"), 2, "no such file: absent.zip")
 
 
+@pytest.fixture
+def foreign(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of which no cache knows the model: other tests may have lowered the same."""
+    shutil.copy(DATA / "add.pte", here / "add.pte")
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
+
+
+@pytest.mark.usefixtures("foreign")
 def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> None:
     """Several input sets and executions, and outputs that the user says are right; all of them are in the bundle."""
     recorded = load("add")
-    shutil.copy(DATA / "add.pte", here / "add.pte")
     inputs = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
     np.savez(here / "x.npz", *(np.stack([array, array]) for array in inputs))
     np.savez(here / "y.npz", np.stack([recorded.outputs[0], recorded.outputs[0]]))
@@ -191,9 +198,9 @@ def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> N
     assert not (here / "b.zip").exists()
 
 
+@pytest.mark.usefixtures("foreign")
 def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -> None:
     recorded = load("add")
-    shutil.copy(DATA / "add.pte", here / "add.pte")
     arrays = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
     np.savez(here / "x.npz", *arrays)
     np.savez(here / "y.npz", recorded.outputs[0])
@@ -210,8 +217,8 @@ def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -
     assert_one_clear_line(ethos_hil("bundle", "r.json", "-o", "r.json"), 2, "--output and RUN are the same file")
 
 
+@pytest.mark.usefixtures("foreign")
 def test_a_run_without_an_answer(ethos_hil: Run, here: Path) -> None:
-    shutil.copy(DATA / "add.pte", here / "add.pte")
     asked = ("run", "add.pte", "--repeat", "1000000", "--timeout", "0.1", "--runs", "runs")
     assert ethos_hil(*asked).status == 1
     (run,) = (here / "runs").iterdir()

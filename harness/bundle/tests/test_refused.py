@@ -274,6 +274,23 @@ def test_what_is_refused_is_whole_without_its_damage(failed: FailedRun, ethos_hi
         assert "it ended as the run in sent.zip" in found.out, name
 
 
+def test_text_of_a_bundle_stays_text(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
+    (here / "sent.zip").write_bytes(settings(model="\x1b[2J[/red]net\u202e\n")(failed.files, dict(failed.facts)))
+    found = ethos_hil("run", "sent.zip", "--replay")
+    assert found.status == 1
+    for text in (found.out, found.err):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "[/red]net" in text
+
+
+def test_the_image_of_a_bundle_is_never_booted(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
+    (here / "sent.zip").write_bytes(signed(failed.files | {"image.elf": b"an ELF that does harm"}, dict(failed.facts)))
+    found = ethos_hil("run", "sent.zip")
+    assert found.status == 1
+    assert "it ended as the run in sent.zip" in found.out
+
+
 def test_objects_would_make_a_file(here: Path) -> None:
     (here / "a.npz").write_bytes(npz(a=np.array([Owner()], object)))
     with zipfile.ZipFile(here / "a.npz") as archive, archive.open("a.npy") as member:
