@@ -1,0 +1,93 @@
+"""Takes the picture of a report that the documents show: of a real run, by the browser that the tests use.
+
+    python -m ethos_hil.suites.lab.report_picture docs/images/report.png
+
+runs a sample of the operator suite and a profile, writes the report, and takes the picture of its top and of a model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.results.report.report import report
+from ethos_hil.results.run_search import find_results
+from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
+
+_ROOT = Path(__file__).resolve().parents[2]
+_MODEL = "suites/models/keyword_spotting.py:ds_cnn"
+_WIDTH, _HEIGHT = 1240, 1990
+
+
+def real_report(folder: Path, *, model: str = _MODEL, cases: str = "") -> Path:
+    """Run every twelfth case of the operators and profile a model, and return the report of both.
+
+    Args:
+        folder: where the records and the report go.
+        model: the model.
+        cases: an expression of pytest that chooses operators; "" for all.
+
+    Raises:
+        CalledProcessError: something of it did not end well.
+    """
+    python = [sys.executable, "-m"]
+    suite = ["pytest", "suites/ops", "-q", "--one-in=12", "-k", cases, "-p", "no:cacheprovider"]
+    profile = ["ethos_hil.harness.cli.main", "profile", model, "--npu", "ethos-u55-128"]
+    suite += ["--runs", str(folder / "suite")]
+    profile += ["--runs", str(folder / "profile")]
+    for command in (suite, profile):
+        subprocess.run([*python, *command], cwd=_ROOT, check=True, stdout=subprocess.DEVNULL, timeout=1200)
+    file = folder / "report.html"
+    results = find_results([folder / "suite", folder / "profile"])
+    file.write_bytes(report(results, output=file))
+    return file
+
+
+def take_picture(page: Path, picture: Path, browser: str) -> None:
+    """Take the picture of a report: its top, and its first model below, with charts and operations.
+
+    Args:
+        page: the report.
+        picture: the file to write, a PNG.
+        browser: the browser's program.
+    """
+    how: dict[str, Any] = {"viewport": {"width": _WIDTH, "height": 900}, "color_scheme": "light"}
+    with started(browser) as found, visited(found, page, **how) as visit:
+        # What lies between the head and the model is left out, so that one picture has both.
+        visit.page.evaluate(
+            """() => {
+              for (const section of document.querySelectorAll("main > section"))
+                if (!["matrix", "models"].includes(section.id)) section.remove();
+              document.querySelector(".tall").style.maxHeight = "15rem";
+              document.querySelector("#model-1").open = true;
+              for (const figure of document.querySelectorAll("#model-1 figure:nth-child(n + 3)")) figure.remove();
+            }"""
+        )
+        visit.page.screenshot(path=picture, clip={"x": 0, "y": 0, "width": _WIDTH, "height": _HEIGHT},
+                              full_page=True)  # fmt: skip
+
+
+def main() -> int:
+    """Write the picture. Return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("picture", type=Path, help="the PNG to write")
+    picture: Path = parser.parse_args().picture
+    browser = browser_path()
+    if browser is None:
+        sys.stderr.write(f"{MISSING}\n")
+        return 3
+    folder = Path(tempfile.mkdtemp(prefix="ethos-hil-report-"))
+    try:
+        take_picture(real_report(folder), picture, browser)
+    finally:
+        shutil.rmtree(folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
