@@ -19,7 +19,7 @@ RUN = Annotated[
 TEST = Annotated[
     str | None,
     typer.Argument(
-        metavar="[TEST]",
+        metavar="TEST",
         help="A test, by pytest's id, or a model; or a part of its name that no other record of the run has. "
         "Default: the only record, or the only one that failed.",
         show_default=False,
