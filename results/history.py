@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.results.compaction.columns import CAUSES, COLUMNS, DIGITS, NOISY, POINTS, digest_of
-from ethos_hil.results.compaction.database import open_database, quoted
-from ethos_hil.results.compaction.run_file import BadHistory, Compacted, all_marks, compact, compact_records
+from ethos_hil.results.compaction.database import execute, open_database, quoted
+from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, all_marks, compact, compact_records
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-__all__ = ["CAUSES", "COLUMNS", "DIGITS", "NOISY", "BadHistory", "Compacted", "History", "HistoryPoint", "NumberChange",
-           "compact", "compact_records", "digest_of"]  # fmt: skip
+__all__ = ["CAUSES", "COLUMNS", "DIGITS", "NOISY", "BadHistory", "Compacted", "EmptyRun", "History", "HistoryPoint",
+           "NumberChange", "compact", "compact_records", "digest_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -139,22 +139,25 @@ class History:
             noisy: with numbers that differ without a cause, such as wall times.
         """
         # Few numbers move at all, so the points of a record are looked at only where its numbers are not those of the
-        # record before it or after it. What lies between two such records has the numbers of both.
+        # record before it or after it. What lies between two such records has the numbers of both. Which records these
+        # are is found with a few narrow columns; a table of all columns of a year would need a gigabyte.
         edges = (
             ""
             if noisy
-            else """SEMI JOIN moved USING (subject)
-            WINDOW subject_runs AS (PARTITION BY subject ORDER BY created, run, number)
+            else """SEMI JOIN (SELECT subject FROM narrow GROUP BY subject
+            HAVING min(numbers) < max(numbers)) USING (subject) WINDOW subject_runs AS (PARTITION BY subject ORDER BY created, run, number)
             QUALIFY numbers <> lag(numbers) OVER subject_runs OR numbers <> lead(numbers) OVER subject_runs"""
         )
         kept = "" if noisy else f"WHERE provenance NOT IN ({', '.join(map(repr, NOISY))})"
         causes = " ".join(f"WHEN {name} <> lag({name}) OVER series_runs THEN '{name}'" for name in CAUSES)
         names = ", ".join(NumberChange.__dataclass_fields__)
         rows = self.rows(
-            f"""WITH chosen AS (FROM records WHERE contains(label, ?)),
-            moved AS (SELECT subject FROM chosen GROUP BY subject HAVING min(numbers) < max(numbers)),
-            edges AS (FROM chosen {edges}),
-            some_points AS (SELECT * EXCLUDE metrics, unnest(metrics, recursive := true) FROM edges),
+            f"""WITH narrow AS MATERIALIZED (
+                SELECT subject, created, run, number, numbers FROM records WHERE contains(label, ?)),
+            edges AS MATERIALIZED (SELECT run, number FROM narrow {edges}),
+            some_points AS NOT MATERIALIZED (
+                SELECT * EXCLUDE metrics, unnest(metrics, recursive := true)
+                FROM records SEMI JOIN edges USING (run, number)),
             paired AS (
                 SELECT *, value AS new, lag(value) OVER series_runs AS old, lag(run) OVER series_runs AS before,
                 CASE {causes} ELSE '' END AS cause
@@ -183,7 +186,7 @@ class History:
 
         with self.database() as database:
             try:
-                yield database.execute(query, list(parameters))
+                yield execute(database, query, parameters)
             except duckdb.IOException:
                 raise
             except duckdb.Error as error:

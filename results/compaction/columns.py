@@ -118,10 +118,15 @@ def digest_of(parts: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="replace")).hexdigest()[:DIGITS] if any(parts) else ""
 
 
-def _time(text: str) -> str | None:
-    """Return a record's time as DuckDB reads it, in UTC; None where it is none."""
+def moment_of(text: str) -> datetime | None:
+    """Return a record's time in UTC, without its zone, as DuckDB has it; None where it is none."""
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return (moment.astimezone(UTC) if moment.tzinfo is not None else moment).replace(tzinfo=None)
+    except (ValueError, OverflowError):
         return None
-    return (moment.astimezone(UTC) if moment.tzinfo is not None else moment).replace(tzinfo=None).isoformat()
+
+
+def _time(text: str) -> str | None:
+    moment = moment_of(text)
+    return moment.isoformat() if moment is not None else None

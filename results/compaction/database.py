@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,27 @@ ROWS = f"read_json(?, {_JSON}, columns = {{{', '.join(f'{name}: {kind!r}' for na
 def quoted(path: Path) -> str:
     """Return a path for a text of SQL, where no parameter may stand."""
     return str(path).replace("'", "''")
+
+
+def execute(
+    database: duckdb.DuckDBPyConnection, query: str, parameters: Sequence[object] = ()
+) -> duckdb.DuckDBPyConnection:
+    """Run a query that may take long, so that Ctrl-C ends it: DuckDB by itself looks for signals too seldom.
+
+    Raises:
+        ValueError: the query is empty.
+        duckdb.Error: DuckDB cannot answer it.
+    """
+    with ThreadPoolExecutor(1) as worker:
+        answer = worker.submit(database.execute, query, list(parameters))
+        try:
+            found: duckdb.DuckDBPyConnection | None = answer.result()
+        except BaseException:
+            database.interrupt()
+            raise
+    if found is None:
+        raise ValueError("the query is empty")
+    return found
 
 
 @contextmanager

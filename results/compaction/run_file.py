@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
-from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results import environment
+from ethos_hil.results.compaction.columns import moment_of, row_of
 from ethos_hil.results.compaction.database import ROWS, open_database, quoted
+from ethos_hil.results.plain_text import valid
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
 SCHEMA_VERSION = "1"
@@ -21,8 +27,20 @@ _SOURCE = "ethos_hil_records"
 """Key in a file's metadata with the digest of the records that it was made of."""
 
 
+_WRITING = ".ethos-hil-"
+"""How folders in which a file is being written begin: with a dot, so that no reader takes them for something."""
+_ABANDONED = 3600.0
+"""Seconds after which nobody writes in such a folder any more: a night takes a second."""
+_AHEAD = timedelta(days=1)
+"""How far a record may be in the future: clocks differ, and some are in local time."""
+
+
 class BadHistory(ValueError):
     """A folder is no usable history. The message names the file and what is wrong with it."""
+
+
+class EmptyRun(BadHistory):
+    """A run folder has no record."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +52,14 @@ class Compacted:
         records: how many records are in it.
         fresh: whether it was written now; else it was there, made of the same records.
         skipped: what of the run folder was not readable.
+        notes: sentences about what is odd in it.
     """
 
     path: Path
     records: int
     fresh: bool
     skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...] = ()
 
 
 def compact(folder: Path, history: Path) -> Compacted:
@@ -49,7 +69,8 @@ def compact(folder: Path, history: Path) -> Compacted:
 
     Raises:
         OSError: the run folder cannot be read, or the history not written.
-        BadHistory: the run folder has no record, or the run's file in the history is not one.
+        EmptyRun: the run folder has no record.
+        BadHistory: a record is of the future, or the run's file in the history is not one.
     """
     stored: list[StoredRecord] = []
     skipped: list[Skipped] = []
@@ -57,25 +78,62 @@ def compact(folder: Path, history: Path) -> Compacted:
         (stored if isinstance(item, StoredRecord) else skipped).append(item)  # type: ignore[arg-type]
     if not stored:
         why = f": {skipped[0].why}" if skipped else ""
-        raise BadHistory(f"{folder} has no record{why}")
-    return compact_records(stored, history, skipped)
+        raise EmptyRun(f"{folder} has no record{why}")
+    notes = tuple(_check_clock(folder, stored))
+    return replace(compact_records(stored, history, skipped), notes=notes)
+
+
+def _check_clock(folder: Path, stored: Sequence[StoredRecord]) -> Iterator[str]:
+    """Yield what is odd about the times of a run. A history is in the order of time, so that a run of the future would
+    be its newest for ever.
+
+    Raises:
+        BadHistory: a record is of the future.
+    """
+    times = [moment for item in stored if (moment := moment_of(item.record.created or item.created)) is not None]
+    now, began = moment_of(environment.now()), moment_of(stored[0].created)
+    if times and now is not None and max(times) > now + _AHEAD:
+        raise BadHistory(
+            f"{folder} is of the future: a record in it was made at {max(times)}, and now it is {now} (UTC); the clock "
+            "there was wrong, so set `created` right in its records, or leave the run out"
+        )
+    if times and began is not None and min(times) < began:
+        yield f"{folder} began at {began}, and a record in it was made at {min(times)}: the clock there went back"
 
 
 def compact_records(stored: Sequence[StoredRecord], history: Path, skipped: Iterable[Skipped] = ()) -> Compacted:
-    """Do the part of `compact` after reading. The records are all of one run."""
+    """Do the part of `compact` after reading, without a look at the clock. The records are all of one run."""
     rows = [json.dumps(row_of(number, item), sort_keys=True) for number, item in enumerate(stored)]
     source = hashlib.sha256("\n".join(rows).encode()).hexdigest()
     history.mkdir(parents=True, exist_ok=True)
-    path = history / f"{stored[0].run}.parquet"
+    path = history / f"{valid(stored[0].run)}.parquet"
+    _require_name(path)
     fresh = not (path.exists() and _marks_of(path).get(_SOURCE) == source)
     if fresh:
         _write(path, rows, source)
     return Compacted(path, len(rows), fresh, tuple(skipped))
 
 
+def _require_name(path: Path) -> None:
+    if valid(str(path)) != str(path):
+        raise BadHistory(f"{path} has a name that is no valid UTF-8, and DuckDB opens no such file; rename it")
+
+
 def _write(path: Path, rows: Sequence[str], source: str) -> None:
-    # Named with a dot and another suffix, so that no reader takes a file that is being written for one of a run.
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".ethos-hil-") as folder:
+    """Write a file whole or not at all. What writers that were killed have left behind is removed."""
+    for left in path.parent.glob(f"{_WRITING}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _ABANDONED:
+                shutil.rmtree(left, ignore_errors=True)
+    try:
+        _write_anew(path, rows, source)
+    except OSError as error:
+        error.filename2 = str(path)
+        raise
+
+
+def _write_anew(path: Path, rows: Sequence[str], source: str) -> None:
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=_WRITING) as folder:
         lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
         lines.write_text("\n".join(rows), encoding="utf-8")
         with open_database() as database:
@@ -95,9 +153,16 @@ def _marks_of(path: Path) -> dict[str, str]:
 
 
 def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
-    """Return what files say of themselves. Raises BadHistory for the first that is not of a history of ours."""
+    """Return what files say of themselves.
+
+    Raises:
+        BadHistory: for the first that is not of a history of ours.
+        OSError: one cannot be read.
+    """
     import duckdb
 
+    for path in paths:
+        _require_name(path)
     found: dict[Path, dict[str, str]] = {path: {} for path in paths}
     with open_database() as database:
         try:
@@ -107,6 +172,7 @@ def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
         except duckdb.Error as error:
             for path in paths if len(paths) > 1 else ():
                 all_marks([path])
+            paths[0].open("rb").close()  # tells one that cannot be read from one that is damaged
             raise BadHistory(f"{paths[0]} is no Parquet file: {str(error).splitlines()[0]}") from error
     for path, marks in found.items():
         if _MARK not in marks:
