@@ -35,7 +35,7 @@ def _wanted(site: Path, package: str) -> Iterator[Requirement]:
     from packaging.utils import canonicalize_name
 
     here = {canonicalize_name(name): version for name, version in packages(site).items()}
-    found = next(importlib.metadata.distributions(name=package, path=[str(site)]))
+    found = next(iter(importlib.metadata.distributions(name=package, path=[str(site)])))
     for text in found.requires or ():
         wanted = Requirement(text)
         wanted.name = canonicalize_name(wanted.name)

@@ -41,8 +41,9 @@ def content_digest(tosa: bytes) -> str:
 
 def _parts(table: Any, names: dict[bytes, int]) -> Iterator[bytes]:
     """Yield all that a table has, field by field."""
-    yield f"<{type(table).__name__}>".encode()
-    for name, is_vector in _fields(type(table)):
+    of: Any = type(table)
+    yield f"<{of.__name__}>".encode()
+    for name, is_vector in _fields(of):
         if name in _LEFT_OUT:
             continue
         yield f"{name}=".encode()
