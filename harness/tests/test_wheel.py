@@ -53,7 +53,12 @@ pytestmark = pytest.mark.slow
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What `make wheel` makes, of a copy of this checkout, without network."""
     root = tmp_path_factory.mktemp("checkout")
-    unwanted = shutil.ignore_patterns("__pycache__", "*.egg-info", "CMakeFiles", "host", "runs")
+    patterns = shutil.ignore_patterns("__pycache__", "*.egg-info", "CMakeFiles", "host")
+
+    def unwanted(folder: str, names: list[str]) -> set[str]:
+        records = {"runs", "history"} if Path(folder) == ROOT / "results" else set()  # of the developer's own runs
+        return patterns(folder, names) | records
+
     for folder in ("harness", "lowering", "results", "suites", "firmware", "src", "build/firmware"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "setup.py", *(path.name for path in LOCKS)):
@@ -110,12 +115,16 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     assert len(LOCKS) == 3
     locks = {f"ethos_hil/{path.name}" for path in LOCKS}
     assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    data = [path for each in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(each)]
+    assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js"}
     for room in ("harness", "lowering", "results", "suites"):
         product = {
             f"ethos_hil/{path.relative_to(ROOT)}"
-            for path in (ROOT / room).rglob("*.[cp]*")
-            if path.suffix in (".c", ".py") and not {"tests", "testing", "lab"} & set(path.relative_to(ROOT).parts)
+            for path in (ROOT / room).rglob("*.py")
+            if not {"tests", "testing", "lab"} & set(path.relative_to(ROOT).parts)
         }
+        product |= {f"ethos_hil/{path.relative_to(ROOT)}" for path in data if path.is_relative_to(ROOT / room)}
         assert {name for name in names if name.startswith(f"ethos_hil/{room}/")} == product
 
 
@@ -249,3 +258,6 @@ def test_pytest_runs_a_users_own_suite(python: Path, here: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("VERIFIED") == 2
     assert "2 verified, 0 compiled-only" in done.stdout
+    done = run(python, here, python.with_name("ethos-hil"), "report", "results/runs")
+    assert (done.returncode, done.stdout) == (0, "report.html\n"), done.stderr
+    assert "2 verified." in (here / "report.html").read_text()
