@@ -6,6 +6,8 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
 
@@ -39,6 +41,27 @@ class Silent:
 
     def step(self, done: int, total: int) -> None:
         """Do nothing."""
+
+
+@contextmanager
+def late(text: str, seconds: float = _SILENCE) -> Iterator[None]:
+    """Show a stage if it lasts longer than `seconds`; one that does not is not mentioned."""
+    shown: list[Live] = []
+
+    def begin() -> None:
+        live = Live().__enter__()
+        shown.append(live)
+        live.stage(text)
+
+    timer = threading.Timer(seconds, begin)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        for live in shown:
+            live.__exit__(None, None, None)
 
 
 class Live:

@@ -15,7 +15,7 @@ import typer
 
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.history import BadHistory, Compacted, History, HistoryPoint, NumberChange, compact
+from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, History, HistoryPoint, NumberChange, compact
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import json_number
 from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT
@@ -38,8 +38,9 @@ def runs(context: typer.Context, folder: _FOLDER = _HERE, as_json: _JSON = False
     """
     context.obj = folder
     if context.invoked_subcommand is None:
-        with _errors(folder):
-            _print(History(folder).runs(), as_json)
+        with _asked(folder):
+            found = History(folder).runs()
+        _print(found, as_json)
 
 
 @history.command()
@@ -54,20 +55,37 @@ def add(
 ) -> None:
     """Add runs to the history. A run that is in it already is written anew if it has more records since.
 
+    A run that cannot be added is told and does not keep the others out; the exit status is 2 then.
+
     Example: ethos-hil history --history /mnt/nightly add results/runs
     """
     from ethos_hil.harness.progress import Live
 
     folder: Path = context.obj
     done: list[Compacted] = []
+    told: list[str] = []
+    refused: list[BadHistory] = []
     with Live() as live, _errors(folder):
-        for run in _run_folders(runs or [Path(DEFAULT_ROOT)]):
+        for run, named in _run_folders(runs or [Path(DEFAULT_ROOT)]):
             live.stage(f"Adding {one_line(run.name)}")
-            done.append(compact(run, folder))
-    for skipped in (each for one in done for each in one.skipped):
-        sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
-    _print(({"run": one.path.stem, "records": one.records, "added": one.fresh, "file": str(one.path)} for one in done),
-           as_json)  # fmt: skip
+            try:
+                one = compact(run, folder)
+            except BadHistory as error:
+                if isinstance(error, EmptyRun) and not named:
+                    told.append(f"skipped {error}")
+                else:
+                    refused.append(error)
+                continue
+            done.append(one)
+            told += [f"skipped {each.where}: {each.why}" for each in one.skipped]
+            told += [f"note: {note}" for note in one.notes]
+    for line in (*told, *map(str, refused[1:])):
+        sys.stderr.write(one_line(line) + "\n")
+    if done:
+        _print(({"run": one.path.stem, "records": one.records, "added": one.fresh, "file": str(one.path)}
+                for one in done), as_json)  # fmt: skip
+    if refused:
+        raise UsageError(str(refused[0]), hint="the others are added" if done else "nothing was added")
 
 
 @history.command()
@@ -82,7 +100,7 @@ def show(
 
     Example: ethos-hil history show test_conv2d_stride_U55_BI
     """
-    with _errors(context.obj):
+    with _asked(context.obj):
         found = History(context.obj).points(text, metric=metric)
     if not found:
         raise UsageError(
@@ -112,7 +130,7 @@ def changes(
 
     Example: ethos-hil history changes --since 2026-11-01
     """
-    with _errors(context.obj):
+    with _asked(context.obj):
         found = History(context.obj).changes(text, since=since, noisy=noisy)
     _print(map(_told if not as_json else asdict, found), as_json)
 
@@ -128,7 +146,7 @@ def sql(
 
     Example: ethos-hil history sql "SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run"
     """
-    with _errors(context.obj):
+    with _asked(context.obj):
         made = History(context.obj)
         try:
             found = made.rows(query)
@@ -139,13 +157,33 @@ def sql(
     _print(found, as_json)
 
 
-def _run_folders(paths: Iterable[Path]) -> Iterator[Path]:
+def _run_folders(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
+    """Yield each run folder, and whether it was named itself."""
     for path in paths:
-        inside = [path] if (path / MANIFEST).exists() else sorted(each.parent for each in path.glob(f"*/{MANIFEST}"))
+        if (path / MANIFEST).exists():
+            yield path, True
+            continue
+        inside = sorted(filter(_is_run, path.iterdir()))
         if not inside:
-            path.stat()  # tells one that is not there from one that is empty
             raise UsageError(f"{path} has no run folders", hint="give what --runs named when they were made")
-        yield from inside
+        for folder in inside:
+            yield folder, False
+
+
+def _is_run(path: Path) -> bool:
+    try:
+        return (path / MANIFEST).exists()
+    except OSError:
+        return True  # it may be one, and adding it tells what is wrong
+
+
+@contextmanager
+def _asked(folder: Path) -> Iterator[None]:
+    """Say that it goes on, where a folder is far away or large."""
+    from ethos_hil.harness.progress import late
+
+    with late(f"Reading {folder}"), _errors(folder):
+        yield
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class BadHistory(ValueError):
 
 
 class EmptyRun(BadHistory):
-    """A run folder has no record."""
+    """A run folder has no record: it has only begun, or was stopped before its first test ended."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,17 @@ def compact(folder: Path, history: Path) -> Compacted:
 
     Raises:
         OSError: the run folder cannot be read, or the history not written.
-        EmptyRun: the run folder has no record.
-        BadHistory: a record is of the future, or the run's file in the history is not one.
+        EmptyRun: the run folder has no record yet.
+        BadHistory: none of its records can be read, or one is of the future, or the run's file in the history is none.
     """
     stored: list[StoredRecord] = []
     skipped: list[Skipped] = []
     for item in read_run(folder):
         (stored if isinstance(item, StoredRecord) else skipped).append(item)  # type: ignore[arg-type]
     if not stored:
-        why = f": {skipped[0].why}" if skipped else ""
-        raise EmptyRun(f"{folder} has no record{why}")
+        if skipped:
+            raise BadHistory(f"{folder} has no record: {skipped[0].why}")
+        raise EmptyRun(f"{folder} has no record")
     notes = tuple(_check_clock(folder, stored))
     return replace(compact_records(stored, history, skipped), notes=notes)
 

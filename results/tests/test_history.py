@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -284,6 +285,117 @@ for run in ("run0", "run1"):
     assert done.stdout.split() == ["refused", "refused"]
     assert [path.name for path in tmp_path.iterdir()] == ["run0.parquet"]
     assert (tmp_path / "run0.parquet").read_bytes() == before
+
+
+def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
+    """DuckDB opens no file of such a name, and one of them would keep the whole history from being read."""
+    folder = RunFolder(tmp_path / "runs", name=os.fsdecode(b"night\xff"))
+    folder.append(record())
+    made = compact(folder.path, tmp_path / "history")
+    assert made.path.name == "night\\udcff.parquet"
+    assert not compact(folder.path, tmp_path / "history").fresh
+    assert [row["run"] for row in History(tmp_path / "history").runs()] == ["night\\udcff"]
+    with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
+        compact(folder.path, tmp_path / os.fsdecode(b"history\xff"))
+    made.path.rename(made.path.with_name(os.fsdecode(b"night\xff.parquet")))
+    with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
+        History(tmp_path / "history")
+
+
+def test_a_run_of_the_future_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    """It would be the newest for ever."""
+    folder = RunFolder(tmp_path / "runs")
+    for days, refused in ((0.9, False), (1.1, True), (30_000, True)):
+        created = (datetime.now(UTC) + timedelta(days=days)).isoformat()
+        folder.append(dataclasses.replace(record(), created=created))
+        history = tmp_path / f"history{days}"
+        if not refused:
+            assert compact(folder.path, history).fresh
+            continue
+        with pytest.raises(BadHistory, match=rf"{folder.path} is of the future: a record in it was made at 2"):
+            compact(folder.path, history)
+        assert not history.exists()
+
+
+@pytest.mark.parametrize("created", ["", "no time", "9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00"])
+def test_a_time_that_is_none_is_no_error(tmp_path: Path, created: str) -> None:
+    folder = RunFolder(tmp_path / "runs")
+    folder.append(dataclasses.replace(record(), created=created))
+    assert compact(folder.path, tmp_path / "history").records == 1
+
+
+def test_a_clock_that_went_back_during_a_run_is_told(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path / "runs")
+    folder.append(dataclasses.replace(record(), created=datetime.now(UTC).isoformat()))
+    assert compact(folder.path, tmp_path / "history").notes == ()
+    folder.append(record())
+    (note,) = compact(folder.path, tmp_path / "history").notes
+    assert "a record in it was made at 2026-01-01 02:00:00: the clock there went back" in note
+
+
+def test_two_who_add_the_same_runs_at_once_leave_each_whole(tmp_path: Path) -> None:
+    for number in range(20):
+        folder = RunFolder(tmp_path / "runs", name=f"night{number:02}")
+        for cycles in range(5):
+            folder.append(record(cycles))
+    script = """
+import sys
+from pathlib import Path
+from ethos_hil.results.history import History, compact
+for _ in range(3):
+    for run in sorted(Path(sys.argv[1]).iterdir()):
+        compact(run, Path(sys.argv[2]))
+    assert all(row["records"] == 5 for row in History(Path(sys.argv[2])).runs())
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "runs"), str(tmp_path / "history")]
+    adders = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
+    assert [adder.communicate()[1] for adder in adders] == [b""] * 3
+    assert sorted(path.name for path in (tmp_path / "history").iterdir()) == [
+        f"night{number:02}.parquet" for number in range(20)
+    ]
+    assert len(History(tmp_path / "history").rows("FROM records")) == 100
+
+
+def test_what_killed_writers_left_behind_is_removed_later(tmp_path: Path) -> None:
+    history(tmp_path, record())
+    for name, age in ((".ethos-hil-old", 3700), (".ethos-hil-new", 3500), (".other", 9000)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "rows.jsonl").write_text("half")
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    compact_records([StoredRecord("run1", "", record())], tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run0.parquet", "run1.parquet", ".ethos-hil-new", ".other"
+    }  # fmt: skip
+
+
+def test_a_long_question_ends_with_ctrl_c(tmp_path: Path) -> None:
+    history(tmp_path, record())
+    script = """
+import sys
+from pathlib import Path
+from ethos_hil.results.history import History
+found = History(Path(sys.argv[1]))
+print("ready", flush=True)
+found.rows("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE hash(a.range) % 7 = b.range")
+"""
+    asking = subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert asking.stdout is not None
+    asking.stdout.readline()
+    time.sleep(0.5)
+    began = time.monotonic()
+    asking.send_signal(signal.SIGINT)
+    _, error = asking.communicate(timeout=60)
+    assert error.decode().splitlines()[-1].startswith("KeyboardInterrupt")
+    assert time.monotonic() - began < 10
+
+
+def test_an_empty_question_is_no_question(tmp_path: Path) -> None:
+    found = history(tmp_path, record())
+    for query in ("", " ", "-- nothing"):
+        with pytest.raises(ValueError, match="the query is empty"):
+            found.rows(query)
 
 
 def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None:

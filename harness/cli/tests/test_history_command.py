@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -79,6 +82,101 @@ def test_a_record_cut_short_is_told(ethos_hil: Call) -> None:
     assert f"skipped {path}:2: not a complete record" in err
 
 
+def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Call) -> None:
+    RunFolder(Path("results/runs"), name="begun")
+    assert [row["run"] for row in rows(ethos_hil("add", "--json"))] == ["night1", "night2", "night3"]
+    status, out, err = ethos_hil("add", "results/runs/begun", "--json")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1] == "ethos-hil: results/runs/begun has no record (nothing was added)"
+    for name in ("night0", "night9"):
+        RunFolder(Path("results/runs"), name=name).append(replace(NET, created="2999-01-01T00:00:00+00:00"))
+    status, out, err = ethos_hil("add", "--json")
+    assert (status, [json.loads(line)["run"] for line in out.splitlines()]) == (2, ["night1", "night2", "night3"])
+    *_, second, first = err.splitlines()
+    assert "skipped results/runs/begun has no record" in err.splitlines()
+    assert second.startswith("results/runs/night9 is of the future: a record in it was made at 2999-01-01 00:00:00,")
+    assert first.startswith("ethos-hil: results/runs/night0 is of the future")
+    assert first.endswith("(the others are added)")
+    assert sorted(path.name for path in Path("results/history").iterdir()) == [
+        "night1.parquet", "night2.parquet", "night3.parquet"
+    ]  # fmt: skip
+
+
+def test_a_clock_that_went_back_is_noted(ethos_hil: Call) -> None:
+    status, _, err = ethos_hil("add", "results/runs/night1", "--json")
+    assert status == 0
+    assert "note: results/runs/night1 began at 2" in err
+    assert "and a record in it was made at 2026-01-01 02:00:00: the clock there went back" in err
+
+
+def as_anybody(path: Path, mode: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command while a path has other permissions, and in a way that they count: for root they do not."""
+    prefix = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    command = [*prefix, sys.executable, "-m", "ethos_hil.harness.cli.main", "history", *arguments]
+    path.chmod(mode)
+    try:
+        return subprocess.run(command, capture_output=True, text=True)
+    finally:
+        path.chmod(0o755)
+
+
+def test_a_run_that_may_not_be_read_is_no_run_that_is_not_there(ethos_hil: Call) -> None:
+    done = as_anybody(Path("results/runs/night2"), 0o000, "add", "--json")
+    assert (done.returncode, len(done.stdout.splitlines())) == (2, 2)
+    assert "results/runs/night2 has no record: no usable manifest.json: [Errno 13]" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("mode", "where", "arguments", "words"),
+    [
+        (0o000, "h/night1.parquet", (), "h/night1.parquet cannot be read or written: Permission denied"),
+        (0o000, "h/night1.parquet", ("add",), "h/night1.parquet cannot be read or written: Permission denied"),
+        (0o555, "h", ("add",), "h/night2.parquet cannot be read or written: Permission denied"),
+        (0o000, "h", (), "path 'h' is not readable"),
+        (0o000, "results/runs/night2", ("add", "results/runs/night2"), "path 'results/runs/night2' is not readable"),
+    ],
+)
+def test_what_may_not_be_read_or_written_is_named(
+    ethos_hil: Call, mode: int, where: str, arguments: tuple[str, ...], words: str
+) -> None:
+    ethos_hil("--history", "h", "add", "results/runs/night1")
+    before = sorted(Path("h").iterdir())
+    done = as_anybody(Path(where), mode, "--history", "h", *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words in done.stderr.splitlines()[-1]
+    assert sorted(Path("h").iterdir()) == before
+
+
+def test_a_full_disk_is_one_line_and_nothing_is_half_written(ethos_hil: Call) -> None:
+    ethos_hil("--history", "h", "add", "results/runs/night1")
+    limit = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    limit += "resource.setrlimit(resource.RLIMIT_FSIZE, (500, 500)); "
+    code = f"{limit} from ethos_hil.harness.cli.main import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "history", "--history", "h", "add"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[-1].startswith("ethos-hil: h/night2.parquet cannot be read or written: ")
+    assert [path.name for path in Path("h").iterdir()] == ["night1.parquet"]
+
+
+def test_a_folder_that_is_slow_to_list_is_mentioned_and_a_fast_one_is_not(
+    ethos_hil: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ethos_hil("add")
+    assert ethos_hil("--json")[2] == ""
+    listed = Path.iterdir
+
+    def slow(self: Path) -> Iterator[Path]:
+        for path in listed(self):
+            time.sleep(1)
+            yield path
+
+    monkeypatch.setattr(Path, "iterdir", slow)
+    status, out, err = ethos_hil("--json")
+    assert (status, len(out.splitlines()), err) == (0, 3, "Reading results/history ...\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -88,6 +186,7 @@ def test_a_record_cut_short_is_told(ethos_hil: Call) -> None:
         (("--history", "h", "show", "nett"), "no test or model with 'nett'"),
         (("--history", "h", "sql", "SELECT nothing"), 'column "nothing" was not found'),
         (("--history", "h/night1.parquet"), "h/night1.parquet cannot be read or written: Not a directory"),
+        (("--history", "h", "sql", " "), "DuckDB cannot answer it: the query is empty"),
         (("--history", "foreign"), "foreign/x.parquet is no Parquet file"),
         (("--history", "h/night1.parquet", "add"), "night1.parquet cannot be read or written"),
     ],
