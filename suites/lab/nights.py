@@ -139,9 +139,9 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def prepare(folder: Path) -> None:
+def prepare(folder: Path, plan: str = PLAN) -> None:
     """Write the plan and what it runs."""
-    for name, text in (("nightly.toml", PLAN), ("test_plus.py", TESTS), ("net.py", NET)):
+    for name, text in (("nightly.toml", plan), ("test_plus.py", TESTS), ("net.py", NET)):
         (folder / name).write_text(text)
 
 
@@ -192,7 +192,7 @@ def undisturbed(folder: Path) -> tuple[Counter[str], float]:
     return first, seconds
 
 
-def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds: float) -> NightRound:
+def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds: float, plan: str = PLAN) -> NightRound:
     """Run a nightly beside one that is killed, and compare both with an undisturbed one.
 
     Args:
@@ -201,11 +201,12 @@ def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds:
         kills: how often the victim is killed.
         whole: the facts of an undisturbed night.
         seconds: how long it takes.
+        plan: of all of them.
 
     Raises RuntimeError when something is lost, twice, different or left behind.
     """
     chance = random.Random(seed)
-    prepare(folder)
+    prepare(folder, plan)
     other = NightlyProcess(folder, "other")
     moments, killed, already = [], 0, 0
     for number in range(kills):

@@ -11,32 +11,44 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 from ethos_hil.suites.lab import nights
 
+SMALL = nights.PLAN.replace("jobs = 2", "jobs = 1").partition("[audit]")[0]
+
 
 @pytest.fixture(scope="session")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[str], float]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter[str]]:
     folder = tmp_path_factory.mktemp("undisturbed")
-    nights.prepare(folder)
+    nights.prepare(folder, SMALL)
     nights.NightlyProcess(folder, "only").end()
-    return folder / "only", nights.facts(folder / "only"), 8.0
+    return folder / "only", nights.facts(folder / "only")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("seed", "kills"), [(5, 2), *(pytest.param(seed, 2, marks=pytest.mark.proof) for seed in range(10, 20))]
-)
 def test_a_nightly_that_is_killed_is_an_undisturbed_one_in_the_end(
-    tmp_path: Path, undisturbed: tuple[Path, Counter[str], float], seed: int, kills: int
+    tmp_path: Path, undisturbed: tuple[Path, Counter[str]]
 ) -> None:
-    _, whole, seconds = undisturbed
-    found = nights.disturbed(tmp_path, seed, kills, whole, seconds)
-    assert found.records == sum(whole.values())
+    _, whole = undisturbed
+    found = nights.disturbed(tmp_path, 5, 2, whole, 8.0, SMALL)
+    assert found.records == sum(whole.values()) == 6
     assert found.kills > 0
 
 
+@pytest.mark.proof
 @pytest.mark.slow
-def test_what_is_lost_twice_or_other_is_seen(undisturbed: tuple[Path, Counter[str], float], tmp_path: Path) -> None:
-    into, whole, _ = undisturbed
+@pytest.mark.timeout(3600)
+def test_twenty_times(tmp_path: Path) -> None:
+    (tmp_path / "undisturbed").mkdir()
+    whole, seconds = nights.undisturbed(tmp_path / "undisturbed")
+    killed = 0
+    for seed in range(10, 20):
+        (tmp_path / str(seed)).mkdir()
+        killed += nights.disturbed(tmp_path / str(seed), seed, 2, whole, seconds).kills
+    assert killed > 10
+
+
+@pytest.mark.slow
+def test_what_is_lost_twice_or_other_is_seen(undisturbed: tuple[Path, Counter[str]], tmp_path: Path) -> None:
+    into, whole = undisturbed
     (night,) = into.iterdir()
     records = [item.record for item in read_run(night) if isinstance(item, StoredRecord)]
 
