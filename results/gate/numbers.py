@@ -11,7 +11,7 @@ from ethos_hil.results.gate.change import Change, Effect
 from ethos_hil.results.gate.moved_rows import moved_rows
 from ethos_hil.results.gate.observation import Key, Number, Observation
 from ethos_hil.results.gate.policy import Allowance, Policy, noisy
-from ethos_hil.results.gate.samples import Difference, difference
+from ethos_hil.results.gate.samples import SampleDifference, difference
 from ethos_hil.results.gate.word import Cause, Word
 
 _BETTER = {"lower": Word.IMPROVED, "higher": Word.REGRESSED, "neither": Word.CHANGED}
@@ -74,12 +74,12 @@ def _compared(before: Observation, after: Observation, key: Key, allowance: Allo
 def _noisy(after: Observation, key: Key, old: Number, new: Number, allowance: Allowance) -> Change:
     least = allowance.least_samples
     found = difference(old.samples, new.samples, smallest=allowance.smallest_percent / 100, least=least)
-    if found is Difference.TOO_FEW:
+    if found is SampleDifference.TOO_FEW:
         detail = f"{len(old.samples)} and {len(new.samples)} samples; each side needs {least}"
         return _change(Word.UNKNOWN, after, key, old, new, Cause.NONE, detail, allowance)
-    if found is Difference.NONE:
+    if found is SampleDifference.NONE:
         return _change(Word.UNCHANGED, after, key, old, new, Cause.NONE, "", allowance)
-    word = (_BETTER if found is Difference.LESS else _WORSE)[allowance.better]
+    word = (_BETTER if found is SampleDifference.LESS else _WORSE)[allowance.better]
     return _change(word, after, key, old, new, Cause.NONE, "by the samples of both sides", allowance)
 
 

@@ -43,7 +43,7 @@ class BadPolicy(ValueError):
 
 
 @dataclass(frozen=True)
-class Rule:
+class PolicyRule:
     """What is allowed of the numbers that it matches. None: as the rules before say.
 
     Attributes:
@@ -75,7 +75,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Allowance:
-    """What all rules together say of a number. Attributes are those of `Rule`."""
+    """What all rules together say of a number. Attributes are those of `PolicyRule`."""
 
     better: str
     compared: bool
@@ -99,11 +99,11 @@ EFFECTS: Mapping[Word, Effect] = MappingProxyType({
 })  # fmt: skip
 """What each word does where no policy says otherwise. What cannot be compared does not pass."""
 RULES = (
-    Rule(better="lower", compared=True, allowed_percent=0.0, smallest_percent=2.0, least_samples=10),
-    Rule(provenance="host", compared=False),  # a trend: other programs of the machine decide about it
-    Rule(metric="delegated", better="higher"),
-    Rule(metric="npu_ops", better="neither"),
-    Rule(metric="stack_size", better="neither"),
+    PolicyRule(better="lower", compared=True, allowed_percent=0.0, smallest_percent=2.0, least_samples=10),
+    PolicyRule(provenance="host", compared=False),  # a trend: other programs of the machine decide about it
+    PolicyRule(metric="delegated", better="higher"),
+    PolicyRule(metric="npu_ops", better="neither"),
+    PolicyRule(metric="stack_size", better="neither"),
 )
 """What is allowed of each number where no policy says otherwise."""
 
@@ -119,7 +119,7 @@ class Policy:
     """
 
     effects: Mapping[Word, Effect] = field(default_factory=lambda: EFFECTS, hash=False)
-    rules: tuple[Rule, ...] = RULES
+    rules: tuple[PolicyRule, ...] = RULES
     aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
@@ -177,7 +177,7 @@ def first_problem(data: object, schema: Mapping[str, Any]) -> str | None:
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
-    rules = tuple(Rule(**{**each, "effects": _effects(each.get("effects", {}))}) for each in data.get("rule", ()))
+    rules = tuple(PolicyRule(**{**each, "effects": _effects(each.get("effects", {}))}) for each in data.get("rule", ()))
     return replace(
         DEFAULT,
         effects={**EFFECTS, **_effects(data.get("gate", {}))},

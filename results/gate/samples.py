@@ -14,7 +14,7 @@ LIMIT = 0.002
 """Chance of a false alarm of one comparison. asv, which compares benchmarks of Python, takes the same."""
 
 
-class Difference(Enum):
+class SampleDifference(Enum):
     """What samples say."""
 
     NONE = "none"
@@ -23,7 +23,7 @@ class Difference(Enum):
     TOO_FEW = "too few"
 
 
-def difference(before: Sequence[float], after: Sequence[float], *, smallest: float, least: int) -> Difference:
+def difference(before: Sequence[float], after: Sequence[float], *, smallest: float, least: int) -> SampleDifference:
     """Compare samples.
 
     Args:
@@ -33,11 +33,11 @@ def difference(before: Sequence[float], after: Sequence[float], *, smallest: flo
     """
     old, new = statistics.median(before), statistics.median(after)
     if abs(new - old) <= smallest * abs(old):
-        return Difference.NONE
+        return SampleDifference.NONE
     if min(len(before), len(after)) < least:
-        return Difference.TOO_FEW
+        return SampleDifference.TOO_FEW
     from scipy.stats import mannwhitneyu  # late: it takes 0.9 s
 
     if mannwhitneyu(before, after).pvalue >= LIMIT:
-        return Difference.NONE
-    return Difference.MORE if new > old else Difference.LESS
+        return SampleDifference.NONE
+    return SampleDifference.MORE if new > old else SampleDifference.LESS

@@ -12,7 +12,7 @@ from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
-from ethos_hil.results.gate.policy import Policy, Rule
+from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Failure, Metric, Record, TargetInfo
 from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
@@ -182,17 +182,17 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
     bad, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
     (name,) = {change.subject.label for change in compared(NIGHT, bad).changes}
     for percent, passes in ((6.9, False), (7.1, True)):
-        allowing = Policy(rules=(*Policy().rules, Rule(metric="npu_*", label=name, allowed_percent=percent)))
+        allowing = Policy(rules=(*Policy().rules, PolicyRule(metric="npu_*", label=name, allowed_percent=percent)))
         found = compared(NIGHT, bad, allowing)
         assert found.passed is passes
         assert only(found).word is (Word.CHANGED if passes else Word.REGRESSED)
-    elsewhere = Policy(rules=(*Policy().rules, Rule(label="another", allowed_percent=50)))
+    elsewhere = Policy(rules=(*Policy().rules, PolicyRule(label="another", allowed_percent=50)))
     assert not compared(NIGHT, bad, elsewhere).passed
     strict = Policy(effects={**Policy().effects, Word.IMPROVED: Effect.FAIL})
     better, _ = REGRESSIONS["one operator faster in the timing model"](list(NIGHT), random.Random(0))
     assert compared(NIGHT, better).passed
     assert not compared(NIGHT, better, strict).passed
-    quiet = Policy(rules=(*Policy().rules, Rule(metric="npu_cycles", effects={Word.REGRESSED: Effect.IGNORE})))
+    quiet = Policy(rules=(*Policy().rules, PolicyRule(metric="npu_cycles", effects={Word.REGRESSED: Effect.IGNORE})))
     assert (compared(NIGHT, bad, quiet).changes, compared(NIGHT, bad, quiet).passed) == ((), True)
 
 

@@ -1,8 +1,8 @@
 """Damage to data, drawn at random: what the campaigns that damage programs have in common.
 
 A campaign says what its data consists of: which numbers stand in it (`FieldPlace`), and which pieces of it are whole
-(`Subject.span`). The ways to damage them are here. All randomness comes from the generator that a way is given, so a
-seed makes the same damage again. Every way says in words what it did.
+(`MutationSubject.span`). The ways to damage them are here. All randomness comes from the generator that a way is given,
+so a seed makes the same damage again. Every way says in words what it did.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NEIGHBOURS = 8  # bytes within which flipped bits may stay together
 _WORD = 4
 
 
-class Subject(Protocol):
+class MutationSubject(Protocol):
     """Something that can be damaged."""
 
     @property
@@ -37,7 +37,7 @@ class Subject(Protocol):
         """Draw some whole pieces in a row. Return where they begin and end, as indices of `data`."""
 
 
-AnySubject = TypeVar("AnySubject", bound=Subject)
+AnySubject = TypeVar("AnySubject", bound=MutationSubject)
 Way = Callable[[random.Random, Any, AnySubject, Sequence[AnySubject]], str]
 """A function that damages data (a bytearray or list), given its subject and others that pieces may come from."""
 
@@ -116,19 +116,19 @@ def overwrite(rng: random.Random, data: bytearray, begin: int, end: int) -> str:
 # --- ways
 
 
-def bits(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
+def bits(rng: random.Random, data: bytearray, subject: MutationSubject, others: Sequence[MutationSubject]) -> str:
     """Flip bits anywhere."""
     return flip(rng, data, 0, len(data))
 
 
-def word(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
+def word(rng: random.Random, data: bytearray, subject: MutationSubject, others: Sequence[MutationSubject]) -> str:
     """Put a random word at an aligned place."""
     at = rng.randrange(len(data) // _WORD) * _WORD if len(data) >= _WORD else 0
     data[at : at + _WORD] = rng.randbytes(_WORD)
     return f"random word at {at:#x}"
 
 
-def cut(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[Subject]) -> str:
+def cut(rng: random.Random, data: bytearray, subject: MutationSubject, others: Sequence[MutationSubject]) -> str:
     """Remove the end, at whole words as often as not."""
     size = rng.randrange(len(data) + 1)
     if rng.random() < 0.5:
@@ -137,14 +137,18 @@ def cut(rng: random.Random, data: bytearray, subject: Subject, others: Sequence[
     return f"cut to {size:#x} bytes"
 
 
-def drop(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
+def drop(
+    rng: random.Random, data: MutableSequence[Any], subject: MutationSubject, others: Sequence[MutationSubject]
+) -> str:
     """Remove pieces."""
     begin, end = subject.span(rng)
     del data[begin:end]
     return f"{begin:#x} to {end:#x} removed"
 
 
-def repeat(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
+def repeat(
+    rng: random.Random, data: MutableSequence[Any], subject: MutationSubject, others: Sequence[MutationSubject]
+) -> str:
     """Repeat pieces behind themselves."""
     begin, end = subject.span(rng)
     count = rng.choice((1, 2, 10, 100))
@@ -152,7 +156,9 @@ def repeat(rng: random.Random, data: MutableSequence[Any], subject: Subject, oth
     return f"{begin:#x} to {end:#x} repeated {count} times"
 
 
-def swap(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
+def swap(
+    rng: random.Random, data: MutableSequence[Any], subject: MutationSubject, others: Sequence[MutationSubject]
+) -> str:
     """Exchange pieces; half of the time pieces that follow one another."""
     (a, b), (c, d) = sorted((subject.span(rng), subject.span(rng)))
     if rng.random() < 0.5 or b > c:
@@ -161,7 +167,9 @@ def swap(rng: random.Random, data: MutableSequence[Any], subject: Subject, other
     return f"{a:#x} to {b:#x} and {c:#x} to {d:#x} exchanged"
 
 
-def splice(rng: random.Random, data: MutableSequence[Any], subject: Subject, others: Sequence[Subject]) -> str:
+def splice(
+    rng: random.Random, data: MutableSequence[Any], subject: MutationSubject, others: Sequence[MutationSubject]
+) -> str:
     """Put pieces of a subject, another one or this one, between others or in their place."""
     donor = rng.choice((subject, rng.choice(others))) if others else subject
     begin, end = donor.span(rng)

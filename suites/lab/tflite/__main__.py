@@ -41,7 +41,7 @@ _MOST = 1 << 28
 
 
 @dataclass(frozen=True)
-class Question:
+class TfliteQuestion:
     """A network to check: its flatbuffer, names of its inputs and outputs, and the inputs of each inference."""
 
     tflite: bytes
@@ -106,10 +106,10 @@ def places_of(npus: Sequence[str]) -> list[Place]:
     ]
 
 
-def catalogue(text: str = "") -> dict[str, Question]:
+def catalogue(text: str = "") -> dict[str, TfliteQuestion]:
     """Return the catalogue's networks with a text in their name."""
     return {
-        name: Question(
+        name: TfliteQuestion(
             one.tflite,
             tuple(f"tensor{tensor.index}" for tensor in one.graph.inputs),
             tuple(f"tensor{tensor.index}" for tensor in one.graph.outputs),
@@ -120,7 +120,7 @@ def catalogue(text: str = "") -> dict[str, Question]:
     }
 
 
-def of_file(path: Path) -> Question:
+def of_file(path: Path) -> TfliteQuestion:
     """Return the network of a file, with inputs drawn for it. Raises UsageError."""
     try:
         data = read_bytes(path, most=_MOST)
@@ -131,15 +131,15 @@ def of_file(path: Path) -> Question:
     for number in range(SETS):
         rng = np.random.default_rng(zlib.crc32(f"{path.name}/{number}".encode()))
         sets.append([drawn(one.shape, str(one.dtype), one.zero, rng, number) for one in inputs])
-    return Question(data, tuple(one.name for one in inputs), tuple(one.name for one in outputs), sets)
+    return TfliteQuestion(data, tuple(one.name for one in inputs), tuple(one.name for one in outputs), sets)
 
 
-def job(name: str, one: Question, answer: TflmAnswer, places: Sequence[Place]) -> TfliteJob:
+def job(name: str, one: TfliteQuestion, answer: TflmAnswer, places: Sequence[Place]) -> TfliteJob:
     """Return the checks of a network."""
     return TfliteJob(name, one.tflite, one.inputs, one.outputs, one.sets, answer, places)
 
 
-def digests(asked: dict[str, Question], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
+def digests(asked: dict[str, TfliteQuestion], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
     """Return SHA-256 of each network and of all its right outputs."""
     return {
         name: {"tflite": _sha256([one.tflite]), "outputs": outputs_digest(right[name].outputs)}
