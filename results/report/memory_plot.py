@@ -48,6 +48,18 @@ def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iter
             yield _chart(memory, ops, mine, used, _begins(ops, slices))
 
 
+def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
+    """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
+    found: dict[str, dict[str, int]] = {}
+    buffers = record.profile.buffers if record.profile is not None else ()
+    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
+        ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
+        mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
+        found.setdefault(memory, {}).update(zip((op.id for op in ops), _in_use(mine, len(ops)), strict=True))
+    name = max(found, key=lambda memory: max(found[memory].values(), default=0), default="")
+    return name, found.get(name, {})
+
+
 def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
     """Return the bytes in use during each row."""
     edges = [0] * (rows + 1)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.results.record import JOB, CpuOp, Op, Record
 from ethos_hil.results.report import waterfall
-from ethos_hil.results.report.memory_plot import MemoryChart, memory_charts
+from ethos_hil.results.report.memory_plot import MemoryChart, in_use, memory_charts
 from ethos_hil.results.report.reproduce import rerun
 from ethos_hil.results.report.roofline import intensity, roofline
 from ethos_hil.results.report.source_lines import SourceLine, source_lines
@@ -32,6 +32,7 @@ class OpLine:
         cycles: its cycles or instructions, as text; `count` is the number.
         share: of all cycles of the NPU.
         bound: what bounds it, intensity: MACs per byte.
+        memory: bytes that are in use while it runs, of the page's memory.
         bar: when it runs.
         count: see there.
     """
@@ -46,6 +47,7 @@ class OpLine:
     share: str
     bound: str
     intensity: str
+    memory: str
     bar: Markup
     count: int
 
@@ -65,6 +67,7 @@ class ModelPage:
         lines: the lines of the model.
         roofline: see there; empty without a profile.
         memories: its memories over time.
+        memory: the memory whose use the rows have; "" for none.
         command: what shows it again.
         profiled: whether it has a profile.
         more: see there.
@@ -81,6 +84,7 @@ class ModelPage:
     lines: tuple[SourceLine, ...]
     roofline: Markup
     memories: tuple[MemoryChart, ...]
+    memory: str
     command: str
     profiled: bool
     more: str
@@ -120,6 +124,7 @@ def model_page(asked: Question, most: int) -> ModelPage:
         lines=source_lines(record, total, most),
         roofline=roofline(record.ops, profile, most) if profile is not None else Markup(),
         memories=tuple(charts),
+        memory=in_use(record)[0],
         command=rerun(record),
         profiled=profile is not None,
         more=f"and {left:,} more rows with {rest:,} cycles of the NPU" if left else "",
@@ -141,25 +146,25 @@ def _op_lines(
     rows: list[Op | CpuRow] = [*record.ops, *(row for row in cpu if row.count)]
     last = max((each.end for found in slices.values() for each in found), default=0)
     begins = {row: min(each.begin for each in found) for row, found in slices.items()}
+    _, used = in_use(record)
     order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(rows)}
     for row in sorted(rows, key=lambda row: order[row.id]) if slices else rows:
         mine = slices.get(row.id, ())
         bar = waterfall.row(mine, scale) if scale is not None and mine else Markup()
         if isinstance(row, Op):
-            yield _npu_line(row, costs.get(row.id), bar, total)
+            yield _npu_line(row, costs.get(row.id), bar, total, used.get(row.id))
         else:
             part = "" if row.part == "kernel" else f": {row.part}"
             name, count = f"{short_operator(row.operator)}{part}", row.count or 0
-            yield OpLine(
-                "cpu", name, "", "", row.module, row.source, f"{count:,} {_unit(row.unit)}", "", "", "", bar, count
-            )
+            told = f"{count:,} {_unit(row.unit)}"
+            yield OpLine("cpu", name, "", "", row.module, row.source, told, "", "", "", "", bar, count)
 
 
 def _unit(unit: str) -> str:
     return "instr." if unit == "instructions" else unit
 
 
-def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int) -> OpLine:
+def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int, used: int | None) -> OpLine:
     found = intensity(cost) if cost is not None else None
     cycles = f"with {op.merged_with}" if op.merged_with else amount(op.cycles) if op.cycles is not None else "—"
     return OpLine(
@@ -173,6 +178,7 @@ def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int) -> OpLine:
         share=share(op.cycles or 0, total) if op.cycles is not None else "",
         bound=cost.bound_by if cost is not None else "",
         intensity=f"{found:.3g}" if found is not None else "",
+        memory=size(used) if used is not None else "",
         bar=bar,
         count=op.cycles or 0,
     )

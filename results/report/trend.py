@@ -46,6 +46,7 @@ class Trend:
         runs: how many there are, and from when.
         series: cycles of the last runs by label, NPU, memory mode and target.
         verdicts: how many tests were verified in each run.
+        counts: the same as a table, where it changed: run, when, verified, records.
         plots: the numbers that moved, latest first; `more` is how many are left out.
         marks: what changed in the tools, and with which run: letter, run, when, what.
         more: see there.
@@ -54,6 +55,7 @@ class Trend:
     runs: str
     series: Series
     verdicts: Markup
+    counts: tuple[tuple[str, str, str, str], ...]
     plots: tuple[TrendPlot, ...]
     marks: tuple[tuple[str, str, str, str], ...]
     more: int
@@ -91,10 +93,20 @@ def trend(history: History) -> Trend:
             len(runs),
             marks,
         ),
+        counts=tuple(_counts(runs)),
         plots=tuple(plots),
         marks=tuple((mark.letter, names[mark.at], _day(runs[mark.at]["created"]), mark.what) for mark in marks),
         more=max(0, len(by_series) - _PLOTS),
     )
+
+
+def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the runs in which another number of tests was verified than in the run before."""
+    before = None
+    for run in runs:
+        if run["verified"] != before:
+            yield run["run"], _day(run["created"]), amount(run["verified"]), amount(run["records"])
+        before = run["verified"]
 
 
 def _series(history: History, names: Sequence[str]) -> Series:

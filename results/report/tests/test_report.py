@@ -158,6 +158,7 @@ def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
     assert "590 cycles (modelled), 1.18 µs at 500 MHz" in text
     assert "delegate 0: start" in text
     assert "with npu00002" in text
+    assert "Conv0 conv2d, relu CONV2D net.py:0 stem.conv1 100 16.9% Sram 1.13e+16 1.3 KiB" in text
 
 
 def test_pictures_say_in_words_what_they_show(page: bytes) -> None:
@@ -179,6 +180,7 @@ def test_history_has_marks_for_what_changed_in_the_tools(text: str) -> None:
     assert "8 runs since 2026-01-01 02:00" in text
     assert "the timing model is another one (22222222 became 33333333)" in text
     assert "+25.0 %" in text
+    assert "Verified Of night000 2026-01-01 02:00 30 30" in text
 
 
 def test_nothing_but_our_style_and_script_may_run_and_nothing_may_load(page: bytes) -> None:
