@@ -50,7 +50,7 @@ def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Pat
     with night(tmp_path) as first:
         pass
     for other in ({"plan": "q"}, {"shard": "1/2"}, {"tools": {**TOOLS, "torch version": "2.14.0"}}):
-        with night(tmp_path / "x", **other) as found:  # type: ignore[arg-type]
+        with night(tmp_path / "x", **other) as found:
             assert not found.resumed
     with night(tmp_path, plan="q") as second:
         assert second.name != first.name

@@ -48,7 +48,7 @@ def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
     other = {
         "versions": replace(made, versions={**made.versions, "ethos-u-vela": "0.1"}),
         "lowering": replace(made, artifact=replace(made.artifact, lowering="0" * 16)),
-    }.get(what) or replace(made, **{what: "0" * 64})
+    }.get(what) or replace(made, **{what: "0" * 64})  # type: ignore[arg-type]
     assert recorded(kept(tmp_path, other, today("b")), PART) == {"b"}
 
 
