@@ -432,6 +432,11 @@ class Record:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
 
+    @property
+    def label(self) -> str:
+        """What it is about: the suite's test, by pytest's id, or the model."""
+        return self.test.id if self.test is not None else self.model
+
     def metric(self, name: str) -> Metric | None:
         """Return the metric called `name`, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)

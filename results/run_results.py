@@ -26,6 +26,7 @@ class RunResults:
         manifests: what each folder says of machine, versions, commit and command.
         folders: where they are.
         skipped: what is no readable record.
+        quarantined: labels of tests that may fail for a while, with the reason.
     """
 
     name: str
@@ -34,6 +35,7 @@ class RunResults:
     manifests: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     folders: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    quarantined: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def verdicts(self) -> Counter[Verdict]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 
 from ethos_hil.results.record import Record
@@ -10,6 +10,8 @@ from ethos_hil.results.verdict import Verdict
 
 DEFECT = "known defect"
 """The end of a test that fails for the defect that it declares."""
+QUARANTINED = "quarantined"
+"""The end of a test that fails, and may for a while."""
 LETTERS: Mapping[str, str] = MappingProxyType({
     Verdict.VERIFIED: "V",
     Verdict.COMPILED_ONLY: "C",
@@ -17,9 +19,19 @@ LETTERS: Mapping[str, str] = MappingProxyType({
     Verdict.SKIPPED: "S",
     Verdict.FAILED: "F",
     DEFECT: "D",
+    QUARANTINED: "Q",
 })  # fmt: skip
 
 
-def ending_of(record: Record) -> str:
-    """Return a record's verdict, or `DEFECT`."""
-    return DEFECT if record.test is not None and record.test.defect else str(record.verdict)
+def ending_of(record: Record, quarantined: Container[str] = ()) -> str:
+    """Return a record's verdict, or `DEFECT` or `QUARANTINED` for a failure that is known.
+
+    Args:
+        record: the record.
+        quarantined: labels of tests that may fail for a while.
+    """
+    if record.verdict not in (Verdict.FAILED, Verdict.UNVERIFIED):
+        return str(record.verdict)
+    if record.test is not None and record.test.defect:
+        return DEFECT
+    return QUARANTINED if record.label in quarantined else str(record.verdict)

@@ -127,9 +127,10 @@ def _documents(
 ) -> list[Path]:
     from ethos_hil.harness.exporting import export_run
 
+    results = replace(results, quarantined=_quarantined(judgement))
     made: dict[Path, Callable[[], bytes]] = {}
     if config.report is not None:
-        made[config.report] = lambda: _report(config, results, judgement, comparison, baseline)
+        made[config.report] = lambda: _report(config, results, comparison, baseline)
     for export in config.exports:
         made[export.file] = lambda to=export.to: export_run(results, comparison, to)  # type: ignore[misc]
     for path, content in made.items():
@@ -138,20 +139,22 @@ def _documents(
     return list(made)
 
 
-def _report(
-    config: NightlyConfig, results: RunResults, judgement: Judgement, comparison: RunComparison | None, baseline: str
-) -> bytes:
-    from ethos_hil.results.report.report import report
-
-    quarantined: Mapping[str, str] = {
+def _quarantined(judgement: Judgement) -> Mapping[str, str]:
+    """Return the tests that fail and may, with the reason."""
+    return {
         test.name: f"{test.quarantine.reason} ({test.quarantine.issue}, until {test.quarantine.expires})"
         for test in judgement.tests
         if test.quarantine is not None and not test.red
     }
+
+
+def _report(config: NightlyConfig, results: RunResults, comparison: RunComparison | None, baseline: str) -> bytes:
+    from ethos_hil.results.report.report import report
+
     try:
         named = {"baseline": baseline} if baseline else {}
         history = history_of(config)
-        return report(results, comparison, history, output=config.report, quarantined=quarantined, **named)
+        return report(results, comparison, history, output=config.report, quarantined=results.quarantined, **named)
     except (OSError, ValueError) as error:
         raise UsageError(f"the report cannot be made: {one_line(str(error))}", hint="--debug shows where") from error
 

@@ -11,7 +11,7 @@ from typing import Any
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.attempts import counted
 from ethos_hil.results.export.runs.exact_number import exact
-from ethos_hil.results.export.runs.record_names import distinctions, label_of
+from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import one_line
@@ -28,12 +28,12 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     Raises:
         NotExportable: there is none.
     """
-    records = [each.record for each in counted(results.records)]
+    records = [each.record for each in counted(results)]
     lines = []
     for record, distinction in zip(records, distinctions(records, _ALWAYS), strict=True):
         if record.verdict == Verdict.FAILED:
             continue  # numbers of a wrong answer are no better for being smaller
-        name = f"{label_of(record)} {distinction}"
+        name = f"{record.label} {distinction}"
         lines += [json.dumps(_point(name, record, each), allow_nan=False) for each in record.metrics]
     if not lines:
         raise NotExportable("no record of the run has a number that counts", "export a run in which something ran")

@@ -8,20 +8,20 @@ pytest writes too. An attempt that the target has spoilt is in the test case of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.export.runs.attempts import Counted, counted
 from ethos_hil.results.export.runs.exact_number import exact
-from ethos_hil.results.export.runs.record_names import distinctions, label_of
+from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import cut, escaped, one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.verdict import FailureKind, Verdict
-from ethos_hil.results.verdict_letter import DEFECT, ending_of
+from ethos_hil.results.verdict_letter import DEFECT, QUARANTINED
 
 SUITE = "ethos-hil"
 MOST_BYTES, MOST_OBJECTS = 30_000_000, 250_000
@@ -62,11 +62,11 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
         SubElement(about, "property", name=_attribute(name), value=_attribute(value))
     counts: Counter[str] = Counter()
     seconds = 0.0
-    found = counted(results.records)
+    found = counted(results)
     for each, distinction in zip(found, distinctions([each.record for each in found], ("npu",)), strict=True):
         record = each.record
         lasted = _seconds(record)
-        place, name = _place_and_name(label_of(record))
+        place, name = _place_and_name(record.label)
         case = SubElement(suite, "testcase", classname=_attribute(place), name=_attribute(name + distinction),
                           time=f"{lasted:.3f}")  # fmt: skip
         if properties:
@@ -74,7 +74,7 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
             for key, value in _facts(record):
                 if value:
                     SubElement(inside, "property", name=_attribute(key), value=_attribute(value))
-        counts[_tell(case, record)] += 1
+        counts[_tell(case, each, results.quarantined)] += 1
         for attempt in each.spoilt:
             _tell_spoilt(case, attempt, last=record)
         if console and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) and record.console:
@@ -92,20 +92,21 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
     return root
 
 
-def _tell(case: Element, record: Record) -> str:
+def _tell(case: Element, found: Counted, quarantined: Mapping[str, str]) -> str:
     """Add how a test ended. Return the element's name, "" for a verified one."""
-    ending, failure = ending_of(record), record.failure
+    record, ending, failure = found.record, found.ending, found.record.failure
     if ending == Verdict.VERIFIED:
         return ""
-    if ending in (Verdict.SKIPPED, Verdict.COMPILED_ONLY, DEFECT):
+    if ending in (Verdict.SKIPPED, Verdict.COMPILED_ONLY, DEFECT, QUARANTINED):
         kind = str(failure.kind) if ending == Verdict.SKIPPED and failure is not None else ending
         name = "skipped"
     else:
         kind = str(failure.kind) if failure is not None else ending
         name = "error" if failure is not None and failure.kind in _ERRORS else "failure"
     message = failure.message if failure is not None else "compiled only, nothing was run"
-    if ending == DEFECT and record.test is not None:
-        message = f"{message} ({record.test.defect})"
+    known = record.test.defect if ending == DEFECT and record.test is not None else quarantined.get(record.label, "")
+    if ending in (DEFECT, QUARANTINED):
+        message = f"{message} ({ending}: {known})"
     element = SubElement(case, name, type=_attribute(kind), message=_attribute(message))
     if name != "skipped":
         element.text = escaped("\n".join(_explanation(record)), keep="\t\n")

@@ -11,8 +11,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
+from ethos_hil.results.export.runs.attempts import counted
 from ethos_hil.results.export.runs.exact_number import exact
-from ethos_hil.results.export.runs.record_names import PARTS, label_of
+from ethos_hil.results.export.runs.record_names import PARTS
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.gate.word import Word
@@ -20,7 +21,7 @@ from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import LETTERS, ending_of
+from ethos_hil.results.verdict_letter import LETTERS
 
 _PREFIX = "ethos_hil"
 _UNITS = {"s": "seconds"}
@@ -68,7 +69,7 @@ def _of_run(results: RunResults) -> Iterator[str]:
     else:
         seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
         yield from _gauge("ethos_hil_run_created_seconds", "seconds", "When the run began.", {"": seconds})
-    counts = Counter(map(ending_of, results.records))
+    counts = Counter(each.ending for each in counted(results))
     values = {_shown({"ending": ending}): float(counts[ending]) for ending in LETTERS}
     yield from _gauge("ethos_hil_records", "", "Records of the run by how they ended.", values)
 
@@ -89,7 +90,7 @@ def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iter
 
 
 def _labels(record: Record) -> dict[str, str]:
-    found = {"label": label_of(record), **{name: PARTS[name](record) for name in _SHOWN}}
+    found = {"label": record.label, **{name: PARTS[name](record) for name in _SHOWN}}
     if record.test is not None:
         found |= {"operator": record.test.operator, "case": record.test.case, "profile": record.test.profile}
     return found

@@ -12,16 +12,15 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.export.runs.attempts import Counted, counted
 from ethos_hil.results.export.runs.exact_number import exact
-from ethos_hil.results.export.runs.record_names import distinctions, label_of
+from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import ending_of
 
 FAILURE = "FAILURE_REPORT"
 """The metric of a record that failed, as ExecuTorch's benchmarks name it; its value is 0."""
@@ -33,11 +32,11 @@ _PACKAGES = {"torch": "pytorch/pytorch", "executorch": "pytorch/executorch", "to
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return a list with one object a line. A record that failed has `FAILURE` in place of its metrics."""
     runners = [_runner(manifest) for manifest in results.manifests[:1]]
-    records = [each.record for each in counted(results.records)]
+    found = counted(results)
     lines = []
-    for record, name in zip(records, distinctions(records, ()), strict=True):
-        about = _about(record, results, f"{label_of(record)}{name}", runners)
-        lines += [json.dumps(about | {"metric": metric}, allow_nan=False) for metric in _metrics(record)]
+    for each, name in zip(found, distinctions([each.record for each in found], ()), strict=True):
+        about = _about(each.record, results, f"{each.record.label}{name}", runners)
+        lines += [json.dumps(about | {"metric": metric}, allow_nan=False) for metric in _metrics(each)]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -80,11 +79,12 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
     return about
 
 
-def _metrics(record: Record) -> Iterator[dict[str, Any]]:
+def _metrics(found: Counted) -> Iterator[dict[str, Any]]:
+    record = found.record
     if record.verdict == Verdict.FAILED:
         kind = str(record.failure.kind) if record.failure is not None else ""
         message = record.failure.message if record.failure is not None else ""
-        why = {"ending": ending_of(record), "kind": kind, "message": message}
+        why = {"ending": found.ending, "kind": kind, "message": message}
         yield {"name": FAILURE, "benchmark_values": [0], "extra_info": _texts(why)}
         return
     for metric in record.metrics:

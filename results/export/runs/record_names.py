@@ -22,11 +22,6 @@ PARTS: Mapping[str, Callable[[Record], str]] = MappingProxyType({
 """What tells records of one test apart, in the order in which it is looked at."""
 
 
-def label_of(record: Record) -> str:
-    """Return the suite's test, by pytest's id, or the model."""
-    return record.test.id if record.test is not None else record.model
-
-
 def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
     """Return what to put behind the label of each record: "[ethos-u55-128, Sram_Only]".
 
@@ -38,7 +33,7 @@ def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
     """
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, record in enumerate(records):
-        groups[label_of(record), *(PARTS[name](record) for name in always)].append(number)
+        groups[record.label, *(PARTS[name](record) for name in always)].append(number)
     found = [""] * len(records)
     for key, numbers in groups.items():
         seen: Counter[tuple[str, ...]] = Counter()

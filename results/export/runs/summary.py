@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ethos_hil.results.export.runs.attempts import counted
-from ethos_hil.results.export.runs.record_names import label_of
+from ethos_hil.results.export.runs.attempts import Counted, counted
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.word import Word
@@ -17,7 +16,7 @@ from ethos_hil.results.markdown_text import code, head, row
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import LETTERS, ending_of
+from ethos_hil.results.verdict_letter import LETTERS
 
 MOST = 1 << 20
 """Bytes that GitHub shows of the summary of a step; of a longer one it shows nothing."""
@@ -31,11 +30,11 @@ _PROFILES = ("MI", "BI")
 
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return the summary, cut at a line if it would be longer than GitHub shows."""
-    records = [each.record for each in counted(results.records)]
+    found = counted(results)
     lines = [
-        f"# {_heading(records, comparison)}", "", *_sentences(results, records, comparison), "",
+        f"# {_heading(found, comparison)}", "", *_sentences(results, found, comparison), "",
         *(_changes(comparison) if comparison is not None else ()),
-        *_failures(records), *_matrix(records), *_totals(records), *_versions(results),
+        *_failures(found), *_matrix(found), *_totals(found), *_versions(results),
     ]  # fmt: skip
     room = MOST - len(_CUT.format(lines=len(lines)).encode())
     used = 0
@@ -46,23 +45,23 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(records: Iterable[Record], comparison: RunComparison | None) -> str:
-    failed = _endings(records)[Verdict.FAILED]
+def _heading(found: Iterable[Counted], comparison: RunComparison | None) -> str:
+    failed = sum(each.ending == Verdict.FAILED for each in found)
     gate = "" if comparison is None else "; the gate passes" if comparison.passed else "; the gate fails"
     return f"ethos-hil: {f'{failed:,} failed' if failed else 'nothing failed'}{gate}"
 
 
-def _sentences(results: RunResults, records: Sequence[Record], comparison: RunComparison | None) -> Iterator[str]:
-    endings = _endings(records)
-    kinds = Counter(str(each.failure.kind) for each in records
-                    if each.failure is not None and ending_of(each) == Verdict.FAILED)  # fmt: skip
+def _sentences(results: RunResults, found: Sequence[Counted], comparison: RunComparison | None) -> Iterator[str]:
+    endings = Counter(each.ending for each in found)
+    kinds = Counter(str(each.record.failure.kind) for each in found
+                    if each.record.failure is not None and each.ending == Verdict.FAILED)  # fmt: skip
     parts = []
     for ending in LETTERS:
         if count := endings[ending]:
             why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if ending == "failed" else ""
             parts.append(f"**{count:,} {ending}**{why}")
     yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts)}."
-    again = len(results.records) - len(records)
+    again = len(results.records) - len(found)
     if again:
         yield f"{_count(again, 'attempt')} that the target has spoilt, and another one has followed, count for nothing."
     if results.skipped:
@@ -109,15 +108,15 @@ def _change(change: Change) -> str:
                 _value(change.after), percent, "<br>".join(moved)])  # fmt: skip
 
 
-def _failures(records: Sequence[Record]) -> Iterator[str]:
-    found = [each for each in records if ending_of(each) in (Verdict.FAILED, Verdict.UNVERIFIED)]
+def _failures(counts: Sequence[Counted]) -> Iterator[str]:
+    found = [each.record for each in counts if each.ending in (Verdict.FAILED, Verdict.UNVERIFIED)]
     if not found:
         return
     yield from ("## Failures", "", *head(("what", "NPU", "target", "kind", "message", "line")))
     for record in found[:_FAILURES]:
         failure = record.failure
         kind, message = (str(failure.kind), failure.message) if failure is not None else (str(record.verdict), "")
-        yield row(map(code, (label_of(record), record.npu, record.target.name, kind, message, _line(record))))
+        yield row(map(code, (record.label, record.npu, record.target.name, kind, message, _line(record))))
     if len(found) > _FAILURES:
         yield from ("", f"And {len(found) - _FAILURES:,} more.")
     yield ""
@@ -130,13 +129,13 @@ def _line(record: Record) -> str:
     return record.test.source if record.test is not None else ""
 
 
-def _matrix(records: Iterable[Record]) -> Iterator[str]:
+def _matrix(found: Iterable[Counted]) -> Iterator[str]:
     """Yield a table of operators and models by profile; what is of no test is by NPU."""
     table: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for record in records:
-        test = record.test
+    for each in found:
+        test, record = each.record.test, each.record
         name, column = (test.operator, test.profile) if test is not None else (record.model, record.npu)
-        table[name][column or "host"][LETTERS[ending_of(record)]] += 1
+        table[name][column or "host"][LETTERS[each.ending]] += 1
     columns = sorted({column for cells in table.values() for column in cells},
                      key=lambda column: (column not in _PROFILES, column != _PROFILES[0], column))  # fmt: skip
     used = {letter for cells in table.values() for counts in cells.values() for letter in counts}
@@ -151,11 +150,11 @@ def _cell(counts: Counter[str]) -> str:
     return " ".join(f"{counts[letter]}{letter}" for letter in LETTERS.values() if counts[letter])
 
 
-def _totals(records: Iterable[Record]) -> Iterator[str]:
+def _totals(found: Iterable[Counted]) -> Iterator[str]:
     """Yield a table of the sums of the NPU's cycles. Numbers of different provenance are never added."""
     sums: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for record in records:
-        metric = record.metric("npu_cycles")
+    for each in found:
+        record, metric = each.record, each.record.metric("npu_cycles")
         if metric is not None and record.verdict != Verdict.FAILED:
             sums[record.npu, record.memory_mode, metric.provenance].append(metric.value)
     if not sums:
@@ -175,10 +174,6 @@ def _versions(results: RunResults) -> Iterator[str]:
             found.setdefault(str(name), {})[str(version)] = None
     if found:
         yield ", ".join(f"{code(name)} {' and '.join(map(code, all_of_it))}" for name, all_of_it in found.items()) + "."
-
-
-def _endings(records: Iterable[Record]) -> Counter[str]:
-    return Counter(map(ending_of, records))
 
 
 def _value(value: float | str | None) -> str:

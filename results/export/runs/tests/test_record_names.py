@@ -8,8 +8,8 @@ import random
 import pytest
 
 from ethos_hil.results.export.runs.attempts import counted
-from ethos_hil.results.export.runs.record_names import PARTS, distinctions, label_of
-from ethos_hil.results.export.runs.tests.made import failed, record
+from ethos_hil.results.export.runs.record_names import PARTS, distinctions
+from ethos_hil.results.export.runs.tests.made import failed, record, run
 from ethos_hil.results.record import Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 
@@ -47,11 +47,11 @@ def test_a_record_that_is_like_another_has_its_number() -> None:
 def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
     chance = random.Random(seed)
     records = [chance.choice([record(), record(name="sub"), *OTHERS.values()]) for _ in range(40)]
-    names = [f"{label_of(each)}{name}" for each, name in zip(records, distinctions(records, ("npu",)), strict=True)]
+    names = [f"{each.label}{name}" for each, name in zip(records, distinctions(records, ("npu",)), strict=True)]
     assert len(set(names)) == len(names)
     order = chance.sample(range(40), 40)
     moved = [records[at] for at in order]
-    again = [f"{label_of(each)}{name}" for each, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
+    again = [f"{each.label}{name}" for each, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
     assert sorted(again) == sorted(names)
 
 
@@ -62,16 +62,16 @@ def attempt(number: int, found: Record) -> Record:
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
     first, second, last = attempt(1, failed(kind)), attempt(2, failed(kind)), attempt(3, record())
-    found = [(each.record, each.spoilt) for each in counted([first, record(name="sub"), second, last])]
+    found = [(each.record, each.spoilt) for each in counted(run(first, record(name="sub"), second, last))]
     if kind in NOT_ATTEMPTED:
         assert found == [(record(name="sub"), ()), (last, (first, second))]
     else:
         assert found == [(first, ()), (record(name="sub"), ()), (second, ()), (last, ())]
-    assert [(each.record, each.spoilt) for each in counted([last, first])] == [(last, ()), (first, ())]
+    assert [(each.record, each.spoilt) for each in counted(run(last, first))] == [(last, ()), (first, ())]
 
 
 def test_a_spoilt_attempt_at_another_question_counts() -> None:
     lost = failed(FailureKind.TIMEOUT)
     for other in ("npu", "memory_mode", "target", "method"):
-        assert len(counted([lost, OTHERS[other]])) == 2
-    assert counted([lost, dataclasses.replace(lost, verdict=Verdict.FAILED)])[0].spoilt == (lost,)
+        assert len(counted(run(lost, OTHERS[other]))) == 2
+    assert counted(run(lost, dataclasses.replace(lost, verdict=Verdict.FAILED)))[0].spoilt == (lost,)
