@@ -1,4 +1,4 @@
-"""A scan as text for people: what changed first, a row for each version, and the operations that moved."""
+"""A scan as text for people: what changed first, a row for each version, and the operations that changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ethos_hil.harness.render import plain
 from ethos_hil.harness.render_comparison import row_table
-from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange
+from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.results.verdict import Verdict
@@ -47,12 +47,14 @@ def _point(package: PackageScan, point: PointScan, top: int) -> Iterator[Rendera
     )
     for number, line in enumerate(point.findings(package.package)):
         yield Text(style="bold" if not number else "").append_text(plain(line))
+    if point.changes:
+        yield plain(f"changed first: {_firsts(point)}")
     yield ""
     yield _versions(point)
     for change in point.changes:
         if change.rows:
             yield ""
-            yield plain(f"{package.package} {change.before} -> {change.version}, operations whose cycles differ")
+            yield plain(f"{package.package} {change.before} -> {change.version}, operations that changed")
             yield row_table(change.rows, "cycles (modelled)", top)
     for version in point.versions:
         for note in version.notes if version.notes != point.notes else ():
@@ -60,6 +62,15 @@ def _point(package: PackageScan, point: PointScan, top: int) -> Iterator[Rendera
     for note in point.notes:
         yield plain(f"note: {note}")
     yield ""
+
+
+def _firsts(point: PointScan) -> str:
+    """Return what changed first at each version."""
+    by_version: dict[str, list[str]] = {}
+    for name, version in first_changes(point.changes).items():
+        by_version.setdefault(version, []).append(QUANTITIES[name])
+    versions = (each.version for each in point.versions if each.version in by_version)
+    return "; ".join(f"at {version} {', '.join(by_version[version])}" for version in versions)
 
 
 def _versions(point: PointScan) -> Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,6 @@ from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.errors import OracleError
-from ethos_hil.lowering.formats.tosa_content import content_digest
 from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.vela_options import VelaSetup
@@ -126,6 +125,7 @@ def measured(
     known, missing = right
     ran = [_run(delegate, setup, known.get(delegate.instruction)) for delegate in delegates]
     blobs = [delegate.blob for delegate in delegates]
+    tosa, streams, weights = ([each.digests[part] for each in delegates] for part in range(3))
     wrong = next((each.wrong for each in ran if each.wrong), "")
     unknown = missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
     verdict = Verdict.FAILED if wrong else Verdict.UNVERIFIED if unknown else Verdict.VERIFIED
@@ -133,13 +133,9 @@ def measured(
     return CompiledVersion(
         version,
         packages=packages,
-        tosa_sha256=_joined(
-            content_digest(tosa)
-            for each in delegates
-            if (tosa := each.tosa if each.compiled is None else each.compiled) is not None
-        ),
-        stream_sha256=_joined(hashlib.sha256(blob.command_stream).hexdigest() for blob in blobs),
-        weights_sha256=_joined(hashlib.sha256(blob.weights).hexdigest() for blob in blobs),
+        tosa_sha256=_joined(tosa),
+        stream_sha256=_joined(streams),
+        weights_sha256=_joined(weights),
         operations=sum(len(each.program.ops) for each in ran),
         transfers=sum(isinstance(op, Dma) for each in ran for op in each.program.ops),
         cycles=sum(cycles) if len(cycles) == len(ran) else None,
@@ -219,6 +215,5 @@ def _fast(program: NpuProgram) -> int:
     return 0 if extent is None else max(extent.read_end, extent.write_end)
 
 
-def _joined(digests: Iterable[str]) -> str:
-    found = list(digests)
-    return found[0] if len(found) == 1 else hashlib.sha256("".join(found).encode()).hexdigest()
+def _joined(digests: Sequence[str]) -> str:
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
