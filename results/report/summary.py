@@ -53,8 +53,8 @@ def summary(results: RunResults, asked: Sequence[Question], comparison: RunCompa
     red = sum(tally[standing] for standing in Standing if standing.red)
     failing = len({change.subject for change in comparison.failing}) if comparison is not None else 0
     return Summary(
-        passed=not red and not failing,
-        status=_status(red, failing, comparison),
+        passed=not red and not failing and tally[Standing.VERIFIED] > 0,
+        status=_status(tally[Standing.VERIFIED], red, failing, comparison),
         sentence=_sentence(tally, comparison),
         counts=counts,
         bar=_bar(counts),
@@ -64,13 +64,15 @@ def summary(results: RunResults, asked: Sequence[Question], comparison: RunCompa
     )
 
 
-def _status(red: int, failing: int, comparison: RunComparison | None) -> str:
+def _status(verified: int, red: int, failing: int, comparison: RunComparison | None) -> str:
     answers = f"{counted(red, 'answer')} to look at"
     if failing:
         worse = f"The gate fails: {counted(failing, 'subject')} changed for the worse"
         return f"{worse}, {answers}" if red else worse
     if red:
         return answers
+    if not verified:
+        return "Nothing was verified"
     return "The gate passes" if comparison is not None else "Every answer that was asked for is right"
 
 

@@ -22,7 +22,7 @@ from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.tests.profiled import HOSTILE
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.results.verdict import FailureKind, Verdict
 
 
 class Reader(HTMLParser):
@@ -80,6 +80,14 @@ def test_without_a_comparison_there_are_no_changes_and_no_word_of_any() -> None:
     found = Reader(report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(6)))))
     assert "Every answer that was asked for is right 6 verified." in found.text
     assert not {"changes", "failures", "history"} & {attributes.get("id") for _, attributes in found.elements}
+
+
+def test_a_run_that_verified_nothing_is_not_green() -> None:
+    skipped = [replace(each, verdict=Verdict.SKIPPED) for each in samples.suite_of(3)]
+    for records in ((), skipped):
+        made = report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(records)))
+        assert "Nothing was verified 0 verified." in Reader(made).text
+        assert b'class="status bad"' in made
 
 
 def test_what_never_ran_and_what_moved_is_at_the_top(text: str) -> None:

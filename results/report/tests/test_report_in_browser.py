@@ -165,7 +165,8 @@ def test_on_paper(browser: Browser, night: Path) -> None:
         assert page.locator("#failures .message").first.is_visible()
         height = "(each => each.scrollHeight - each.clientHeight)(document.querySelector('.tall'))"
         assert page.evaluate(height) <= 1  # nothing of the matrix is cut off
-        page.set_viewport_size({"width": 760, "height": 1000})
+        page.set_viewport_size({"width": 718, "height": 1000})  # of A4 with margins of a centimetre
+        assert page.evaluate("document.documentElement.scrollWidth") <= 718
         assert page.pdf(format="A4").startswith(b"%PDF")
 
 
