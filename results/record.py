@@ -6,10 +6,11 @@ know, so that fields can be added.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -409,10 +410,10 @@ class Record:
                 metrics=tuple(_metric(item) for item in data["metrics"]),
                 ops=tuple(_op(item) for item in data["ops"]),
                 artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
-                versions=dict(data["versions"]),
+                versions=dict(zip(data["versions"], _texts(data["versions"].values()), strict=True)),
                 executions=int(data.get("executions", 0)),
-                notes=tuple(data.get("notes", ())),
-                console=tuple(data.get("console", ())),
+                notes=_texts(data.get("notes", ())),
+                console=_texts(data.get("console", ())),
                 memory_mode=str(data.get("memory_mode", "")),
                 system_config=str(data.get("system_config", "")),
                 method=str(data.get("method", "forward")),
@@ -447,8 +448,31 @@ class Record:
 
 
 def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
-    names = {item.name for item in fields(cls)}
-    return cls(**{name: value for name, value in data.items() if name in names})
+    """Return an instance made of the fields that are known. Raises TypeError where a text is none."""
+    kinds = _kinds(cls)
+    known = {name: value for name, value in data.items() if name in kinds}
+    for name, value in known.items():
+        kind = kinds[name]
+        if (kind == "str" or (kind == "str | None" and value is not None)) and not isinstance(value, str):
+            raise TypeError(f"{name} of {cls.__name__} is {value!r:.50}, and no text")
+        if kind == "tuple[str, ...]":
+            _texts(value)
+    return cls(**known)
+
+
+@functools.cache
+def _kinds(cls: type[Any]) -> Mapping[str, str]:
+    """Return the types of a dataclass's fields, as they are written."""
+    return {item.name: str(item.type) for item in fields(cls)}
+
+
+def _texts(values: Iterable[Any]) -> tuple[str, ...]:
+    """Return some texts. Raises TypeError where one is none."""
+    found = tuple(values)
+    for value in found:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r:.50} is no text")
+    return found
 
 
 def _failure(data: Mapping[str, Any]) -> Failure:

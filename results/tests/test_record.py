@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
+import operator
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -166,6 +170,43 @@ def test_a_metric_without_a_number_is_refused(value: str, place: str) -> None:
     data["metrics"][0][place] = json.loads(value) if place == "value" else [json.loads(value)]
     with pytest.raises(ValueError, match="is no number of a metric"):
         Record.from_json(data)
+
+
+NUMBERS = {"outputs.0.max_abs_error", "accuracy.0.sqnr_db", "accuracy.0.cosine", "accuracy.0.max_abs_error",
+           "accuracy.0.expected", "accuracy.0.found"}  # fmt: skip
+"""Numbers that JSON may lack, and that are texts then."""
+
+
+def texts(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The places of all texts in a record but its profile's."""
+    if isinstance(data, str):
+        yield path
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list | tuple) else ()
+    for key, value in items:
+        if key != "profile":
+            yield from texts(value, (*path, key))
+
+
+@pytest.mark.parametrize("other", [7, None, [], {"a": 1}, True])
+def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
+    """Exporters and reports rely on it."""
+    whole = json.loads(RECORD.dumps())
+    places = list(texts(whole))
+    assert len(places) > 70
+    kept = set()
+    for *way, last in places:
+        data = json.loads(RECORD.dumps())
+        functools.reduce(operator.getitem, way, data)[last] = other
+        try:
+            found = Record.from_json(data).to_json()
+        except ValueError:
+            continue
+        value = functools.reduce(operator.getitem, (*way, last), found)
+        if not isinstance(value, str):
+            kept.add(".".join(map(str, (*way, last))))
+    assert (
+        kept <= ({"failure.hint", "preflight.0.fix", "outputs.0.first_mismatch"} if other is None else set()) | NUMBERS
+    )
 
 
 ADDED_LATER = {
