@@ -53,6 +53,12 @@ def _processor() -> str:
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
 
 
+def cache() -> dict[str, str]:
+    """Return where lowered models are kept, if not in the user's own cache: a bundle finds a run's programs there."""
+    given = os.environ.get("ETHOS_HIL_CACHE")
+    return {"cache": str(Path(given).expanduser().absolute())} if given else {}
+
+
 def commit(folder: Path) -> dict[str, str | bool | None]:
     """Return commit and cleanness of the git work tree that contains `folder`; None where there is none."""
     try:

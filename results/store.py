@@ -57,6 +57,7 @@ class RunFolder:
             "versions": environment.versions(),
             **commit,
             **({"shard": shard} if shard else {}),
+            **environment.cache(),
         }
         try:
             write_whole(self.path / MANIFEST, json.dumps(manifest, indent=2) + "\n")  # two writers write the same text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,21 +10,27 @@ from ethos_hil.harness.bundle.asked import CommandWords
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.store import MANIFEST, Skipped, find_record, read_run
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.run_search import find_results
 from ethos_hil.results.verdict import Verdict
 
 _LISTED = 8
-_MOST_MANIFEST = 10 << 20
 _RUN = "give a run folder, results/runs/NAME, or a record that `run --json` wrote; `ethos-hil runs` lists the runs"
 
 
 @dataclass(frozen=True)
 class ChosenRecord:
-    """A record, and the command of its run as far as it is known."""
+    """A record, and what is known of its run.
+
+    Attributes:
+        record: the record.
+        command: the command of the run.
+        cache: where the run kept the models that it lowered, if not in the user's own cache.
+    """
 
     record: Record
     command: CommandWords
+    cache: Path | None = None
 
 
 def name_of(record: Record) -> str:
@@ -37,15 +42,15 @@ def choose(run: Path, text: str | None) -> ChosenRecord:
     """Return the record of a run that is meant.
 
     Args:
-        run: a run folder, or a record's file.
+        run: a run folder, or a folder of them (its newest run), or a record's file.
         text: the name of a test or a model, or a part of it that no other record of the run has; None for the only
             record, or the only one that failed.
 
     Raises:
         UsageError: there is no such run, or none or several records are meant; says what there is.
     """
-    records, command = _records(run)
-    wanted = records
+    results = _results(run)
+    records = wanted = list(results.records)
     if text is not None:
         exact = [record for record in records if text in (name_of(record), _full(record))]
         wanted = exact or [record for record in records if text in _full(record)]
@@ -60,33 +65,26 @@ def choose(run: Path, text: str | None) -> ChosenRecord:
         raise UsageError(f"{run} has {len(wanted)} {what}", hint=f"name one: {_list(wanted)}")
     # The same was asked several times: what failed is what is looked for.
     failed = [record for record in wanted if record.verdict is Verdict.FAILED]
-    return ChosenRecord((failed or wanted)[-1], command)
+    return ChosenRecord((failed or wanted)[-1], _command(results), _cache(results))
 
 
-def _records(run: Path) -> tuple[list[Record], CommandWords]:
+def _results(run: Path) -> RunResults:
     try:
-        if not run.is_dir():
-            return [find_record(run)], CommandWords()
-        if not (run / MANIFEST).exists():
-            raise ValueError(f"it has no {MANIFEST}, so it is no run folder")
-        items = list(read_run(run))
+        return find_results([run])
     except OSError as error:
         raise UsageError(f"{run} cannot be read: {error.strerror or error}", hint=_RUN) from error
     except ValueError as error:
-        raise UsageError(f"{run} has no record: {one_line(str(error))}", hint=_RUN) from error
-    records = [item.record for item in items if not isinstance(item, Skipped)]
-    if not records:
-        why = next((f": {item.why}" for item in items if isinstance(item, Skipped)), "")
-        raise UsageError(f"{run} has no record{one_line(why)}", hint=_RUN)
-    return records, _command(run)
+        raise UsageError(one_line(str(error)), hint=_RUN) from error
 
 
-def _command(run: Path) -> CommandWords:
-    try:
-        words = json.loads(read_text(run / MANIFEST, most=_MOST_MANIFEST)).get("command")
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return CommandWords()
+def _command(results: RunResults) -> CommandWords:
+    words = results.manifests[0].get("command") if results.manifests else None
     return CommandWords([str(word) for word in words] if isinstance(words, list) else ())
+
+
+def _cache(results: RunResults) -> Path | None:
+    place = results.manifests[0].get("cache") if results.manifests else None
+    return Path(place) if isinstance(place, str) and place else None
 
 
 def _full(record: Record) -> str:

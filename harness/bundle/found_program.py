@@ -71,11 +71,12 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
                 hint="bring that file back, or run this one",
             )
         return FoundProgram(Artifact.of_program(source.data, record.model), source)
-    cached = Cache().find_by_pte(wanted)
+    caches = [Cache(), *([Cache(chosen.cache)] if chosen.cache is not None and chosen.cache.is_dir() else [])]
+    cached = next(filter(None, (cache.find_by_pte(wanted) for cache in caches)), None)
     found = cached or next(_dumped(wanted, chosen, files), None)
     if found is None:
         raise UsageError(
-            f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {Cache().folder}",
+            f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
             hint=f"run it again, {_again(chosen)}, and bundle that run; or set {CACHE_VARIABLE} to that run's cache",
         )
     return FoundProgram(found.of(record.method).called(record.model))

@@ -14,7 +14,10 @@ from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.results.plain_text import escaped, one_line
 
 RUN = Annotated[
-    Path, typer.Argument(metavar="RUN", help="A run folder, results/runs/NAME, or a record that `run --json` wrote.")
+    Path,
+    typer.Argument(
+        metavar="RUN", help="A run folder, or a folder of them (its newest run), or a record that `run --json` wrote."
+    ),
 ]
 TEST = Annotated[
     str | None,

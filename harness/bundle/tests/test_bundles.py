@@ -303,6 +303,15 @@ def test_what_is_no_run_is_one_line(ethos_hil: Run, here: Path) -> None:
     assert_one_clear_line(ethos_hil("bundle", "net.py"), 2, "net.py has no record")
 
 
+def test_a_program_is_found_in_the_cache_of_its_run(
+    failed: FailedRun, ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session of tests often has a cache of its own; its run folder says where."""
+    monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
+    assert ethos_hil("bundle", failed.folder.parent).status == 0
+    assert (here / "failure.zip").read_bytes() == failed.data
+
+
 def test_a_program_that_left_the_cache_is_found_beside_the_failed_test(
     failed: FailedRun, ethos_hil: Run, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,7 +319,10 @@ def test_a_program_that_left_the_cache_is_found_beside_the_failed_test(
     for name, data in failed.files.items():
         if name.startswith("artifact/"):
             (here / "failures/test_x" / name).write_bytes(data)
+    moved = shutil.copytree(failed.folder, here / "moved" / failed.folder.name)
+    manifest = json.loads((moved / "manifest.json").read_text())
+    (moved / "manifest.json").write_text(json.dumps({**manifest, "cache": str(here / "gone")}))
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(here / "empty"))
-    assert ethos_hil("bundle", failed.folder).status == 2
-    assert ethos_hil("bundle", failed.folder, "--artifacts", "failures").status == 0
+    assert_one_clear_line(ethos_hil("bundle", moved), 2, "is no longer in the cache")
+    assert ethos_hil("bundle", moved, "--artifacts", "failures").status == 0
     assert (here / "failure.zip").read_bytes() == failed.data
