@@ -141,7 +141,7 @@ def _group(title: str, detail: str, changes: Sequence[Change], records: _Records
     acceptable = [subject.label for subject, found in worst if any(each.after is not None for each in found)]
     return CauseGroup(
         title=title,
-        detail=detail,
+        detail=_without_title(detail),
         tally=_tally(by_subject),
         fails=any(each.effect is Effect.FAIL for each in changes),
         subjects=tuple(_subject(subject, found, records, given.run) for subject, found in worst[:_MOST_SUBJECTS]),
@@ -149,6 +149,12 @@ def _group(title: str, detail: str, changes: Sequence[Change], records: _Records
         accept=accept(given.run, given.baseline, acceptable) if given.run is not None and acceptable else "",
         also=len(also_accepted(acceptable, given.changed)) if acceptable else 0,
     )
+
+
+def _without_title(detail: str) -> str:
+    """Return a cause's words without "another command stream: ", which is what the title says."""
+    head, colon, rest = detail.partition(": ")
+    return rest if colon and head.startswith(("another ", "other ")) else detail
 
 
 def _weight(found: Change) -> tuple[bool, bool, float]:

@@ -92,7 +92,8 @@ def comparison(records: Sequence[Record]) -> RunComparison:
     ids = [(f"npu{at:05}",) for at in range(9)]
     rows = tuple(RowDifference(RowChange.SLOWER, each, each, "Conv2D", "stem", f"net.py:{at}", 600, 700 + at)
                  for at, each in enumerate(ids))  # fmt: skip
-    vela, model_of_time = "ethos-u-vela 5.1.0 became 5.2.0", "the timing model is another one"
+    version = "ethos-u-vela 5.1.0 became 5.2.0"
+    vela, model_of_time = f"another command stream: {version}", "another timing model: 2222 became 3333"
 
     def number(at: int, word: Word, before: float, after: float, effect: Effect, cause: Cause, detail: str) -> Change:
         moved = rows if word is Word.REGRESSED else ()
@@ -110,7 +111,7 @@ def comparison(records: Sequence[Record]) -> RunComparison:
                "", "verified", None, Cause.NONE, "", Effect.FAIL),
     ]  # fmt: skip
     counts = {Word.UNCHANGED: 300, Word.REGRESSED: 2, Word.IMPROVED: 14, Word.CHANGED: 1, Word.NEW: 1, Word.MISSING: 1}
-    return RunComparison("nightly-0412", "nightly-0413", tuple(changes), counts, 30, (vela,))
+    return RunComparison("nightly-0412", "nightly-0413", tuple(changes), counts, 30, (version,))
 
 
 def history(folder: Path, count: int = 8, tests: int = 30) -> History:
