@@ -447,7 +447,7 @@ class Record:
         return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False)
 
 
-def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
+def _known(cls: type, data: Mapping[str, Any]) -> Any:
     """Return an instance made of the fields that are known. Raises TypeError where a text is none."""
     kinds = _kinds(cls)
     known = {name: value for name, value in data.items() if name in kinds}
@@ -461,7 +461,7 @@ def _known(cls: type[Any], data: Mapping[str, Any]) -> Any:
 
 
 @functools.cache
-def _kinds(cls: type[Any]) -> Mapping[str, str]:
+def _kinds(cls: type) -> Mapping[str, str]:
     """Return the types of a dataclass's fields, as they are written."""
     return {item.name: str(item.type) for item in fields(cls)}
 

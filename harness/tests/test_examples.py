@@ -159,6 +159,7 @@ import dataclasses
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.virtual import PLUGIN, VirtualTarget
 from ethos_hil.results.export.exporter import Exporter
+from ethos_hil.results.export.runs.run_exporter import RunExporter
 
 class Guessing(VirtualTarget):
     cycle_provenance = "guessed"
@@ -180,6 +181,7 @@ def plugin(name, kind):
 guessing, raising = plugin("guessing", Guessing), plugin("raising", Raising)
 silent, unfinished = plugin("silent", Silent), dataclasses.replace(PLUGIN, name="unfinished", make=Unfinished)
 rows = Exporter("rows", ".txt", "a list", lambda record: list(record.ops))
+night = RunExporter("night", ".txt", "a line", lambda results, comparison: f"{results.name}: {dict(results.verdicts)}")
 """
 ENTRY_POINTS = """
 [ethos_hil.targets]
@@ -190,6 +192,9 @@ unfinished = faulty:unfinished
 
 [ethos_hil.exporters]
 rows = faulty:rows
+
+[ethos_hil.run_exporters]
+night = faulty:night
 """
 
 
@@ -221,3 +226,5 @@ def test_a_faulty_plugin_is_named_and_nothing_of_it_is_green(run: Run, tmp_path:
     done = run("ethos_hil.harness.cli.main", "export", "r.json", "--to", "rows", PYTHONPATH=str(site))
     assert (done.returncode, done.stdout) == (3, "")
     assert "the exporter 'rows' of faulty-dist returned a list in place of text or bytes" in done.stderr
+    done = run("ethos_hil.harness.cli.main", "export", "r.json", "--to", "night", PYTHONPATH=str(site))
+    assert (done.returncode, done.stdout) == (0, "r: {<Verdict.VERIFIED: 'verified'>: 1}"), done.stderr
