@@ -69,7 +69,7 @@ class Conductor:
             OSError: a record or another file cannot be written.
         """
         if self._plan.suites:
-            check_pytest(self._config.jobs)
+            check_pytest()
         for target in self._plan.targets:
             missing = find_plugin(target).find(NpuName.parse(npu_for(target, self._plan)))
             if missing is not None:

@@ -103,7 +103,7 @@ class SuiteSession:
     def _command(self, base: Path) -> list[str]:
         part = self.part
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part.arguments]
-        command += ["-n", str(self.jobs), "--dist", "worksteal"] if self.jobs > 1 else []
+        command += ["-n", str(self.jobs), "--dist", "worksteal"]  # one, too: a test may kill its process
         command += [f"--runs={self.run_folder.parent}", f"--run-name={self.run_folder.name}", "--resume"]
         command += [f"--run-part={self.name}", f"--run-attempt={self.attempt}"]
         command += [f"--artifacts={self.run_folder / 'failures'}", f"--junitxml={base.with_suffix('.xml')}"]
@@ -141,13 +141,13 @@ class SuiteSession:
             raise
 
 
-def check_pytest(jobs: int) -> None:
-    """Check that pytest can be started, with `jobs` processes.
+def check_pytest() -> None:
+    """Check that pytest can be started.
 
     Raises:
         ToolError: it is not installed.
     """
-    for name, package in (("pytest", "pytest"), *((("xdist", "pytest-xdist"),) if jobs > 1 else ())):
+    for name, package in (("pytest", "pytest"), ("xdist", "pytest-xdist")):
         if importlib.util.find_spec(name) is None:
             raise ToolError(f"suites need {package}, which is not installed", hint=f"pip install {package}")
 

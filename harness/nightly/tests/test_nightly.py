@@ -16,7 +16,9 @@ from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
 
-ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or function"\n'
+ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
+LOST = "internal: its process ended before there was a record"
+FATAL = 'case("fatal", lambda a: __import__("os").kill(__import__("os").getpid(), 9), f32(7)),\n        case("same"'
 FUNCTION = "\n\ndef test_function_U55_BI():\n    assert False\n"
 QUARANTINE = """\
 schema_version = 1
@@ -37,7 +39,7 @@ def told(folder: Path) -> Mapping[str, Any]:
 
 @pytest.mark.slow
 def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
-    """The second one fails as its quarantine says, and a test function beside it fails, too."""
+    """In the second one a test fails as its quarantine says, another one kills its process, a test function fails."""
     text = f'[run]\njobs = 1\n{ONE}[compare]\nagainst = "last"\n[history]\nfolder = "history"\n'
     text += '[report]\nfile = "report.html"\n[[export]]\nto = "junit"\nfile = "junit.xml"\n[audit]\none_in = 1\n'
     first = nightly(write(tmp_path, text), "--json", "out.json")
@@ -51,16 +53,19 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     assert "test_plus_itself_U55_BI" in (tmp_path / "junit.xml").read_text()
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
-    wrong = TESTS.replace('aten=("add.Tensor",)', 'aten=("sub.Tensor",)') + FUNCTION
+    wrong = TESTS.replace('aten=("add.Tensor",)', 'aten=("sub.Tensor",)').replace('case("same"', FATAL) + FUNCTION
     (tmp_path / "quarantine.toml").write_text(QUARANTINE.replace("{expires}", str(date.today() + timedelta(20))))
     file = write(tmp_path, f'{text}[quarantine]\nfile = "quarantine.toml"\n', wrong)
     second = nightly(file, "--json", "out.json")
     assert second.returncode == 1, second.stderr
     found = told(tmp_path)
     assert second.stdout == found["sentence"] + "\n"
-    assert found["counts"] == {"quarantined": 1}
-    assert found["tests"][0]["letter"] == "Q"
-    assert found["red"] == ["suite 1: virtual: test_plus.test_function_U55_BI failed"]
+    assert found["counts"] == {"quarantined": 1, "failed": 1}
+    assert "".join(test["letter"] for test in found["tests"]) == "FQ"
+    assert found["red"][:2] == [
+        "suite 1: virtual: test_plus.test_function_U55_BI failed",
+        f"F test_plus.py::test_plus_fatal_U55_BI on virtual ethos-u55-128: {LOST}",
+    ]
     assert found["comparison"]["before"] == night.name
     assert found["comparison"]["passed"] is False, "the gate itself says so; the quarantine allows it"
     assert "the gate passes against" in found["sentence"]
