@@ -178,7 +178,7 @@ def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int, used: int | 
         share=share(op.cycles or 0, total) if op.cycles is not None else "",
         bound=cost.bound_by if cost is not None else "",
         intensity=f"{found:.3g}" if found is not None else "",
-        memory=size(used) if used is not None else "",
+        memory=amount(used),
         bar=bar,
         count=op.cycles or 0,
     )

@@ -12,7 +12,7 @@ from ethos_hil.results.inference_profile import Slice
 from ethos_hil.results.report.svg import bars, element, line, picture, text
 from ethos_hil.results.report.wording import amount
 
-WIDTH = 320.0
+WIDTH = 240.0
 _HEIGHT = 14.0
 _KERNEL, _DMA = (2.0, 6.0), (9.5, 2.5)
 """Top and height of what a row shows."""
@@ -64,7 +64,7 @@ def told(slices: Iterable[Slice], lane: str) -> str:
 def axis(at: TimeScale) -> Markup:
     """Return the scale itself."""
     parts = []
-    ticks = list(round_ticks(at.begin, at.end, 4))
+    ticks = list(round_ticks(at.begin, at.end, 3))
     for tick in ticks:
         x = at.at(tick)
         anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"

@@ -166,7 +166,7 @@ def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
     assert "590 cycles (modelled), 1.18 µs at 500 MHz" in text
     assert "delegate 0: start" in text
     assert "with npu00002" in text
-    assert "Conv0 conv2d, relu CONV2D net.py:0 stem.conv1 100 16.9% Sram 1.13e+16 1.3 KiB" in text
+    assert "Conv0 conv2d, relu CONV2D net.py:0 stem.conv1 100 16.9% Sram 1.13e+16 1,300" in text
 
 
 def test_pictures_say_in_words_what_they_show(page: bytes) -> None:
