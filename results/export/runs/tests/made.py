@@ -27,7 +27,7 @@ HOSTILE = (
     '[l](https://example.org) **s** $x$ "q" \'p\' {a="b"} \n# h\r\t\x00\x01\x1b[2J\x7f\x85 \u202e\u2028\ufffe\udc80 é 𝄞'
 )
 """Markup of every format here, what XML lacks, and bytes of a name that is no valid UTF-8."""
-NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 0.1, 1e-9)
+NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 1 / 3, 1e-9)
 
 
 def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **changes: Any) -> Record:
