@@ -44,7 +44,7 @@ def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iter
         ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
         mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
         used = _in_use(mine, len(ops))
-        if any(used):
+        if max(used, default=0) > 0:
             yield _chart(memory, ops, mine, used, _begins(ops, slices))
 
 
@@ -69,7 +69,7 @@ def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
     total, found = 0, []
     for edge in edges[:rows]:
         total += edge
-        found.append(total)
+        found.append(max(0, total))
     return found
 
 
@@ -108,7 +108,7 @@ def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) 
     top = used[peak] * 1.08
 
     def x(cycle: float) -> float:
-        return _LEFT + (cycle - first) / (last - first) * (_RIGHT - _LEFT)
+        return _LEFT + (cycle - first) / max(1.0, last - first) * (_RIGHT - _LEFT)
 
     def y(count: float) -> float:
         return _BOTTOM - count / top * (_BOTTOM - _TOP)

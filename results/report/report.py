@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
@@ -49,14 +50,25 @@ def report(
         quarantined: labels of tests whose failures are known and wait for somebody, with the reason.
 
     Raises:
-        OSError, ValueError: the history cannot be read.
+        OSError, ValueError: the history cannot be read, or a record has a number that is none.
     """
-    asked = questions(results.records, quarantined or {})
+    try:
+        return render(_content(results, comparison, history, output, baseline, quarantined or {}))
+    except OverflowError as error:
+        raise ValueError(f"a record has a number that nothing counts to: {error}") from error
+
+
+def _content(
+    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str,
+    quarantined: Mapping[str, str],
+) -> dict[str, Any]:  # fmt: skip
+    """Return what the template shows, by name."""
+    asked = questions(results.records, quarantined)
     run = results.folders[0] if results.folders else None
     before = trend(history) if history is not None else None
     groups = failure_groups(asked, run)
     versions = _versions(results)
-    return render({
+    return {
         "title": results.name,
         "when": moment(results.created),
         "created": results.created,
@@ -76,7 +88,7 @@ def report(
         "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": versions,
         "origins": origins(results),
-    })  # fmt: skip
+    }  # fmt: skip
 
 
 def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:

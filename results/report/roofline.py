@@ -36,7 +36,7 @@ def intensity(cost: OpCost) -> float | None:
     """Return MACs for each byte over the busiest port, None where there are none."""
     port = max((0, 1), key=lambda number: cost.port_cycles[number])
     moved = _bytes(cost, port)
-    return cost.macs / moved if cost.macs and moved else None
+    return cost.macs / moved if cost.macs > 0 and moved > 0 else None
 
 
 def _bytes(cost: OpCost, port: int) -> int:
@@ -46,7 +46,7 @@ def _bytes(cost: OpCost, port: int) -> int:
 def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> Markup:
     """Return the picture of the costliest operations; empty where none has MACs, bytes and cycles."""
     points = sorted(_points(ops, profile.costs), key=lambda point: -point.cycles)[:most]
-    if not points or not profile.macs_per_cycle:
+    if not points or profile.macs_per_cycle <= 0:
         return Markup()
     low = 10 ** math.floor(math.log10(min(point.intensity for point in points)))
     high = 10 ** math.ceil(math.log10(max(point.intensity for point in points) * 1.01))
@@ -78,11 +78,12 @@ class _LogScales:
 
 def _points(ops: Sequence[Op], costs: Mapping[str, OpCost]) -> Iterator[_RoofPoint]:
     for op in ops:
-        cost = costs.get(op.id)
+        cost, cycles = costs.get(op.id), op.cycles or 0
         found = intensity(cost) if cost is not None else None
-        if cost is not None and found is not None and op.cycles:
+        rate = cost.macs / cycles if cost is not None and cycles > 0 else 0.0
+        if cost is not None and found and rate > 0:
             place = f" ({op.module})" if op.module else ""
-            yield _RoofPoint(found, cost.macs / op.cycles, op.cycles, cost.bound_by, f"{op.npu_op}{place}")
+            yield _RoofPoint(found, rate, cycles, cost.bound_by, f"{op.npu_op}{place}")
 
 
 def _grid(at: _LogScales, low: float, high: float, bottom: float, top: float) -> Iterator[Markup]:
@@ -110,7 +111,7 @@ def _roofs(at: _LogScales, profile: InferenceProfile) -> Iterator[Markup]:
     yield text(_RIGHT, at.y(most) - 5, f"MAC engine: {most:,.0f}", "tick", "end")
     for port, name in ((0, "port 0"), (1, "port 1")):
         rates = [_bytes(cost, port) / cost.port_cycles[port] for cost in profile.costs.values()
-                 if cost.port_cycles[port] and _bytes(cost, port)]  # fmt: skip
+                 if cost.port_cycles[port] > 0 and _bytes(cost, port) > 0]  # fmt: skip
         if not rates:
             continue
         rate = max(rates)

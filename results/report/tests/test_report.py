@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
+import random
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import History
-from ethos_hil.results.record import RunInfo
+from ethos_hil.results.record import Record, RunInfo
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import accept, also_accepted
 from ethos_hil.results.report.standing import Standing, questions
@@ -288,3 +292,39 @@ def test_a_profile_without_a_timeline_or_costs_has_a_table_all_the_same() -> Non
 def test_an_empty_history_line_or_a_time_that_is_none_is_no_error() -> None:
     one = replace(samples.model(), metrics=(), ops=())
     assert b"yesterday" in report(RunResults("n", "yesterday", (one,)))
+
+
+EXTREMES: dict[type, tuple[Any, ...]] = {
+    int: (0, -1, 1, 10**18, -(10**18), 10**400),
+    float: (0.0, -1.0, 1e308, math.nan, math.inf, 1e-300),
+    str: ("", "x\x00", "\ud800", "a::b::c", ":", "x:99999999999999999999"),
+}
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """All values of a JSON document that are no object or list, with the way to each."""
+    if isinstance(value, dict | list):
+        for key, inside in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from leaves(inside, (*path, key))
+    else:
+        yield path, value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_record_with_absurd_values_is_shown_or_refused(seed: int) -> None:
+    chance = random.Random(seed)
+    documents = [json.dumps(record.to_json()) for record in samples.night().records[-6:]]
+    shown = 0
+    for _ in range(60):
+        document = json.loads(chance.choice(documents))
+        for path, value in chance.sample([each for each in leaves(document) if type(each[1]) in EXTREMES], 8):
+            inside = document
+            for key in path[:-1]:
+                inside = inside[key]
+            inside[path[-1]] = chance.choice(EXTREMES[type(value)])
+        try:
+            made = report(RunResults("n", "2026-11-25T02:00:00+00:00", (Record.from_json(document),)))
+        except ValueError:
+            continue
+        shown += len(made) > 10_000
+    assert shown > 10
