@@ -21,7 +21,7 @@ from ethos_hil.results.testing.browser import MISSING, browser_path, started, vi
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MODEL = "suites/models/keyword_spotting.py:ds_cnn"
-_WIDTH, _HEIGHT = 1240, 1990
+_WIDTH, _HEIGHT = 1320, 1990
 
 
 def real_report(folder: Path, *, model: str = _MODEL, cases: str = "") -> Path:
