@@ -144,8 +144,8 @@ class History:
         edges = (
             ""
             if noisy
-            else """SEMI JOIN (SELECT subject FROM narrow GROUP BY subject
-            HAVING min(numbers) < max(numbers)) USING (subject) WINDOW subject_runs AS (PARTITION BY subject ORDER BY created, run, number)
+            else """SEMI JOIN (SELECT subject FROM narrow GROUP BY subject HAVING min(numbers) < max(numbers))
+            USING (subject) WINDOW subject_runs AS (PARTITION BY subject ORDER BY created, run, number)
             QUALIFY numbers <> lag(numbers) OVER subject_runs OR numbers <> lead(numbers) OVER subject_runs"""
         )
         kept = "" if noisy else f"WHERE provenance NOT IN ({', '.join(map(repr, NOISY))})"

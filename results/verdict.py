@@ -117,4 +117,4 @@ class FailureKind(enum.StrEnum):
 
 NOT_ATTEMPTED = frozenset({FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, FailureKind.LINK, FailureKind.LICENCE})
 """Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
-failed, and not what was tested."""
+failed, and not what was tested. A nightly makes a second attempt where the target is no program of ours."""

@@ -23,12 +23,10 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results import environment
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Failure, Record, SuiteTest, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 
 AUDIT = " (audit)"
 """What the name of a part ends in whose tests run a second time, to see whether exact numbers are."""
-_AGAIN = frozenset({FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, FailureKind.LINK, FailureKind.LICENCE})
-"""Failures of what is around the test. A second attempt is made, where the target is no program of ours."""
 
 
 @dataclass
@@ -204,7 +202,7 @@ def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
     return [
         name_of(record)
         for record in final(records)
-        if record.failure is not None and record.failure.kind in _AGAIN and _attempt(record) == 1
+        if record.failure is not None and record.failure.kind in NOT_ATTEMPTED and _attempt(record) == 1
     ]
 
 

@@ -15,12 +15,10 @@ from ethos_hil.results.gate.change import VERDICT, Subject
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import DIGITS, NOISY, digest_of
 from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 COMPILED = "compiled"
 """Provenance of numbers that are counted in the program, not taken from a run."""
-_SUPERSEDED = frozenset({"not-launched", "timeout", "link", "licence"})
-"""Kinds of failures after which another attempt counts in place of the first."""
 FACTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM, Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET)
 """What a number depends on, in the order in which one follows from another."""
 
@@ -190,7 +188,7 @@ def merged(found: Iterable[Observation]) -> tuple[Observation, ...]:
 def _one(found: Sequence[Observation]) -> Observation:
     if len(found) == 1:
         return found[0]
-    made = [each for each in found if each.verdict.partition(": ")[2] not in _SUPERSEDED] or found[-1:]
+    made = [each for each in found if each.verdict.partition(": ")[2] not in NOT_ATTEMPTED] or found[-1:]
     last = next((each for each in reversed(made) if not each.verified), made[-1])  # the worst that it was
     unstable = {(VERDICT, "")} if len({each.verdict for each in made}) > 1 else set()
     numbers = {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.results.verdict_letter import DEFECT, ending_of
 
 
@@ -40,8 +40,6 @@ class Standing(StrEnum):
 
 _WORST = (Standing.FAILED, Standing.UNVERIFIED, Standing.QUARANTINED, Standing.DEFECT, Standing.SKIPPED,
           Standing.COMPILED_ONLY, Standing.VERIFIED)  # fmt: skip
-_NO_ATTEMPT = frozenset({FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, FailureKind.LINK, FailureKind.LICENCE})
-"""Kinds of failures after which another attempt counts in place of the first."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def questions(records: Iterable[Record], quarantined: Mapping[str, str]) -> tupl
 
 
 def _question(attempts: list[Record], quarantined: Mapping[str, str]) -> Question:
-    made = [each for each in attempts if each.failure is None or each.failure.kind not in _NO_ATTEMPT] or attempts
+    made = [each for each in attempts if each.failure is None or each.failure.kind not in NOT_ATTEMPTED] or attempts
     found = [(each, *_standing(each, quarantined)) for each in reversed(made)]
     record, standing, reason = min(found, key=lambda each: _WORST.index(each[1]))
     return Question(record, standing, reason, len(attempts))

@@ -18,6 +18,7 @@ PARTS: Mapping[str, Callable[[Record], str]] = MappingProxyType({
     "method": lambda record: record.method,
     "runner": lambda record: record.runner.sha256[:_DIGITS] if record.runner is not None else "",
     "inputs": lambda record: record.inputs_sha256[:_DIGITS],
+    "part": lambda record: record.run.part if record.run is not None else "",
 })  # fmt: skip
 """What tells records of one test apart, in the order in which it is looked at."""
 

@@ -22,6 +22,7 @@ OTHERS = {
     "method": record(method="decode"),
     "runner": record(runner=RunnerInfo("runner", "cd" * 32)),
     "inputs": record(inputs_sha256="ef" * 32),
+    "part": record(run=RunInfo("20261125T100247Z-c394cb", part="again (audit)")),
 }
 
 
