@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
@@ -72,7 +71,7 @@ def report(
     check_distinct({"--output": output}, read)
     given = history is not None
     folder = history if history is not None else Path(DEFAULT_HISTORY)
-    with Live() as live, _bad_input():
+    with Live() as live, bad_results():
         live.stage(f"Reading {one_line(str(runs[0]))}")
         results = find_results(runs)
         before = History(folder) if given or any(folder.glob("*.parquet")) else None
@@ -109,17 +108,3 @@ def _is_baseline(against: str) -> bool:
 
     path = Path(against)
     return path.is_file() and is_baseline(path)
-
-
-@contextmanager
-def _bad_input() -> Iterator[None]:
-    """Turn the errors of files that are not what they should be into UsageError."""
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename2 or error.filename or 'a file'} cannot be read: {error.strerror or error}",
-            hint="`ethos-hil runs` lists what run folders have, `ethos-hil history` runs",
-        ) from error
-    except ValueError as error:
-        raise UsageError(one_line(str(error)), hint="`ethos-hil report --help` says what it takes") from error
