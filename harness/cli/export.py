@@ -39,6 +39,8 @@ def export(
             be written.
         ToolError: the exporter of another distribution does not work.
     """
+    if policy is not None and against is None:
+        raise UsageError("--policy is about a comparison, and there is none", hint="give --against RUN_OR_BASELINE")
     if is_of_runs(to):
         content = _of_run(paths, to, against, policy)
     else:

@@ -202,6 +202,7 @@ def test_a_run_is_compared_with_another_or_with_a_baseline(ethos_hil: Call) -> N
         (("lines.jsonl", "--to", "junit"), "lines.jsonl has no record: not a complete record"),
         (("record.json", "record.json", "--to", "csv"), "csv is of one record, and there are 2 arguments"),
         (("record.json", "--to", "csv", "--against", "record.json"), "--against is about a run, and csv is of one"),
+        (("record.json", "--to", "junit", "--policy", "net.py"), "--policy is about a comparison, and there is none"),
         (("record.json", "--to", "points-csv"), "no record of record has a metric"),
         (("record.json", "--to", "junit", "--against", "absent"), "absent is no run folder, record or baseline"),
         (("record.json", "--to", "junit", "--against", "record.json", "--policy", "net.py"), "net.py"),
