@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import signal
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.export import record_json
 from ethos_hil.results.history import compact
 from ethos_hil.results.record import Record
@@ -22,29 +19,15 @@ from ethos_hil.results.testing.synthetic_year import nights
 
 NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
 SLOWER, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
-    """Runs the command line in this process, in a folder with two nights, monday and tuesday."""
-    monkeypatch.chdir(tmp_path)
+def ethos_hil(command_line: Call) -> Call:
+    """Runs the command line in a folder with two nights, monday and tuesday."""
     for name, records in (("monday", NIGHT), ("tuesday", SLOWER)):
         folder = RunFolder(Path("runs"), name=name)
-        lines = "".join(record.dumps() + "\n" for record in records)
-        (folder.path / "records-1.jsonl").write_text(lines)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfd.readouterr()
-        assert isinstance(caught.value.code, int)
-        return caught.value.code, captured.out, captured.err
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
+        (folder.path / "records-1.jsonl").write_text("".join(record.dumps() + "\n" for record in records))
+    return command_line
 
 
 def test_equal_runs_pass_and_a_slower_one_does_not(ethos_hil: Call) -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.exporting import export_run
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
@@ -27,30 +24,14 @@ RECORD = Record(
     Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"),
     ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "a", "net.py:3", 12, "modelled"),),
 )  # fmt: skip
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ethos_hil(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[Call]:
-    """Runs the command line in this process, in an empty folder with a record in a file and one in a store."""
-    monkeypatch.chdir(tmp_path)
+def ethos_hil(command_line: Call) -> Call:
+    """Runs the command line in a folder with a record in a file and one in a store."""
     Path("record.json").write_text(record_json.write(RECORD))
     RunFolder(Path("runs")).append(RECORD)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfdbinary.readouterr()
-        status = caught.value.code
-        assert isinstance(status, int)
-        return status, captured.out.decode(), captured.err.decode()
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
+    return command_line
 
 
 @pytest.mark.parametrize("source", ["record.json", "runs"])

@@ -4,44 +4,32 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.record import Metric, Record, TargetInfo
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
 
 NET = Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"))
-Call = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
-    """Runs the command line in this process, in a folder with three runs of a network."""
-    monkeypatch.chdir(tmp_path)
+def ethos_hil(command_line: Call) -> Call:
+    """Runs `ethos-hil history`, in a folder with three runs of a network."""
     for day, cycles in enumerate((100, 100, 90), start=1):
         metrics = (Metric("npu_cycles", cycles, "cycles", "modelled"),)
         created = f"2026-01-0{day}T02:00:00+00:00"
         RunFolder(Path("results/runs"), name=f"night{day}").append(replace(NET, metrics=metrics, created=created))
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", "history", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfd.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
+    return partial(command_line, "history")
 
 
 def rows(answer: tuple[int, str, str]) -> list[dict[str, object]]:

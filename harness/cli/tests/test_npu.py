@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -21,29 +19,13 @@ from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
 from ethos_hil.lowering.vela import flags, run_vela
 
-Call = Callable[..., tuple[int, str, str]]
 NPU = NpuName.parse("ethos-u55-128")
 
 
 @pytest.fixture
-def ethos_hil(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[Call]:
-    """Runs the command line in this process, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", "npu", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfdbinary.readouterr()
-        status = caught.value.code
-        assert isinstance(status, int)
-        return status, captured.out.decode(), captured.err.decode()
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
+def ethos_hil(command_line: Call) -> Call:
+    """Runs `ethos-hil npu` in an empty folder."""
+    return partial(command_line, "npu")
 
 
 def maximum(*, and_a_round: bool = False) -> bytes:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import errno
 import json
 import os
-import signal
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results import files
 from ethos_hil.results.compaction.run_file import compact
 from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import nights
-
-Call = Callable[..., tuple[int, str, str]]
 
 
 def records() -> list[Record]:
@@ -34,28 +29,13 @@ def slower(record: Record) -> Record:
 
 
 @pytest.fixture
-def ethos_hil(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
-) -> Iterator[Call]:
-    """Runs the command line in this process, in a folder with two runs, of which the second has a slower test."""
-    monkeypatch.chdir(tmp_path)
+def ethos_hil(command_line: Call) -> Call:
+    """Runs the command line in a folder with two runs, of which the second has a slower test."""
     for name in ("monday", "tuesday"):
         folder = RunFolder(Path("runs"), name=name)
         for at, record in enumerate(records()):
             folder.append(slower(record) if name == "tuesday" and at == 2 else record)
-    before = signal.getsignal(signal.SIGTERM)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", *arguments])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfdbinary.readouterr()
-        status = caught.value.code
-        assert isinstance(status, int)
-        return status, captured.out.decode(), captured.err.decode()
-
-    yield call
-    signal.signal(signal.SIGTERM, before)
+    return command_line
 
 
 def test_a_run_becomes_one_file(ethos_hil: Call) -> None:

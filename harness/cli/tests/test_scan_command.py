@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import signal
-import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.cli import main
+from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 
-Call = Callable[..., tuple[int, str, str]]
 MODEL = """
 import torch
 
@@ -30,9 +26,10 @@ def float64():
 
 
 @pytest.fixture
-def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Call]:
-    """Runs the command line in this process, in a folder with a model; pip knows no wheels but those in `wheels`."""
-    monkeypatch.chdir(tmp_path)
+def ethos_hil(command_line: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
+    """Runs `ethos-hil scan` in a folder with a model, and leaves its progress out; pip knows no wheels but those in
+    `wheels`.
+    """
     Path("net.py").write_text(MODEL)
     Path("net.pte").write_bytes(b"")
     Path("wheels").mkdir()
@@ -40,19 +37,12 @@ def ethos_hil(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Cap
         wheel(Path("wheels"), "ethos-u-vela", version)
     for name, value in only_from(Path("wheels").absolute()).items():
         monkeypatch.setenv(name, value)
-    before = signal.getsignal(signal.SIGTERM)
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["ethos-hil", "scan", *arguments, "--environments", "kept"])
-        with pytest.raises(SystemExit) as caught:
-            main.main()
-        captured = capfd.readouterr()
-        assert isinstance(caught.value.code, int)
-        errors = [line for line in captured.err.splitlines() if not line.endswith("...")]
-        return caught.value.code, captured.out, "\n".join(errors)
+        status, out, err = command_line("scan", *arguments, "--environments", "kept")
+        return status, out, "\n".join(line for line in err.splitlines() if not line.endswith("..."))
 
-    yield call
-    signal.signal(signal.SIGTERM, before)
+    return call
 
 
 @pytest.mark.parametrize(
