@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.nightly.conduct import final
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.judgement import Judgement, is_audit
 from ethos_hil.harness.nightly.preparation import history_of
@@ -79,7 +78,7 @@ def follow_up(
             names=(before.name, results.name),
         )
     written = [_kept(config, results)] if config.history is not None else []
-    shown = replace(results, records=tuple(final(record for record in results.records if not is_audit(record))))
+    shown = replace(results, records=tuple(record for record in results.records if not is_audit(record)))
     baseline = before.name if before is not None and before.accepted else ""
     written += _documents(config, shown, judgement, comparison, baseline, reporter)
     return Aftermath(comparison, _failing(comparison, judgement), _unstable(after), tuple(written))

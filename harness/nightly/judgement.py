@@ -15,11 +15,10 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import DEFECT, LETTERS, ending_of
+from ethos_hil.results.verdict_letter import DEFECT, LETTERS, QUARANTINED, ending_of
 
-QUARANTINED = "quarantined"
 MISSING = "missing"
-_LETTERS = {**LETTERS, QUARANTINED: "Q", MISSING: "M"}
+_LETTERS = {**LETTERS, MISSING: "M"}
 
 
 @dataclass(frozen=True)

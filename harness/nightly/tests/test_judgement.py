@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.harness.nightly.conduct import AUDIT, Conducted, final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import MISSING, QUARANTINED, Judgement, judge
+from ethos_hil.harness.nightly.judgement import MISSING, Judgement, judge
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import Quarantined, today
@@ -17,6 +17,7 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import record, write
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.verdict_letter import QUARANTINED
 
 TEXT = '[run]\nknown_model = "net.py:net"\n[[suite]]\npaths = ["test_plus.py"]\n'
 ENTRY = Quarantined("t*", FailureKind.MISMATCH, "why", "issue", "ada", today())
