@@ -9,7 +9,7 @@ from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.named_model import Change, LoweredModel, Needed, lower_named, never_needed
+from ethos_hil.lowering.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent
@@ -71,7 +71,7 @@ def lowered(
     if isinstance(model, str):
         # Functions and files of the user's are not among what a model by name is known to be made from.
         if quantisation.calibrate is None and quantisation.quantizer is None:
-            change = Change(lambda loaded: quantisation.applied(loaded, method), quantisation.int16)
+            change = ModelChange(lambda loaded: quantisation.applied(loaded, method), quantisation.int16)
             return lower_named(model, target, change=change, trust=trust, needed=needed, **settings)
         progress("loading the model")
         model = load_model(model, trust=trust)

@@ -92,7 +92,7 @@ class LoweredModel:
 
 
 @dataclass(frozen=True)
-class Change:
+class ModelChange:
     """What is changed of a model after it is loaded.
 
     Attributes:
@@ -104,7 +104,7 @@ class Change:
     key: tuple[str, ...] = ()
 
 
-NO_CHANGE = Change()
+NO_CHANGE = ModelChange()
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ def lower_named(
     whole: bool = False,
     as_upstream: bool = False,
     leave: Sequence[str] = (),
-    change: Change = NO_CHANGE,
+    change: ModelChange = NO_CHANGE,
     trust: bool = False,
     needed: Needed = never_needed,
     cache: Cache | None = None,
