@@ -109,7 +109,8 @@ class Delegate:
         """SHA-256, hexadecimal, of what the TOSA program computes that was compiled, of the command stream, and of the
         weights; "" of what there is not. Records of every run have them.
 
-        Lines of the model's source are in a TOSA program, so its bytes change when code moves; what it computes does not.
+        Lines of the model's source are in a TOSA program, so its bytes change when code moves. What it computes does
+        not.
         """
         from ethos_hil.lowering.formats.tosa_content import content_digest  # late: not every run asks for it
 

@@ -19,6 +19,7 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Record
@@ -28,7 +29,6 @@ from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
-from ethos_hil.harness.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.suites.trial.run_trial import Trial, place
 
 PROFILES = ("MI", "BI", "U55_BI", "U85_BI")
