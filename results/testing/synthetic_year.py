@@ -29,7 +29,7 @@ METRICS = len(_COUNTS) + 2
 _PROFILES = (("U55_BI", "ethos-u55-128"), ("U65_BI", "ethos-u65-256"), ("U85_BI", "ethos-u85-256"))
 _UPDATES = (90, 200, 300)
 """Nights on which Vela is another one."""
-_FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
+_FIRST = datetime(2025, 1, 1, 2, tzinfo=UTC)
 
 
 @dataclass

@@ -189,10 +189,10 @@ def test_estimates_stand_beside_counts_and_empty_cells_say_why(text: str) -> Non
 
 
 def test_history_has_marks_for_what_changed_in_the_tools(text: str) -> None:
-    assert "8 runs since 2026-01-01 02:00" in text
+    assert "8 runs since 2025-01-01 02:00" in text
     assert "the timing model is another one (22222222 became 33333333)" in text
     assert "+25.0 %" in text
-    assert "Verified Of night000 2026-01-01 02:00 30 30" in text
+    assert "Verified Of night000 2025-01-01 02:00 30 30" in text
 
 
 def test_nothing_but_our_style_and_script_may_run_and_nothing_may_load(page: bytes) -> None:
