@@ -44,8 +44,8 @@ QUESTIONS: Mapping[str, Callable[[History], int]] = {
 }
 
 
-def measure(live: Live) -> BenchPart:
-    """Measure all figures of this part.
+def measure(live: Live, *, count: int = NIGHTS, tests: int = TESTS) -> BenchPart:
+    """Measure all figures of this part, of a history of so many nights and tests.
 
     Raises:
         ToolError: an answer is not what the year has.
@@ -54,11 +54,11 @@ def measure(live: Live) -> BenchPart:
         folder = Path(place, "history")
         live.stage("Making a year of nightly runs")
         adding: list[float] = []
-        for number, night in enumerate(nights()):
+        for number, night in enumerate(nights(count=count, tests=tests)):
             start = time.perf_counter()
             compact_records(night, folder)
             adding.append(time.perf_counter() - start)
-            live.step(number + 1, NIGHTS)
+            live.step(number + 1, count)
         run = RunFolder(Path(place, "runs"), name="night")
         (run.path / "records-1.jsonl").write_text("\n".join(each.record.dumps() for each in night) + "\n")
         start = time.perf_counter()
@@ -70,14 +70,14 @@ def measure(live: Live) -> BenchPart:
             answers, memory = pool.submit(_ask, folder).result()
         live.stage("Comparing and reporting")
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            morning = pool.submit(_report, run.path, folder).result()
-    if answers["all runs"][0] != NIGHTS or answers["one number of one test"][0] != NIGHTS:
-        raise ToolError(f"the history of {NIGHTS} nights has {answers['all runs'][0]} runs")
-    points = NIGHTS * TESTS * METRICS
+            morning = pool.submit(_report, run.path, folder, f"night{count - 2:03}").result()
+    if answers["all runs"][0] != count or answers["one number of one test"][0] != count:
+        raise ToolError(f"the history of {count} nights has {answers['all runs'][0]} runs")
+    points = count * tests * METRICS
     figures = [
-        Figure(f"history of {NIGHTS} nights, {points:,} points", size / 1e6, "MB", "files", at_most(ASKED_BYTES / 1e6)),
-        Figure(f"add a night of {TESTS:,} records from its run folder", whole, "s", "wall", at_most(5)),
-        Figure("of that, from records in memory", statistics.median(adding), "s", f"wall, median of {NIGHTS}"),
+        Figure(f"history of {count} nights, {points:,} points", size / 1e6, "MB", "files", at_most(ASKED_BYTES / 1e6)),
+        Figure(f"add a night of {tests:,} records from its run folder", whole, "s", "wall", at_most(5)),
+        Figure("of that, from records in memory", statistics.median(adding), "s", f"wall, median of {count}"),
     ]
     provenance = f"wall, median of {_ROUNDS}"
     figures += [
@@ -88,10 +88,10 @@ def measure(live: Live) -> BenchPart:
     return BenchPart((*figures, *morning))
 
 
-def _report(run: Path, folder: Path) -> list[Figure]:
+def _report(run: Path, folder: Path, night_before: str) -> list[Figure]:
     """Return what it costs to compare a night with the one before, and to report it with a year of history."""
     start = time.perf_counter()
-    before = side(f"night{NIGHTS - 2:03}", folder)
+    before = side(night_before, folder)
     comparison = gate(before, side(str(run)))
     compared = time.perf_counter()
     content = report(read_results([run]), comparison, History(folder))
