@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,10 +14,6 @@ from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.run_name import DEFAULT_HISTORY
-
-if TYPE_CHECKING:
-    from ethos_hil.results.gate.change import RunComparison
-    from ethos_hil.results.run_results import RunResults
 
 _STDOUT = Path("-")
 _BASELINE = "baseline.jsonl"
@@ -60,6 +56,8 @@ def report(
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
     from ethos_hil.harness.progress import Live
     from ethos_hil.results.files import write_whole
+    from ethos_hil.results.gate.gate import gate
+    from ethos_hil.results.gate.sides import side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_search import find_results
@@ -78,7 +76,7 @@ def report(
         comparison = None
         if against is not None:
             live.stage(f"Comparing with {one_line(against)}")
-            comparison = _compared(results, against, folder, policy)
+            comparison = gate(against, side_of(results), policy=policy, history=folder)
         live.stage("Writing the report")
         baseline = against if against is not None and _is_baseline(against) else _BASELINE
         content = made_of(results, comparison, before, output=None if output == _STDOUT else output, baseline=baseline)
@@ -91,16 +89,6 @@ def report(
     except OSError as error:
         raise unwritable(output, error) from error
     sys.stdout.write(f"{escaped(str(output))}\n")
-
-
-def _compared(results: RunResults, against: str, history: Path, policy: Path | None) -> RunComparison:
-    from ethos_hil.results.gate.gate import gate
-    from ethos_hil.results.gate.sides import side_of
-
-    now = side_of(results)
-    if _is_baseline(against):
-        return gate(now, baseline=against, policy=policy, history=history)
-    return gate(against, now, policy=policy, history=history)
 
 
 def _is_baseline(against: str) -> bool:

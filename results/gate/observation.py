@@ -94,7 +94,7 @@ def of_record(record: Record) -> Observation:
     artifact, target = record.artifact, record.target
     calls = artifact.delegates if artifact is not None else ()
     subject = Subject(
-        label=record.test.id if record.test is not None else record.model,
+        label=record.label,
         npu=record.npu,
         memory_mode=record.memory_mode,
         system_config=record.system_config,
@@ -117,12 +117,7 @@ def of_record(record: Record) -> Observation:
         for each in record.metrics
     }
     if artifact is not None:
-        counts = {
-            "npu_ops": (artifact.npu_ops, "operations"), "delegated": (artifact.delegated, "operators"),
-            "cpu_ops": (len(artifact.cpu_ops), "operators"), "pte_bytes": (artifact.pte_bytes, "bytes"),
-        }  # fmt: skip
-        numbers |= {(name, COMPILED): Number(value, unit, (value,)) for name, (value, unit) in counts.items()
-                    if value is not None}  # fmt: skip
+        numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
     return Observation(
         subject,
         verdict=str(record.verdict) if record.failure is None else f"{record.verdict}: {record.failure.kind}",
@@ -155,10 +150,7 @@ def of_row(row: Mapping[str, Any]) -> Observation:
         )
         for each in row["metrics"]
     }
-    for name, unit in (("npu_ops", "operations"), ("delegated", "operators"), ("cpu_ops", "operators"),
-                       ("pte_bytes", "bytes")):  # fmt: skip
-        if row[name] is not None:
-            numbers[name, COMPILED] = Number(row[name], unit, (row[name],))
+    numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
     names = ("label", "npu", "memory_mode", "system_config", "target", "soc", "runner", "method")
     return Observation(
         Subject(**{name: row[name] for name in names}),
@@ -171,6 +163,19 @@ def of_row(row: Mapping[str, Any]) -> Observation:
         lowering=row["lowering"],
         numbers=numbers,
     )
+
+
+def _counted(
+    npu_ops: int | None, delegated: int | None, cpu_ops: int | None, pte_bytes: int | None
+) -> dict[Key, Number]:
+    """Return what is counted in a program as numbers, without what is not known."""
+    counts = {
+        "npu_ops": (npu_ops, "operations"), "delegated": (delegated, "operators"),
+        "cpu_ops": (cpu_ops, "operators"), "pte_bytes": (pte_bytes, "bytes"),
+    }  # fmt: skip
+    return {
+        (name, COMPILED): Number(value, unit, (value,)) for name, (value, unit) in counts.items() if value is not None
+    }
 
 
 def merged(found: Iterable[Observation]) -> tuple[Observation, ...]:

@@ -9,7 +9,6 @@ from itertools import takewhile
 from pathlib import Path
 
 from ethos_hil.results.record import Record
-from ethos_hil.results.report.standing import label_of
 
 _NO_OPTION = ("virtual", "tosa_reference_model")
 """Targets that a command needs no option for."""
@@ -30,7 +29,7 @@ def rerun(record: Record) -> str:
 
 def bundle(run: Path, record: Record) -> str:
     """Return the command that writes a zip which shows the result elsewhere."""
-    return shlex.join(["ethos-hil", "bundle", str(run), label_of(record)])
+    return shlex.join(["ethos-hil", "bundle", str(run), record.label])
 
 
 def accept(run: Path, baseline: str, labels: Iterable[str]) -> str:

@@ -61,12 +61,7 @@ class Question:
     @property
     def label(self) -> str:
         """The suite's test, or the model."""
-        return label_of(self.record)
-
-
-def label_of(record: Record) -> str:
-    """Return what a record is about: the suite's test by pytest's id, or the model."""
-    return record.test.id if record.test is not None else record.model
+        return self.record.label
 
 
 def questions(records: Iterable[Record], quarantined: Mapping[str, str]) -> tuple[Question, ...]:
@@ -79,7 +74,7 @@ def questions(records: Iterable[Record], quarantined: Mapping[str, str]) -> tupl
     attempts: dict[tuple[str, ...], list[Record]] = {}
     for record in records:
         target = record.target
-        key = (label_of(record), record.npu, record.memory_mode, record.system_config, target.name, record.method)
+        key = (record.label, record.npu, record.memory_mode, record.system_config, target.name, record.method)
         attempts.setdefault(key, []).append(record)
     return tuple(_question(found, quarantined) for found in attempts.values())
 
@@ -96,7 +91,7 @@ def _standing(record: Record, quarantined: Mapping[str, str]) -> tuple[Standing,
         return Standing(record.verdict.value), ""
     if ending_of(record) == DEFECT and record.test is not None:
         return Standing.DEFECT, record.test.defect
-    label = label_of(record)
+    label = record.label
     if label in quarantined:
         return Standing.QUARANTINED, quarantined[label]
     return Standing(record.verdict.value), ""
