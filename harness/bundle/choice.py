@@ -35,7 +35,7 @@ class ChosenRecord:
 
 def name_of(record: Record) -> str:
     """Return a record's name: the id of its test, or its model's name."""
-    return record.model if record.test is None else record.test.id
+    return record.label
 
 
 def choose(run: Path, text: str | None) -> ChosenRecord:

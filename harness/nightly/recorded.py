@@ -27,7 +27,7 @@ def records_of(folder: Path) -> Iterator[Record]:
 
 def name_of(record: Record) -> str:
     """Return what a part of a plan calls a record: the suite's test, or the model."""
-    return record.test.id if record.test is not None else record.model
+    return record.label
 
 
 def recorded(folder: Path, part: str, attempt: int = 1) -> frozenset[str]:

@@ -141,7 +141,7 @@ def _of_case(request: RunRequest, folder: Path, variables: Mapping[str, str]) ->
 
 
 def _id(record: Record) -> str:
-    return record.test.id if record.test is not None else record.model
+    return record.label
 
 
 def _called(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:

@@ -66,7 +66,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "created": _time(record.created or item.created),
         "commit": run.commit if run is not None else "",
         "shard": run.shard if run is not None else "",
-        "label": test.id if test is not None else record.model,
+        "label": record.label,
         "operator": test.operator if test is not None else "",
         "test_case": test.case if test is not None else "",
         "profile": test.profile if test is not None else "",
