@@ -7,7 +7,6 @@ asked in a process of their own, whose memory is measured.
 from __future__ import annotations
 
 import multiprocessing
-import resource
 import statistics
 import tempfile
 import time
@@ -25,6 +24,7 @@ from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import METRICS, NIGHTS, TESTS, nights
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
+from ethos_hil.suites.lab.self_bench.peak_memory import peak_memory
 
 ASKED_BYTES, ASKED_SECONDS, ASKED_MEMORY = 100e6, 1.0, 1e9
 ASKED_COMPARISON, ASKED_REPORT, ASKED_REPORT_BYTES = 5.0, 10.0, 5e6
@@ -96,7 +96,7 @@ def _report(run: Path, folder: Path, night_before: str) -> list[Figure]:
     compared = time.perf_counter()
     content = report(read_results([run]), comparison, History(folder))
     made = time.perf_counter()
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    memory = peak_memory()
     subjects = f"{comparison.subjects:,} tests"
     return [
         Figure(f"compare a night with the one before ({subjects})", compared - start, "s", "wall",
@@ -118,4 +118,4 @@ def _ask(folder: Path) -> tuple[dict[str, tuple[int, float]], float]:
             rows = question(History(folder))
             seconds.append(time.perf_counter() - start)
         found[name] = rows, statistics.median(seconds)
-    return found, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return found, peak_memory()
