@@ -53,6 +53,9 @@ class OpCost:
         cascade: number of the cascade that Vela put it in, or 0.
         vela_cycles: Vela's estimate of its cycles (op_cycles); its part of `vela_npu_cycles`, which leave out the
             memories. Both None where Vela says nothing of it.
+        modelled: its cycles by the timing model, whatever the target counted; None where it was not asked.
+        rule: the timing model's rule that decides them, by its id (`ethos_hil.harness.npu.timing.rules`), which says
+            how well it is validated; "" where none is known.
     """
 
     macs: int = 0
@@ -74,6 +77,8 @@ class OpCost:
     cascade: int = 0
     vela_cycles: int | None = None
     vela_npu_cycles: int | None = None
+    modelled: int | None = None
+    rule: str = ""
 
 
 @dataclass(frozen=True)

@@ -311,6 +311,25 @@ class SuiteTest:
 
 
 @dataclass(frozen=True)
+class BenchInfo:
+    """The point of a benchmark's grid that a record belongs to. NPU, memory mode, system and target are the record's.
+
+    Attributes:
+        grid: the grid's name: "default", or that of the user's file.
+        case: the case's name, unique in its grid.
+        group: what it is a case of, "conv3x3": points of a group are compared with one another.
+        tags: of the case: "short" or "long", and the user's own.
+        source: where the case is declared, "grid.toml:12".
+    """
+
+    grid: str
+    case: str
+    group: str
+    tags: tuple[str, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True)
 class RunInfo:
     """The run that a record belongs to.
 
@@ -347,6 +366,7 @@ class Record:
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
     nobody sets them, "" where there are none or a user's runner may. `run` is set by the run folder that keeps it.
+    `bench` is set where a benchmark made it.
     """
 
     verdict: Verdict
@@ -379,6 +399,7 @@ class Record:
     inputs_sha256: str = ""
     timing_adapters: str = ""
     run: RunInfo | None = None
+    bench: BenchInfo | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -428,6 +449,7 @@ class Record:
                 inputs_sha256=str(data.get("inputs_sha256", "")),
                 timing_adapters=str(data.get("timing_adapters", "")),
                 run=None if data.get("run") is None else _known(RunInfo, data["run"]),
+                bench=None if data.get("bench") is None else _bench(data["bench"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -490,6 +512,10 @@ def json_number(value: Any) -> Any:
 
 def _target(data: Mapping[str, Any]) -> TargetInfo:
     return _known(TargetInfo, {**data, "rules": tuple(map(str, data.get("rules", ())))})
+
+
+def _bench(data: Mapping[str, Any]) -> BenchInfo:
+    return _known(BenchInfo, {**data, "tags": tuple(data.get("tags", ()))})
 
 
 def _output(data: Mapping[str, Any]) -> Output:

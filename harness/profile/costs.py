@@ -23,10 +23,24 @@ def costs(compiled: CompiledDelegate) -> dict[str, OpCost]:
     for index, op in compiled.operations():
         members.setdefault(index, []).append(op)
     known = bool(compiled.delegate.npu_ops)
+    modelled = _modelled(compiled)
     return {
-        row.id: _with_vela(_cost(compiled, members.get(index, ())), row if known else None)
+        row.id: dataclasses.replace(
+            _with_vela(_cost(compiled, members.get(index, ())), row if known else None), modelled=modelled.get(index)
+        )
         for index, row in enumerate(compiled.rows)
     }
+
+
+def _modelled(compiled: CompiledDelegate) -> dict[int, int]:
+    """Return the modelled cycles by the row's index; none where data decide what runs."""
+    if compiled.program.has_branches:
+        return {}
+    shares = dict.fromkeys(range(len(compiled.rows)), 0)
+    timed = compiled.program.timing(compiled.ports, compiled.system).ops
+    for (index, _), record in zip(compiled.operations(), timed, strict=True):
+        shares[index] += record.cycles
+    return shares
 
 
 def _with_vela(cost: OpCost, row: NpuOp | None) -> OpCost:

@@ -21,7 +21,7 @@ _PLACES = (*_MEMORIES.values(), _OTHER)
 _SIZES = ("height", "width", "depth")
 _MAPS = ("ifm", "ofm", "block", "ublock")
 _COUNTS = ("macs", "mac_cycles", "output_cycles", "weight_cycles", "weight_bytes", "weights", "kernels", "transfers",
-           "cascade", "vela_cycles", "vela_npu_cycles")  # fmt: skip
+           "cascade", "vela_cycles", "vela_npu_cycles", "modelled")  # fmt: skip
 """Fields of `OpCost` with one number."""
 _TEXT, _INTEGER, _TEXTS = "VARCHAR", "BIGINT", "VARCHAR[]"
 COLUMNS = {
@@ -40,6 +40,7 @@ COLUMNS = {
     "events": "MAP(VARCHAR, BIGINT)",
     "bound_by": _TEXT,
     "traversal": _TEXT,
+    "rule": _TEXT,
     **dict.fromkeys(_COUNTS, _INTEGER),
     **dict.fromkeys(("port0_cycles", "port1_cycles"), _INTEGER),
     **{f"{name}_{size}": _INTEGER for name in _MAPS for size in _SIZES},
@@ -128,7 +129,7 @@ def _row(record: Record, kind: str, row: Op | CpuRow) -> dict[str, Any]:
 
 def _cost(cost: OpCost) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(cost, name) for name in _COUNTS}
-    found |= {"bound_by": valid(cost.bound_by), "traversal": valid(cost.traversal)}
+    found |= {"bound_by": valid(cost.bound_by), "traversal": valid(cost.traversal), "rule": valid(cost.rule)}
     found |= {f"port{port}_cycles": cycles for port, cycles in enumerate(cost.port_cycles)}
     for name in _MAPS:
         found |= {f"{name}_{size}": number for size, number in zip(_SIZES, getattr(cost, name), strict=False)}

@@ -16,6 +16,7 @@ from ethos_hil.results.inference_profile import Buffer, CpuRow, Edge, InferenceP
 from ethos_hil.results.record import (
     Accuracy,
     ArtifactInfo,
+    BenchInfo,
     Check,
     DelegateInfo,
     Divergence,
@@ -94,6 +95,7 @@ RECORD = Record(
     inputs_sha256="de" * 32,
     timing_adapters="reset",
     run=RunInfo("20261124T093000Z-123456", "f0" * 20, True, "2/4"),
+    bench=BenchInfo("default", "conv3x3_56x56x64", "conv3x3", ("long",), "grid.toml:12"),
 )
 
 
@@ -211,7 +213,7 @@ def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
     "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
-    "inputs_sha256", "timing_adapters", "run",
+    "inputs_sha256", "timing_adapters", "run", "bench",
 }  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Benchmarks: a grid of cases, compiled for every NPU and memory mode, timed, and verified where they boot."""
