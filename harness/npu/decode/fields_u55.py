@@ -213,14 +213,15 @@ class FieldsU55(Fields):
         """Return no scale for a maximum, and a division for a padded average.
 
         For an average without padding the compiler puts the reciprocal into OFM_SCALE. For a maximum, Vela's Python
-        generator sets no scale mode and writes no scales: what the registers hold is another operation's.
+        generator sets no scale mode and writes no scales: what the registers hold is another operation's. Vela 5.0's
+        other generator writes the reciprocal there too, for networks that give right answers, so it has no effect.
         """
         is_global = self.has_global_scale()
         scale = self.ofm_scale() if is_global else self.channel_rounding()
         if mode is PoolMode.MAX:
-            if not scale.is_one:
+            if not scale.is_one and not scale.is_reciprocal_of(kernel.height * kernel.width):
                 raise self.unsupported("OFM_SCALE", self.get("OFM_SCALE"), "a scaled maximum is not established")
-            return PoolScaling(scale)
+            return PoolScaling(Scale(rounding=scale.rounding))
         if mode is PoolMode.AVERAGE and kernel.padded:
             if not scale.is_one:
                 message = "a padded average with a scale is not established"

@@ -278,7 +278,7 @@ class FieldsU85(Fields):
         scale = self.ofm_scale() if is_global else self.channel_rounding()
         if mode is not PoolMode.AVERAGE:
             return PoolScaling(scale, channel_scales=None if is_global else self.channel_scales(ofm))
-        if not (scale.multiplier == 1 << scale.shift or _is_reciprocal(scale, kernel.height * kernel.width)):
+        if not (scale.multiplier == 1 << scale.shift or scale.is_reciprocal_of(kernel.height * kernel.width)):
             message = "an average with a scale of its own is not established"
             raise self.unsupported("OFM_SCALE", self.get("OFM_SCALE"), message)
         return PoolScaling(Scale(rounding=scale.rounding), divide=True)
@@ -323,8 +323,3 @@ class FieldsU85(Fields):
             skip = get("DMA0_IDX_SKIP1") if mode == 2 else 0
             index = DmaIndex(get("DMA0_IDX_REGION"), get("DMA0_IDX"), maximum, skip, indexed[0] == "SRC")
         return Dma(self.registers.offset, self.registers.op, sides[0], sides[1], length, (), sizes, index)
-
-
-def _is_reciprocal(scale: Scale, count: int) -> bool:
-    """Return whether a scale is 1/count, rounded up in its last bits as compilers do."""
-    return 0 <= scale.multiplier * count - (1 << scale.shift) <= 4 * count

@@ -55,6 +55,10 @@ class Scale:
         """Whether scaling leaves every value as it is."""
         return self.multiplier == 1 and self.shift == 0
 
+    def is_reciprocal_of(self, count: int) -> bool:
+        """Return whether it is 1/count, rounded up in its last bits as compilers do."""
+        return 0 <= self.multiplier * count - (1 << self.shift) <= min(4 * count, 1 << self.shift >> 16)
+
 
 ONE = Scale()
 
