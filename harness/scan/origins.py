@@ -7,11 +7,11 @@ else to what reads its output, as in `ethos_hil.lowering.map.delegate_map`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from ethos_hil.lowering.artifact import Delegate, NpuOp
-from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph
+from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.vela import VelaOutput
 
@@ -43,13 +43,37 @@ def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:
 
 
 def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
-    """Return a graph whose operators have the ids of the rows that are scheduled from them as their origins."""
+    """Return a graph whose operators have the ids of the rows that are scheduled from them as their origins, and those
+    that are fused into a row the id of that row.
+    """
     operators = list(graph.operators)
-    for row in reversed(rows):  # the first of the rows that one operator was split into counts
-        if 0 <= row.operator < len(operators) and operators[row.operator].op == row.tosa_op:
-            location = Location(row.id, "", row.module, Ancestor(row.id, row.id, ""))
-            operators[row.operator] = replace(operators[row.operator], location=location)
+    producers = graph.producers()
+    known = [row for row in rows if 0 <= row.operator < len(operators) and operators[row.operator].op == row.tosa_op]
+    places: dict[int, NpuOp] = {}
+    for row in known:
+        places.setdefault(row.operator, row)  # the first of the rows that one operator was split into counts
+    first = frozenset(places)
+    for row in known:
+        for index in _fused(row.operator, producers.get(row.tensor), producers, first):
+            places.setdefault(index, row)
+    for index, row in places.items():
+        location = Location(row.id, "", row.module, Ancestor(row.id, row.id, ""))
+        operators[index] = replace(operators[index], location=location)
     return replace(graph, operators=tuple(operators))
+
+
+def _fused(
+    primary: int, last: TosaOperator | None, producers: Mapping[str, TosaOperator], taken: Set[int]
+) -> frozenset[int]:
+    """Return the indices of the operators behind `primary`, up to `last`, that are on a way between both."""
+    if last is None or last.is_constant or last.index <= primary or last.index in taken:
+        return frozenset()
+    found: frozenset[int] = frozenset()
+    for before in (producers[name] for name in last.inputs if name in producers):
+        further = _fused(primary, before, producers, taken)
+        if further or before.index == primary:
+            found |= further | {last.index}
+    return found
 
 
 def _named(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
@@ -58,4 +82,5 @@ def _named(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
         row,
         aten_ops=tuple(dict.fromkeys(each for origin in origins for each in origin.aten_ops)),
         sources=tuple(dict.fromkeys(each for origin in origins for each in origin.sources)),
+        debug_handles=tuple(sorted({each for origin in origins for each in origin.debug_handles})),
     )

@@ -1,0 +1,121 @@
+"""The same model for another NPU, memory mode or system, without lowering it again.
+
+ExecuTorch makes one TOSA program for all Ethos-U55 and U65, and another one for all Ethos-U85: NPU, memory mode and
+system are Vela's business alone. So a model that is lowered once is compiled for the others from its frozen TOSA, in
+Vela's process, in hundredths of a second. The command streams, weights and rows are those that lowering gives; a test
+compares them. There is no .pte with them: what boots is lowered.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ethos_hil.harness.scan.origins import mapped
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+from ethos_hil.lowering.errors import CompileError
+from ethos_hil.lowering.formats.tosa import without_locations
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.repairs.defect import DefectFinding
+from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
+from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, run_vela, with_ini
+from ethos_hil.lowering.vela_options import VelaSetup
+
+
+class RecompilationDeparts(CompileError):
+    """The frozen TOSA is not certain to be what lowering for that NPU makes; it has to be lowered."""
+
+
+def shares_tosa(one: NpuName, other: NpuName) -> bool:
+    """Return whether ExecuTorch makes the same TOSA program for both (executorch 1.4.1, EthosUCompileSpec)."""
+    return (one.family == "u85") == (other.family == "u85")
+
+
+def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
+    """Return the method that an artifact is seen from, compiled for another NPU, memory mode or system.
+
+    The result has the delegates, rows, flags and summaries of lowering for `setup`. Its `pte` is still that of
+    `artifact`, so it cannot be run or saved.
+
+    Args:
+        artifact: lowered for an NPU with the same TOSA (`shares_tosa`), with Vela's defects repaired.
+        setup: what Vela is asked.
+
+    Raises:
+        RecompilationDeparts: only lowering can tell what the program for this NPU is.
+        CompileError: Vela refuses the program, or another of its errors; lowering says where in the model.
+    """
+    if artifact.npu is None or not shares_tosa(artifact.npu, setup.npu):
+        raise RecompilationDeparts(f"{artifact.model} was lowered for {artifact.npu}, whose TOSA is not {setup.npu}'s")
+    flags = _flags(setup)
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
+        arguments = [*with_ini(flags, setup.ini, Path(folder)), *DEBUG_FLAGS]
+        made = [_compiled(each, arguments, setup.npu) for each in artifact.delegates]
+    delegates = _numbered(artifact.delegates, made)
+    return replace(
+        artifact,
+        npu=setup.npu,
+        memory_mode=setup.mode,
+        vela_flags=flags,
+        vela_ini=setup.ini.text if setup.user_ini else "",
+        delegates=delegates,
+        others=(),
+    )
+
+
+def _flags(setup: VelaSetup) -> tuple[str, ...]:
+    """Return Vela's arguments in ExecuTorch's order (EthosUCompileSpec)."""
+    return (
+        *setup.extra,
+        f"--accelerator-config={setup.npu}",
+        f"--config={setup.ini.name}",
+        "--output-format=raw",
+        f"--system-config={setup.system.name}",
+        f"--memory-mode={setup.mode}",
+    )
+
+
+def _compiled(known: Delegate, arguments: Sequence[str], npu: NpuName) -> Delegate:
+    assert known.tosa is not None, "a delegate that was lowered here has its TOSA"
+    done = _mended(known.tosa, arguments, npu)
+    output = done.output
+    rewritten = without_locations(output.tosa) if output.tosa != known.tosa else None
+    if rewritten != known.compiled:  # the rows of the one say nothing of the operators of the other
+        raise RecompilationDeparts(f"a defect of Vela is met on {npu} and not where the model was lowered for")
+    try:
+        rows = mapped(output, known)
+    except (LookupError, ValueError) as error:
+        raise RecompilationDeparts(f"the rows for {npu} cannot be told: {error}") from error
+    defects = tuple(dict.fromkeys(finding.defect.id for finding in done.findings))
+    return replace(known, vela=output.blob, npu_ops=rows, summary=output.summary, compiled=rewritten, defects=defects)
+
+
+def _mended(tosa: bytes, arguments: Sequence[str], npu: NpuName) -> Mended:
+    """Compile a program, and repair Vela's known defects in it as lowering does."""
+
+    def place(finding: DefectFinding) -> str:
+        return f"TOSA's {finding.op}"
+
+    try:
+        output = run_vela(tosa, arguments)
+    except VelaCrash as crash:
+        return mend_crash(crash, tosa, arguments, npu.family, place)
+    return mend(output, arguments, as_upstream=False, place=place)
+
+
+def _numbered(known: Sequence[Delegate], made: Sequence[Delegate]) -> tuple[Delegate, ...]:
+    """Return delegates whose rows are numbered through in the order in which the delegates were compiled."""
+    order = sorted(range(len(made)), key=lambda at: min((row.id for row in known[at].npu_ops), default=""))
+    numbered = list(made)
+    following = 0
+    for at in order:
+        rows = made[at].npu_ops
+        numbered[at] = replace(made[at], npu_ops=tuple(_with_id(row, following + n) for n, row in enumerate(rows)))
+        following += len(rows)
+    return tuple(numbered)
+
+
+def _with_id(row: NpuOp, number: int) -> NpuOp:
+    return replace(row, id=f"npu{number:05d}")

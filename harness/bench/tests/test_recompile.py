@@ -1,0 +1,104 @@
+"""A program that is compiled again is what lowering for that NPU makes: streams, weights, rows, summaries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
+from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+
+POINTS = (
+    ("ethos-u55-128", "Sram_Only", None),
+    ("ethos-u65-512", "Dedicated_Sram_384KB", None),
+    ("ethos-u85-1024", "Dedicated_Sram_384KB", None),
+    ("ethos-u85-2048", "Shared_Sram", "Ethos_U85_SYS_DRAM_High"),
+)
+
+
+def models() -> list[TorchModel]:
+    """Return a model with two delegates, and one with a transposed convolution, whose rows are split and invented."""
+    import torch
+    from torch import nn
+
+    class Sorted(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.head, self.tail = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 8, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            found = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
+            return nn.functional.gelu(self.tail(found))
+
+    torch.manual_seed(0)
+    return [
+        from_module(Sorted(), (torch.randn(1, 8, 8, 8),), label="sorted"),
+        from_module(nn.ConvTranspose2d(8, 8, 3, 2), (torch.randn(1, 8, 7, 7),), label="transposed"),
+    ]
+
+
+def content(delegate: Delegate) -> Delegate:
+    """Return a delegate without the names of tensors that Vela invents by counting."""
+    rows = tuple(replace(row, tensor="#" if row.tensor.startswith("#") else row.tensor) for row in delegate.npu_ops)
+    return replace(delegate, npu_ops=rows)
+
+
+def lowered(model: TorchModel, setup: VelaSetup) -> Artifact:
+    return lower(model, setup.npu, vela=setup)
+
+
+def test_is_what_lowering_makes() -> None:
+    for model in models():
+        bases = {family: lower(model, NpuName.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
+        for npu, mode, system in POINTS:
+            setup = VelaOptions(system_config=system).setup(NpuName.parse(npu), mode)
+            right = lowered(model, setup)
+            found = recompiled(bases["u85" if "u85" in npu else "u55"], setup)
+            assert [content(each) for each in found.delegates] == [content(each) for each in right.delegates], npu
+            for name in ("npu", "memory_mode", "vela_flags", "vela_ini", "question", "placement", "scheme"):
+                assert getattr(found, name) == getattr(right, name)
+
+
+def test_another_setup_is_another_program() -> None:
+    """The comparison above sees the memory mode: it would fail if the setup were not the one that was asked for."""
+    model = models()[0]
+    base = lower(model, NpuName.parse("ethos-u55-256"))
+    npu = NpuName.parse("ethos-u65-512")
+    right = lowered(model, VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
+    other = recompiled(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
+    assert [content(each) for each in other.delegates] != [content(each) for each in right.delegates]
+
+
+def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
+    ini = VelaSetup.default(NpuName.parse("ethos-u55-256")).ini
+    path = tmp_path / "vela.ini"
+    path.write_text(ini.text.replace("OffChipFlash_read_latency=64", "OffChipFlash_read_latency=640"))
+    setup = VelaOptions(ini=path).setup(NpuName.parse("ethos-u55-256"), None)
+    model = models()[0]
+    base = lower(model, NpuName.parse("ethos-u55-128"))
+    found = recompiled(base, setup)
+    assert found.vela_ini == path.read_text() != ini.text
+    assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, setup).delegates]
+
+
+def test_the_other_family_is_refused() -> None:
+    base = lower(models()[1], NpuName.parse("ethos-u55-256"))
+    with pytest.raises(RecompilationDeparts, match="was lowered for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
+        recompiled(base, VelaSetup.default(NpuName.parse("ethos-u85-128")))
+
+
+def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> None:
+    model = models()[0]  # Vela would place the table of its gelu beyond the SHRAM of a small Ethos-U55
+    small, smaller = NpuName.parse("ethos-u55-64"), VelaSetup.default(NpuName.parse("ethos-u55-32"))
+    with pytest.raises(RecompilationDeparts, match="a defect of Vela is met on ethos-u55-32"):
+        recompiled(lower(model, NpuName.parse("ethos-u55-256")), smaller)
+    found = recompiled(lower(model, small), smaller)
+    assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, smaller).delegates]
+    assert [each.defects for each in found.delegates] == [(), ("vela-table-beyond-shram",)]
