@@ -82,6 +82,20 @@ class OpCost:
 
 
 @dataclass(frozen=True)
+class MemoryBehind:
+    """A memory behind the NPU's ports, as the system configuration has it.
+
+    Attributes:
+        rate: the most bytes that it moves in a cycle of the NPU, over all its ports.
+        used: bytes that the delegates' programs take in it: constants of all of them, the largest scratch and the
+            largest fast scratch.
+    """
+
+    rate: float
+    used: int
+
+
+@dataclass(frozen=True)
 class CpuRow:
     """What the CPU does for one instruction of the method, in one inference.
 
@@ -188,6 +202,7 @@ class InferenceProfile:
         costs: by id of the row in `Record.ops`.
         cpu: in the order of the method's instructions.
         timeline, buffers, edges: see there.
+        memories: by name, as in `Traffic`; empty in records that do not have it.
     """
 
     clock_hz: float = 0.0
@@ -198,6 +213,7 @@ class InferenceProfile:
     timeline: tuple[Slice, ...] = ()
     buffers: tuple[Buffer, ...] = ()
     edges: tuple[Edge, ...] = ()
+    memories: Mapping[str, MemoryBehind] = field(default_factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> InferenceProfile:
@@ -211,6 +227,7 @@ class InferenceProfile:
             timeline=tuple(_made(Slice, each) for each in data["timeline"]),
             buffers=tuple(_made(Buffer, each) for each in data["buffers"]),
             edges=tuple(_made(Edge, each) for each in data["edges"]),
+            memories={str(name): _made(MemoryBehind, each) for name, each in data.get("memories", {}).items()},
         )
 
 

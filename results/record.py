@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -366,7 +367,7 @@ class Record:
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
     nobody sets them, "" where there are none or a user's runner may. `run` is set by the run folder that keeps it.
-    `bench` is set where a benchmark made it.
+    `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with.
     """
 
     verdict: Verdict
@@ -400,6 +401,7 @@ class Record:
     timing_adapters: str = ""
     run: RunInfo | None = None
     bench: BenchInfo | None = None
+    clock: StatedClock | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -450,6 +452,7 @@ class Record:
                 timing_adapters=str(data.get("timing_adapters", "")),
                 run=None if data.get("run") is None else _known(RunInfo, data["run"]),
                 bench=None if data.get("bench") is None else _bench(data["bench"]),
+                clock=None if data.get("clock") is None else _clock(data["clock"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
@@ -516,6 +519,10 @@ def _target(data: Mapping[str, Any]) -> TargetInfo:
 
 def _bench(data: Mapping[str, Any]) -> BenchInfo:
     return _known(BenchInfo, {**data, "tags": tuple(data.get("tags", ()))})
+
+
+def _clock(data: Mapping[str, Any]) -> StatedClock:
+    return _known(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
 
 
 def _output(data: Mapping[str, Any]) -> Output:

@@ -11,6 +11,7 @@ from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
 from ethos_hil.harness.profile.costs import costs
 from ethos_hil.harness.profile.cpu import KERNEL, cpu_rows, row_id
 from ethos_hil.harness.profile.dataflow import DataFlow, data_flow
+from ethos_hil.harness.profile.memories_behind import memories_behind
 from ethos_hil.harness.profile.timeline import timeline
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
@@ -48,6 +49,7 @@ def inference_profile(
         timeline=slices,
         buffers=tuple(buffer for flow in flows.values() for buffer in flow.buffers),
         edges=tuple(_edges(artifact, delegates, flows)),
+        memories=memories_behind(artifact, tuple(delegates.values())),
     )
 
 

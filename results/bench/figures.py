@@ -1,9 +1,20 @@
-"""What one point of a benchmark says beyond its cycles, derived from its record."""
+"""What one point of a benchmark says beyond its cycles, derived from its record. docs/latency.md has the formulas."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from ethos_hil.results.bench.energy import EnergyTable
+from ethos_hil.results.clock import StatedClock, of_system
+from ethos_hil.results.inference_profile import InferenceProfile
+from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.verdict import Verdict
+
+SRAM = "Sram"
+"""Vela's name of the memory that is SRAM; all others are DRAM or flash."""
+_WITHOUT = (Verdict.FAILED, Verdict.SKIPPED)
+"""Verdicts whose numbers say nothing: what is computed is wrong, or nothing is."""
 
 
 @dataclass(frozen=True)
@@ -74,3 +85,123 @@ class PointFigures:
     vela_npu_cycles: int | None = None
     energy_j: float | None = None
     operations: int | None = None
+
+
+def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyTable | None = None) -> PointFigures:
+    """Return the figures of a record.
+
+    Args:
+        record: of a run, with a profile where more than cycles and times is to be known.
+        clock: the clock to make times with; by default the one that the record states, else that of its system
+            configuration.
+        energy: the user's own figures of energy.
+    """
+    failure, bench = record.failure, record.bench
+    found = PointFigures(
+        label=bench.case if bench is not None else record.label,
+        group=bench.group if bench is not None else "",
+        npu=record.npu,
+        memory_mode=record.memory_mode,
+        system_config=record.system_config,
+        target=record.target.name,
+        verdict=str(record.verdict),
+    )
+    cycles = record.metric("npu_cycles")
+    if record.verdict in _WITHOUT or cycles is None:
+        why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
+        return replace(found, reason=why)
+    found = _timed(found, record, cycles, clock or record.clock or of_system(record.clock_hz, record.system_config))
+    if record.profile is not None:
+        found = _accounted(found, record, record.profile)
+    return found if energy is None else replace(found, energy_j=energy.joules(found.macs, moved(found), _active(found)))
+
+
+def moved(figures: PointFigures) -> dict[str, int]:
+    """Return the bytes that go over the ports by memory, both directions."""
+    found: dict[str, int] = {}
+    for name, size in figures.bytes.items():
+        memory = name.rpartition(" ")[0]
+        found[memory] = found.get(memory, 0) + size
+    return found
+
+
+def _active(figures: PointFigures) -> float | None:
+    return figures.npu_s if figures.total_s is None else figures.total_s
+
+
+def _timed(found: PointFigures, record: Record, cycles: Metric, clock: StatedClock | None) -> PointFigures:
+    """Add cycles and times."""
+    estimate = record.metric("npu_cycles_estimate")
+    counted = record.metric("cpu_cycles")
+    cpu = counted or record.metric("cpu_instructions")
+    npu_s = cycles.value / clock.hz if clock is not None else None
+    cpu_s = counted.value / clock.cpu_hz if counted is not None and clock is not None and clock.cpu_hz else None
+    total_s = npu_s + cpu_s if npu_s is not None and cpu_s is not None else None
+    latency = npu_s if total_s is None else total_s
+    return replace(
+        found,
+        provenance=cycles.provenance,
+        cycles=round(cycles.value),
+        clock_hz=clock.hz if clock is not None else 0.0,
+        clock_of=clock.of if clock is not None else "",
+        npu_s=npu_s,
+        cpu=round(cpu.value) if cpu is not None else 0,
+        cpu_unit=cpu.unit if cpu is not None else "",
+        cpu_s=cpu_s,
+        total_s=total_s,
+        inferences_per_s=1 / latency if latency else None,
+        vela_cycles=round(estimate.value) if estimate is not None else None,
+        operations=record.artifact.npu_ops if record.artifact is not None else None,
+    )
+
+
+def _accounted(found: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
+    """Add what the profile's costs say."""
+    costs = tuple(profile.costs.values())
+    macs = sum(cost.macs for cost in costs)
+    weight_bytes, weights = sum(cost.weight_bytes for cost in costs), sum(cost.weights for cost in costs)
+    found = replace(found, macs=macs, bytes=dict(_bytes(profile)), bound_by=_bound_by(record, profile))
+    by_memory = moved(found)
+    everything, cycles = sum(by_memory.values()), found.cycles
+    without_memories = [cost.vela_npu_cycles for cost in costs if cost.vela_npu_cycles is not None]
+    sram = profile.memories.get(SRAM)
+    found = replace(
+        found,
+        intensity=macs / everything if everything else None,
+        sram_peak=(sram.used if sram is not None else 0) if profile.memories else None,
+        dram_bytes=everything - by_memory.get(SRAM, 0),
+        weight_bytes=weight_bytes,
+        weights=weights,
+        weight_ratio=weight_bytes / weights if weights else None,
+        vela_npu_cycles=sum(without_memories) if without_memories else None,
+    )
+    if not cycles:
+        return found
+    rates = {name: memory.rate for name, memory in profile.memories.items() if memory.rate > 0}
+    return replace(
+        found,
+        utilisation=macs / (cycles * profile.macs_per_cycle) if profile.macs_per_cycle else None,
+        cycles_per_kmac=1000 * cycles / macs if macs else None,
+        bandwidth={name: size / found.npu_s for name, size in by_memory.items()} if found.npu_s else {},
+        bandwidth_share={name: by_memory.get(name, 0) / (cycles * rate) for name, rate in rates.items()},
+    )
+
+
+def _bytes(profile: InferenceProfile) -> Iterator[tuple[str, int]]:
+    """Yield the bytes by memory and direction, 0 where a memory is there and nothing moves."""
+    names = [*profile.memories, *(each.memory for cost in profile.costs.values() for each in cost.traffic)]
+    for name in dict.fromkeys(names):
+        traffic = [each for cost in profile.costs.values() for each in cost.traffic if each.memory == name]
+        yield f"{name} read", sum(each.read for each in traffic)
+        yield f"{name} written", sum(each.written for each in traffic)
+
+
+def _bound_by(record: Record, profile: InferenceProfile) -> str:
+    """Return what bounds the rows with most of the cycles."""
+    shares: dict[str, int] = {}
+    for op in record.ops:
+        cost = profile.costs.get(op.id)
+        if cost is not None and cost.bound_by:
+            alone = op.cycles if op.cycles is not None or op.merged_with else cost.modelled
+            shares[cost.bound_by] = shares.get(cost.bound_by, 0) + (alone or 0)
+    return max(shares, key=lambda name: shares[name], default="")

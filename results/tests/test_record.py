@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.inference_profile import Buffer, CpuRow, Edge, InferenceProfile, OpCost, Slice, Traffic
+from ethos_hil.results.clock import StatedClock
+from ethos_hil.results.inference_profile import (
+    Buffer,
+    CpuRow,
+    Edge,
+    InferenceProfile,
+    MemoryBehind,
+    OpCost,
+    Slice,
+    Traffic,
+)
 from ethos_hil.results.record import (
     Accuracy,
     ArtifactInfo,
@@ -87,6 +97,7 @@ RECORD = Record(
         timeline=(Slice("npu", "Conv2D", 0, 7, "npu0", 5, (1, 2), (3, 4)),),
         buffers=(Buffer(1, "Sram", "conv", "npu0", 16, 0, 1),),
         edges=(Edge("input 0", "npu0", 16),),
+        memories={"Sram": MemoryBehind(8.0, 4048)},
     ),
     created="2026-11-24T09:30:00+00:00",
     clock_hz=500e6,
@@ -96,6 +107,7 @@ RECORD = Record(
     timing_adapters="reset",
     run=RunInfo("20261124T093000Z-123456", "f0" * 20, True, "2/4"),
     bench=BenchInfo("default", "conv3x3_56x56x64", "conv3x3", ("long",), "grid.toml:12"),
+    clock=StatedClock(400e6, "Alif Ensemble E8, HP", 400e6),
 )
 
 
@@ -213,7 +225,7 @@ def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
     "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
-    "inputs_sha256", "timing_adapters", "run", "bench",
+    "inputs_sha256", "timing_adapters", "run", "bench", "clock",
 }  # fmt: skip
 
 

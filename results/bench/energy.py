@@ -1,0 +1,101 @@
+"""What an inference would take in energy, by a table that the user gives. Nobody here has measured it.
+
+schema_version = 1
+of = "our board, its data sheet"     # where the numbers come from
+per_mac = 1.1e-12                    # joules for a product
+idle_watt = 0.004                    # while the NPU works, whatever it does
+
+[per_byte]                           # joules for a byte that is moved, by Vela's name of the memory
+Sram = 0.9e-12
+OffChipFlash = 45e-12
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ethos_hil.results.regular_file import read_text
+
+PROVENANCE = "assumed"
+_MOST = 1 << 20
+_MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
+_KNOWN = ("schema_version", "of", "per_mac", "idle_watt", "per_byte")
+
+
+class BadEnergyTable(ValueError):
+    """A file is no table of energies. The message names the file, the place in it and what is wrong."""
+
+
+@dataclass(frozen=True)
+class EnergyTable:
+    """A user's assumptions.
+
+    Attributes:
+        of: where the numbers come from.
+        per_mac: joules for a product.
+        per_byte: joules for a byte that goes over a port, by memory.
+        idle_watt: power while the NPU works, besides products and bytes.
+    """
+
+    of: str
+    per_mac: float
+    per_byte: Mapping[str, float] = field(default_factory=dict)
+    idle_watt: float = 0.0
+
+    def joules(self, macs: int | None, moved: Mapping[str, int], seconds: float | None) -> float | None:
+        """Return the energy of an inference; None where something is not known, or a memory is not in the table.
+
+        Args:
+            macs: products of it.
+            moved: bytes by memory, both directions.
+            seconds: of it at the stated clock.
+        """
+        if macs is None or (self.idle_watt and seconds is None):
+            return None
+        if any(size and name not in self.per_byte for name, size in moved.items()):
+            return None
+        bytes_moved = sum(size * self.per_byte.get(name, 0.0) for name, size in moved.items())
+        return macs * self.per_mac + bytes_moved + self.idle_watt * (seconds or 0.0)
+
+
+def read_energy(path: Path) -> EnergyTable:
+    """Read a table.
+
+    Raises:
+        OSError: the file cannot be read.
+        BadEnergyTable: it is none.
+    """
+    try:
+        data = tomllib.loads(read_text(path, most=_MOST))
+    except ValueError as error:
+        raise BadEnergyTable(f"{path} is no TOML: {error}") from error
+    unknown = sorted(set(data) - set(_KNOWN))
+    if unknown:
+        raise BadEnergyTable(f"{path}: {unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")
+    if data.get("schema_version") != 1:
+        raise BadEnergyTable(f"{path}: schema_version is {data.get('schema_version')!r:.50}; this program reads 1")
+    source = data.get("of")
+    if not isinstance(source, str) or not source.strip():
+        raise BadEnergyTable(f"{path}: `of` has to say where the numbers come from")
+    table = data.get("per_byte", {})
+    if not isinstance(table, dict):
+        raise BadEnergyTable(f"{path}: per_byte is no table")
+    wrong = sorted(set(table) - set(_MEMORIES))
+    if wrong:
+        raise BadEnergyTable(f"{path}: per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
+    return EnergyTable(
+        source,
+        _number(path, "per_mac", data.get("per_mac")),
+        {name: _number(path, f"per_byte.{name}", value) for name, value in table.items()},
+        _number(path, "idle_watt", data.get("idle_watt", 0.0)),
+    )
+
+
+def _number(path: Path, name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise BadEnergyTable(f"{path}: {name} is {value!r:.50}; give a number that is not negative")
+    return float(value)

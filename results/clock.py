@@ -1,0 +1,70 @@
+"""A clock that cycles are converted to time with, and whose it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+MOST_HZ = 10e9
+LEAST_HZ = 1e3
+"""Clocks beyond these are taken for a slip: no part with an Ethos-U is near them."""
+_UNITS = {"": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
+_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?) *([a-z]*)", re.IGNORECASE)
+
+
+class BadClock(ValueError):
+    """A text is no clock. The message says what was found and what would do."""
+
+
+@dataclass(frozen=True)
+class StatedClock:
+    """The clocks of an NPU and of the processor beside it.
+
+    Attributes:
+        hz: of the NPU.
+        of: whose it is, in words: "Vela's system configuration Ethos_U55_High_End_Embedded", "--clock 400MHz",
+            "Alif Ensemble E8, HP".
+        cpu_hz: of the processor; 0 where it is not stated.
+    """
+
+    hz: float
+    of: str
+    cpu_hz: float = 0.0
+
+    def __str__(self) -> str:
+        cpu = f", CPU {frequency(self.cpu_hz)}" if self.cpu_hz else ""
+        return f"{frequency(self.hz)}{cpu} ({self.of})"
+
+
+def of_system(hz: float, system: str) -> StatedClock | None:
+    """Return the NPU's clock in one of Vela's system configurations, None where it is not known. Vela knows no CPU."""
+    return (
+        StatedClock(hz, f"Vela's system configuration {system}" if system else "the system configuration")
+        if hz
+        else None
+    )
+
+
+def frequency(hz: float) -> str:
+    """Return a frequency as people write it: "400 MHz", "1 GHz"."""
+    for unit, size in (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3)):
+        if hz >= size:
+            return f"{hz / size:.6g} {unit}"
+    return f"{hz:.6g} Hz"
+
+
+def parse_frequency(text: str) -> float:
+    """Return the Hz of "400MHz", "1e9" or "0.8 GHz".
+
+    Raises:
+        BadClock: it is no frequency, or one that no part has.
+    """
+    found = _FREQUENCY.fullmatch(text.strip())
+    scale = _UNITS.get(found[2].lower()) if found else None
+    if found is None or scale is None:
+        raise BadClock(f"{text!r:.60} is no clock")
+    hz = float(found[1]) * scale
+    if not LEAST_HZ <= hz <= MOST_HZ or not math.isfinite(hz):
+        raise BadClock(f"a clock of {text.strip()!r:.60} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
+    return hz
