@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.nightly.checked_toml import read_checked
+from ethos_hil.harness.checked_toml import read_checked
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 SCHEMA = "nightly.schema.json"
+SEE = "docs/nightly.md has an example"
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ def read_config(path: Path) -> NightlyConfig:
         UsageError: it cannot be used; the message names the place.
     """
     path = path.absolute()
-    data = read_checked(path, SCHEMA)
+    data = read_checked(path, resources.files(__package__).joinpath(SCHEMA), SEE).data
     run: Mapping[str, Any] = data.get("run", {})
     targets = tuple(run.get("targets", (DEFAULT_TARGET,)))
     suites = tuple(SuiteEntry(**_tuples({"targets": targets, **each})) for each in data.get("suite", ()))

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
+from importlib import resources
 from pathlib import Path
 
-from ethos_hil.harness.nightly.checked_toml import read_checked
+from ethos_hil.harness.checked_toml import read_checked
+from ethos_hil.harness.nightly.config import SEE
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -65,7 +67,8 @@ def read_quarantine(path: Path) -> tuple[Quarantined, ...]:
     Raises:
         UsageError: it cannot be used; the message names the place.
     """
-    entries: Sequence[dict[str, str]] = read_checked(path, SCHEMA).get("test", ())
+    schema = resources.files(__package__).joinpath(SCHEMA)
+    entries: Sequence[dict[str, str]] = read_checked(path, schema, SEE).data.get("test", ())
     return tuple(_entry(path, number, entry) for number, entry in enumerate(entries, 1))
 
 

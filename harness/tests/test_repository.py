@@ -183,14 +183,16 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
 
 
 _DRAWN = ("networks", "network_step", "maps", "map_places", "windows", "tokens", "vectors")
+_DECLARED = ("chain", "function", "new_layer", "random_inputs", "seed", "torch_name")
 MODELS = [
     name
     for name in NAMES
     if name.startswith("ethos_hil.suites.models.")
     or name == "ethos_hil.suites.trial.build"
+    or name in [f"ethos_hil.harness.declared.{each}" for each in _DECLARED]
     or name in [f"ethos_hil.suites.lab.random_models.{each}" for each in _DRAWN]
 ]
-"""A model is also what `suites.trial.build` makes of a declaration, and what the laboratory draws."""
+"""A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 
 
 @pytest.mark.slow

@@ -123,7 +123,7 @@ def test_a_wrong_firmware_is_known_before_anything_is_lowered(
 
 def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
     test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.key(None)
+    cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.memo_key(None)
     made = test.lower(None, cache)
     assert not [path for path in made.made_from.files if path.startswith(str(tmp_path))], (
         "the cache is no part of the model"
@@ -150,5 +150,5 @@ def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: P
     one = max(entry.size for entry in CacheContents(tmp_path).entries())
     assert CacheContents(tmp_path).trim(one).entries == 1
     today = read_at_import(tests[0].origins)
-    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].key(None), today) is not None
+    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].memo_key(None), today) is not None
     assert len(list(cases.iterdir())) == 1

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.declared.source_digest import declared_digest, declared_unchanged
 from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.bytecode import check_bytecode
@@ -90,19 +91,23 @@ class Declared(abc.ABC):
             return TosaToolchain(target, self.scheme).key
         return EthosUToolchain(VelaSetup.default(target, MemoryMode.chosen(memory_mode, target)), self.scheme).key
 
+    def memo_key(self, memory_mode: str | None) -> tuple[str, ...]:
+        """Return what its artifact is found again by: its target, and the code of `harness` that makes its module."""
+        return (*self.key(memory_mode), declared_digest())
+
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
         """Return its artifact, from the cache if possible, and what the model was made from.
 
         Raises:
             UsageError: what ran is not what the sources say; and as `ethos_hil.lowering.lower.lower`.
         """
-        key = self.key(memory_mode)
+        key = self.memo_key(memory_mode)
         place = f"{self.file}::{self.name}"
         found = artifact_memo.find(cache, place, key, read_at_import(self.origins))
         if found is not None:
             return found
+        from ethos_hil.harness.declared.seed import seed
         from ethos_hil.lowering.lower import lower
-        from ethos_hil.suites.trial.build import seed
 
         target = self.profile.target
         mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
@@ -114,7 +119,8 @@ class Declared(abc.ABC):
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
         found = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in found.made_from.files if file.endswith(".py"))
-        artifact_memo.keep(cache, place, key, found)
+        if declared_unchanged():
+            artifact_memo.keep(cache, place, key, found)
         return found
 
 

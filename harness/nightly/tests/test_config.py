@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.checked_toml import line_of
 from ethos_hil.harness.cli.main import app
-from ethos_hil.harness.nightly.checked_toml import line_of
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
 from ethos_hil.harness.nightly.tests.plans import nightly, write

@@ -7,8 +7,9 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,39 +23,60 @@ _MOST = 10 << 20
 """Largest size of such a file, bytes."""
 _HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>[\w"'.-]+)\s*\]""")
 _KEY = re.compile(r"""\s*["']?(?P<name>[\w-]+)["']?\s*=""")
-_HINT = "docs/nightly.md has an example"
 
 
-def read_checked(path: Path, schema: str) -> dict[str, Any]:
-    """Return what a TOML file says. A date is text, as in ISO 8601.
+@dataclass(frozen=True)
+class CheckedToml:
+    """A TOML file that is as its schema says.
+
+    Attributes:
+        name: the file, in messages.
+        text: what is in it.
+        data: the same as objects. A date is text, as in ISO 8601.
+    """
+
+    name: str
+    text: str = field(repr=False)
+    data: Mapping[str, Any]
+
+    def line_of(self, *place: str | int) -> str:
+        """Return the line of a key, or of what is nearest to it: "grid.toml:12"."""
+        return f"{self.name}:{line_of(self.text, place)}"
+
+
+def read_checked(path: Path, schema: Traversable, see: str, name: str | None = None) -> CheckedToml:
+    """Return what a TOML file says.
 
     Args:
         path: the file.
-        schema: the name of the JSON schema beside this module.
+        schema: its JSON schema.
+        see: the document that explains such files, for hints: "docs/nightly.md has an example".
+        name: what messages call the file; by default its path.
 
     Raises:
         UsageError: it cannot be read, is no TOML, or is not as the schema says.
     """
+    shown = str(path) if name is None else name
     try:
         text = read_text(path, most=_MOST)
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror or error}", hint=_HINT) from error
+        raise UsageError(f"{shown} cannot be read: {error.strerror or error}", hint=see) from error
     try:
         data: dict[str, Any] = _dates_as_text(tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is no TOML: {error}", hint=_HINT) from error
-    problem = _problem(data, schema)
+        raise UsageError(f"{shown} is no TOML: {error}", hint=see) from error
+    found = CheckedToml(shown, text, data)
+    problem = _problem(data, json.loads(schema.read_text()))
     if problem is not None:
         place, message = problem
-        raise UsageError(f"{path}:{line_of(text, place)}: {message}", hint=_HINT)
-    return data
+        raise UsageError(f"{found.line_of(*place)}: {message}", hint=see)
+    return found
 
 
-def _problem(data: Mapping[str, Any], schema: str) -> tuple[Sequence[str | int], str] | None:
+def _problem(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Sequence[str | int], str] | None:
     from jsonschema import Draft202012Validator  # late: it takes 0.1 s
     from jsonschema.exceptions import best_match
 
-    rules = json.loads(resources.files(__package__).joinpath(schema).read_text())
     error = best_match(Draft202012Validator(rules).iter_errors(data))
     if error is None:
         return None

@@ -1,0 +1,77 @@
+"""From a case of a benchmark to its model. torch is imported when one is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ethos_hil.harness.bench.case import BenchCase, BenchStep
+from ethos_hil.lowering.error_text import summary
+from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.model import TorchModel, from_module, load_model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_OF_A_LIST = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
+"""Functions of torch that take their tensors as one list."""
+
+
+def case_model(case: BenchCase) -> TorchModel:
+    """Return the model of a case. Its random values come from its name.
+
+    Raises:
+        UsageError: torch has no layer or function of that name, it cannot be made or called so, or the model is none;
+            the message names the case and its line.
+    """
+    try:
+        return _model(case) if case.model else _steps(case)
+    except EthosHilError as error:
+        raise UsageError(f"{_where(case)}: {error.message}", hint=error.hint) from error
+
+
+def _where(case: BenchCase) -> str:
+    return f"{case.source}: case {case.name}"
+
+
+def _model(case: BenchCase) -> TorchModel:
+    loaded = load_model(case.model)
+    if not isinstance(loaded, TorchModel):
+        raise UsageError(f"{case.model} is a compiled program", hint="name a function or a .pt2, which can be compiled")
+    return loaded
+
+
+def _steps(case: BenchCase) -> TorchModel:
+    from ethos_hil.harness.declared.chain import Chain
+    from ethos_hil.harness.declared.random_inputs import random_inputs
+    from ethos_hil.harness.declared.seed import seed
+
+    seed(case.name)
+    modules = [_module(step) for step in case.steps]
+    example, calibration = random_inputs(case.inputs)
+    module = modules[0] if len(modules) == 1 else Chain(modules)
+    return from_module(module, example, calibration, label=case.name, root=Path(__file__).parent)
+
+
+def _module(step: BenchStep) -> nn.Module:
+    from ethos_hil.harness.declared.function import Function
+    from ethos_hil.harness.declared.new_layer import new_layer
+    from ethos_hil.harness.declared.torch_name import named
+
+    if step.layer:
+        try:
+            return new_layer(step.layer, step.args, step.options)
+        except EthosHilError:
+            raise
+        except Exception as error:
+            raise_if_interrupted(error)
+            raise UsageError(
+                f"torch.nn.{step.layer} cannot be made with these arguments: {summary(error)}",
+                hint=f"args are {list(step.args)}, options are {dict(step.options)}",
+            ) from error
+    function = named(step.call)
+    if not callable(function):
+        raise UsageError(f"torch.{step.call} is no function", hint="name a function of torch")
+    if step.call in _OF_A_LIST:
+        return Function(lambda *inputs, **options: function(inputs, **options), **step.options)
+    return Function(function, **step.options)
