@@ -203,6 +203,7 @@ class InferenceProfile:
         cpu: in the order of the method's instructions.
         timeline, buffers, edges: see there.
         memories: by name, as in `Traffic`; empty in records that do not have it.
+        timing_model: id of the model that `OpCost.modelled` comes from; "" in records that do not have it.
     """
 
     clock_hz: float = 0.0
@@ -214,6 +215,7 @@ class InferenceProfile:
     buffers: tuple[Buffer, ...] = ()
     edges: tuple[Edge, ...] = ()
     memories: Mapping[str, MemoryBehind] = field(default_factory=dict)
+    timing_model: str = ""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> InferenceProfile:
@@ -228,6 +230,7 @@ class InferenceProfile:
             buffers=tuple(_made(Buffer, each) for each in data["buffers"]),
             edges=tuple(_made(Edge, each) for each in data["edges"]),
             memories={str(name): _made(MemoryBehind, each) for name, each in data.get("memories", {}).items()},
+            timing_model=str(data.get("timing_model", "")),
         )
 
 

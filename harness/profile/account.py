@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
 from ethos_hil.harness.profile.costs import costs
@@ -50,6 +51,7 @@ def inference_profile(
         buffers=tuple(buffer for flow in flows.values() for buffer in flow.buffers),
         edges=tuple(_edges(artifact, delegates, flows)),
         memories=memories_behind(artifact, tuple(delegates.values())),
+        timing_model=timing_model_id(),
     )
 
 
