@@ -77,6 +77,18 @@ def test_prefetched_weights_are_not_prefetched_again(batches: list[int]) -> None
         assert np.array_equal(decompress.decode(*key(seed)), expected(seed))
 
 
+def test_plain_weights_need_no_process(batches: list[int]) -> None:
+    values = [np.random.default_rng(core).integers(-127, 128, length) for core, length in enumerate(CORES.lengths)]
+    plain = tuple(map(encoded, values)), CORES
+    for prefetched in (True, False):
+        decompress.forget()
+        if prefetched:
+            decompress.prefetch([plain])
+        weights = CORES.restore([value.astype(np.int8) for value in values])
+        assert np.array_equal(decompress.decode(*plain), weights)
+    assert batches == []
+
+
 def test_prefetched_weights_that_nothing_uses_are_dropped(batches: list[int]) -> None:
     for seed in range(5):
         decompress.prefetch([key(seed), key(seed + 1)])

@@ -7,7 +7,8 @@ decide that order: `weight_order_u55` has it for Ethos-U55 and U65, `weight_orde
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
-from ethos_hil.harness.npu.weights import codec, weight_coding_fwd
+from ethos_hil.harness.npu.weights import codec, weight_coding_fwd, weight_coding_mlw
 
 Array = npt.NDArray[Any]
 Compressed = tuple[bytes, ...]
@@ -64,9 +65,9 @@ class _Cache:
 
 
 _cache = _Cache(CACHE_BYTES)
-_pending: dict[
-    tuple[Compressed, WeightOrder], tuple[codec.Batch, int]
-] = {}  # the batch, and the index of the first stream in it
+Source = Callable[[], Array | codec.CorruptStream]
+"""Gives the weights of a stream, once, or what is wrong with it."""
+_pending: dict[tuple[Compressed, WeightOrder], list[Source]] = {}  # what was prefetched: a source for each stream
 
 
 def forget() -> None:
@@ -95,35 +96,53 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
     Errors are left for `decode`.
     """
     streams: list[tuple[bytes, int]] = []
-    starts, kept, total = {}, {}, 0
+    batch, total = codec.Batch(streams), 0
+    found: dict[tuple[Compressed, WeightOrder], list[Source]] = {}
     for key in dict.fromkeys(wanted):
         if key in _pending:
-            kept[key] = _pending[key]
+            found[key] = _pending[key]
         elif _cache.get(key) is None and not key[1].fast:
             try:
-                more = _streams(*key)
+                total += sum(length for _, length in _streams(*key))
             except WeightError:
                 continue
-            total += sum(length for _, length in more)
             if total > MOST_WEIGHTS:
                 break
-            starts[key] = len(streams)
-            streams += more
-    if streams:
-        batch = codec.Batch(streams)
-        batch.start()
+            found[key] = _sources(key, streams, batch)
+    if total:
+        if streams:
+            batch.start()
         _pending.clear()  # entries that nothing asked for would otherwise stay for ever
-        _pending.update(kept | {key: (batch, start) for key, start in starts.items()})
+        _pending.update(found)
+
+
+def _sources(key: tuple[Compressed, WeightOrder], streams: list[tuple[bytes, int]], batch: codec.Batch) -> list[Source]:
+    """Return a source for each stream. Those that Vela has to decode are added to `streams`, which `batch` decodes.
+
+    Raises WeightError.
+    """
+    sources: list[Source] = []
+    for stream, length in _streams(*key):
+        if key[1].fast:
+            sources.append(partial(weight_coding_fwd.decode, stream, length))
+        elif (plain := weight_coding_mlw.parse(stream, length)) is not None:
+            sources.append(plain.weights)
+        else:
+            sources.append(partial(batch.take, len(streams)))
+            streams.append((stream, length))
+    return sources
 
 
 def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
-    """Return the weights of each stream, in stream order."""
-    wanted = _streams(*key)
-    batch, start = _pending.pop(key, (codec.Batch(wanted), 0))
+    """Return the weights of each stream, in stream order. Raises WeightError."""
+    sources = _pending.pop(key, None)
+    if sources is None:
+        more: list[tuple[bytes, int]] = []
+        sources = _sources(key, more, codec.Batch(more))
     streams: list[Array] = []
-    for index, (stream, length) in enumerate(wanted, start):
+    for source in sources:
         try:
-            result = weight_coding_fwd.decode(stream, length) if key[1].fast else batch.take(index)
+            result = source()
         except codec.CorruptStream as corrupt:
             result = corrupt
         if isinstance(result, codec.CorruptStream):

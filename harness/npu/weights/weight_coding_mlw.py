@@ -1,0 +1,211 @@
+"""MLW coding of weights, as far as it is plain: what Vela's decoder takes 30 ns a weight for is done in 2 ns here.
+
+Weights without a shape to exploit, like random ones, are stored as numbers of fixed width, which numpy unpacks at once.
+Streams in which more than a few are stored in another way are left to Vela's decoder (codec.py), and so is everything
+unusual: what this module decodes, it decodes as that one does, and only that one says what is wrong with a stream.
+
+A stream consists of slices. A slice is a header and its numbers, little-endian: 3 bits "zero runs" (6: none; 7: no
+slice, the stream ends or goes on at the next byte), 15 bits number of weights - 1, 3 bits divisor (7: fixed width), a
+bit "truncated", a bit "new palette". With a new palette there follow 5 bits of an offset, 5 bits of its size (0 or size
+- 1), 3 bits of the width - 2 and its entries of that width. A number below the palette's size is an index into it;
+others give (number - size + offset). The result's lowest bit is the sign, the others are the magnitude.
+
+Numbers of fixed width have that of the palette, or where it has entries, of its indices. The others have a quotient of
+0, 1, 2, ... units and a remainder of as many bits as the divisor says. They come in chunks: 12 bits that say whether a
+unit is set, a second bit for each that is, then the remainders of the chunk before. Source: Vela's public decoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+NO_ZERO_RUNS, PADDING = 6, 7  # in the first field of a slice
+FIXED_WIDTH = 7  # as a divisor
+LARGEST_DIVISOR = 5
+CHUNK = 12  # units whose first bits lie together
+NUMBERS = 512  # that a slice can hold, from 0
+MOST_CODED = 1 / 64  # of a stream's weights that may be of variable width: each takes 0.4 us
+
+
+class _NotPlain(Exception):
+    """The stream is not one that is decoded here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """How numbers stand for weights.
+
+    Attributes:
+        entries: of the palette, maybe none.
+        offset: added to the numbers beyond.
+        width: bits of an entry.
+    """
+
+    entries: tuple[int, ...]
+    offset: int
+    width: int
+
+    @property
+    def fixed_width(self) -> int:
+        """Bits of a number of fixed width."""
+        return (len(self.entries) - 1).bit_length() if self.entries else self.width
+
+    def weights(self, numbers: Array) -> Array:
+        """Return the weights of numbers (uint16), as int8 where the width says that they fit, else int16."""
+        if self.entries:
+            beyond = range(self.offset, self.offset + NUMBERS - len(self.entries))
+            numbers = np.array([*self.entries, *beyond], np.uint16).take(numbers)
+        else:
+            numbers = numbers + np.uint16(self.offset)
+        minus = -(numbers & 1).astype(np.int16)
+        return ((numbers >> 1).astype(np.int16) ^ minus) - minus
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Numbers of fixed width at a bit of the stream, or the `coded` ones, which were of variable width."""
+
+    palette: Palette
+    at: int
+    count: int
+    coded: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PlainStream:
+    """A stream that is decoded here, taken apart."""
+
+    stream: bytes
+    slices: tuple[Slice, ...]
+
+    def weights(self) -> Array:
+        """Return the weights in stream order, int16."""
+        found = []
+        for one in self.slices:
+            numbers = np.array(one.coded, np.uint16) if one.coded else self._fields(one)
+            found.append(one.palette.weights(numbers))
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    def _fields(self, one: Slice) -> Array:
+        """Return the numbers of fixed width of a slice, uint16. Eight of them end at a whole byte."""
+        width, groups = one.palette.fixed_width, -(-one.count // 8)
+        begin, shift = divmod(one.at, 8)
+        data = np.zeros(groups * width + 1, np.uint8)
+        there = np.frombuffer(self.stream, np.uint8)[begin : begin + data.size]
+        data[: there.size] = there
+        if shift:
+            data[:-1] = data[:-1] >> shift | data[1:] << (8 - shift)
+        if width == 8:
+            return data[: one.count].astype(np.uint16)
+        data[-1] = 0
+        words = data.astype(np.uint16)
+        words[:-1] |= words[1:] << np.uint16(8)
+        by_group = words[:-1].reshape(groups, width)
+        numbers = np.empty((groups, 8), np.uint16)
+        for index in range(8):
+            byte, skipped = divmod(index * width, 8)
+            numbers[:, index] = by_group[:, byte] >> skipped & (1 << width) - 1
+        return numbers.reshape(-1)[: one.count]
+
+
+def parse(stream: bytes, count: int) -> PlainStream | None:
+    """Return a stream of `count` weights taken apart, or None if it is to be left to Vela's decoder."""
+    try:
+        return PlainStream(stream, tuple(_slices(_Bits(stream), count)))
+    except _NotPlain:
+        return None
+
+
+class _Bits:
+    """Reads a stream from its first bit on."""
+
+    def __init__(self, stream: bytes) -> None:
+        self.stream = stream
+        self.end = 8 * len(stream)
+        self.at = 0
+
+    def take(self, width: int) -> int:
+        """Return the next `width` bits. Raises _NotPlain behind the end."""
+        begin = self.at
+        self.skip(width)
+        word = int.from_bytes(self.stream[begin >> 3 : (self.at + 7) >> 3], "little")
+        return word >> (begin & 7) & ((1 << width) - 1)
+
+    def skip(self, width: int) -> None:
+        """Go on by so many bits. Raises _NotPlain behind the end."""
+        self.at += width
+        if self.at > self.end:
+            raise _NotPlain
+
+
+def _slices(bits: _Bits, count: int) -> Iterator[Slice]:
+    """Yield the slices of a stream of `count` weights. Raises _NotPlain."""
+    palette: Palette | None = None
+    found, coded = 0, 0
+    while True:
+        zeros = bits.take(3)
+        if zeros == PADDING:
+            palette = None
+            bits.at = -(-bits.at // 8) * 8
+            if bits.at == bits.end:
+                break
+            continue
+        number, divisor, truncated = bits.take(15) + 1, bits.take(3), bits.take(1)
+        if bits.take(1):
+            palette = _palette(bits)
+        found += number
+        if zeros != NO_ZERO_RUNS or palette is None or found > count:
+            raise _NotPlain
+        if divisor == FIXED_WIDTH:
+            yield Slice(palette, bits.at, number)
+            bits.skip(number * palette.fixed_width)
+            continue
+        coded += number
+        if coded > MOST_CODED * count or divisor > LARGEST_DIVISOR:
+            raise _NotPlain
+        yield Slice(palette, bits.at, number, _coded(bits, number, divisor, bool(truncated)))
+    if found != count or not count:
+        raise _NotPlain
+
+
+def _palette(bits: _Bits) -> Palette:
+    offset, size, width = bits.take(5), bits.take(5), bits.take(3) + 2
+    entries = tuple(bits.take(width) for _ in range(size + 1)) if size else ()
+    return Palette(entries, offset, width)
+
+
+def _coded(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int, ...]:
+    """Return `count` numbers of variable width. Raises _NotPlain where one is too large."""
+    numbers: list[int] = []
+    quotients: list[int] = []  # of the chunk before
+    quotient = seen = 0
+    while len(numbers) < count:
+        waiting, quotients = quotients, []
+        if seen < count:
+            first = bits.take(CHUNK)
+            second = bits.take(first.bit_count())
+            for unit in range(CHUNK):
+                units = 0
+                if first >> unit & 1:
+                    units = 1 + (second & 1)
+                    second >>= 1
+                quotient += units
+                if units < 2 or truncated:
+                    quotients.append(quotient)
+                    quotient = 0
+            seen += len(quotients)
+        waiting = waiting[: count - len(numbers)]
+        remainders = bits.take(divisor * len(waiting))
+        for one in waiting:
+            numbers.append((one << divisor) + (remainders & ((1 << divisor) - 1)))
+            remainders >>= divisor
+    if max(numbers) >= NUMBERS:
+        raise _NotPlain
+    return tuple(numbers)
