@@ -24,6 +24,7 @@ from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
+from ethos_hil.harness.cli.ledger import ledger
 from ethos_hil.harness.cli.model_options import (
     ALLOW_CPU_ONLY,
     AS_UPSTREAM,
@@ -83,6 +84,7 @@ app.command()(evaluate)
 app.command()(profile)
 app.command()(compare)
 app.command()(report)
+app.command()(ledger)
 app.command()(scan)
 app.command()(nightly)
 app.command()(accept)

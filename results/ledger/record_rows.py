@@ -94,7 +94,7 @@ def _row(record: Record, **own: Any) -> LedgerRow:
     if not counted:  # an estimate is the same, however often and in which way it was asked for
         own |= {"samples": 0, "spread": 0, "method": ""}
     return LedgerRow(
-        case=_case(record),
+        case=case_name(record.label),
         npu=record.npu,
         memory_mode=record.memory_mode,
         system_config=record.system_config,
@@ -112,12 +112,10 @@ def _row(record: Record, **own: Any) -> LedgerRow:
     )
 
 
-def _case(record: Record) -> str:
+def case_name(label: str) -> str:
     """Return what a record is about, without the folder of a user's file."""
-    file, colon, name = record.label.partition(":")
-    if record.test is None and record.bench is None and file.endswith(_FILES):
-        return f"{file.rpartition('/')[2]}{colon}{name}"
-    return record.label
+    file, colon, name = label.partition(":")
+    return f"{file.rpartition('/')[2]}{colon}{name}" if file.endswith(_FILES) and not name.startswith(":") else label
 
 
 def _together(ops: Sequence[Op]) -> Iterator[list[Op]]:

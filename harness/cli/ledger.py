@@ -1,0 +1,131 @@
+"""`ethos-hil ledger`: how far estimates are from counts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO, check_contribution, contribute
+from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.plain_text import one_line
+
+if TYPE_CHECKING:
+    from ethos_hil.results.ledger.sources import LedgerSource
+
+_STDOUT = Path("-")
+
+
+def ledger(
+    places: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE_OR_RUN...",
+            help="A file of --contribute; a run folder, or a folder of them (all of its runs); a record; a history, "
+            "which has whole programs only.",
+        ),
+    ],
+    by: Annotated[str, typer.Option(metavar="WORD", help="class, npu, rule or case: what rows are grouped by.")] = (
+        "class"
+    ),
+    contribute_to: CONTRIBUTE = None,
+    who: WHO = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="The most groups to show.")] = 60,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write everything there; - for stdout, instead of the table."),
+    ] = None,
+    csv_file: Annotated[
+        Path | None,
+        typer.Option("--csv", metavar="FILE", help="Write a line for each row there; - for stdout, instead of the "
+                     "table."),
+    ] = None,
+    debug: DEBUG = False,
+) -> None:  # fmt: skip
+    """Show how far Vela's estimates and modelled cycles are from what an FVP or a board counts, by class of operation.
+
+    A ratio is an estimate over a count: the board's, where there is one, else the FVP's. Where nobody has counted,
+    modelled cycles stand over Vela's estimates, which says who is higher, and not who is right.
+
+    Exit status: 0 it was shown; 2 something is no ledger, was edited, or cannot be written.
+
+    Example: ethos-hil ledger results/runs
+
+    Example: ethos-hil ledger ledger/*.jsonl results/runs --by rule
+
+    Example: ethos-hil ledger results/runs --contribute ledger/fvp-11.27-jane.jsonl --who jane
+    """
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files
+    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.results.ledger.merge import joined, merged
+    from ethos_hil.results.ledger.summary import By, summarise
+    from ethos_hil.results.ledger.tables import csv_table, document
+
+    try:
+        groups = By(by)
+    except ValueError:
+        raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(By)}") from None
+    if json_file == csv_file == _STDOUT:
+        raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
+    check_contribution(contribute_to, who)
+    check_files([json_file, csv_file])
+    written = {"--json": json_file, "--csv": csv_file}
+    check_distinct({**written, "--contribute": contribute_to}, {})
+    check_distinct(written, {"FILE_OR_RUN": places[0]})
+    sources = _read(places)
+    found = merged(row for source in sources for row in source.rows)
+    if contribute_to is not None:
+        contribute(contribute_to, found.rows, who=who)
+    rows = joined(found.rows)
+    summary, rules = summarise(rows, groups), timing_rules()
+    for each in found.contradictions:
+        sys.stderr.write(one_line(f"contradiction: {each}") + "\n")
+    if json_file is not None:
+        from ethos_hil.harness.cli.commands import write_json
+
+        write_json(json_file, document(summary, rows, found, rules))
+    if csv_file is not None:
+        _write(csv_file, csv_table(rows))
+    if _STDOUT not in (json_file, csv_file):
+        from ethos_hil.harness.render import console
+        from ethos_hil.harness.render_ledger import ledger as text
+
+        console().print(text(summary, rules, top=top))
+
+
+def _read(places: list[Path]) -> list[LedgerSource]:
+    """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
+    from ethos_hil.harness.cli.bad_results import bad_results
+    from ethos_hil.harness.progress import Live
+    from ethos_hil.results.ledger.sources import ledger_source
+
+    sources = []
+    with Live() as live, bad_results():
+        for path in dict.fromkeys(places):
+            live.stage(f"Reading {one_line(str(path))}")
+            sources.append(ledger_source(path))
+    for source in sources:
+        for skipped in source.skipped:
+            sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
+    if not any(source.rows for source in sources):
+        raise UsageError(
+            f"{', '.join(map(str, places))} has no program whose cycles two say",
+            hint="`ethos-hil run`, `profile` and `bench` make records that do",
+        )
+    return sources
+
+
+def _write(path: Path, text: str) -> None:
+    from ethos_hil.harness.cli.destinations import unwritable
+    from ethos_hil.results.files import write_whole
+
+    if path == _STDOUT:
+        sys.stdout.write(text)
+        return
+    try:
+        write_whole(path, text)
+    except OSError as error:
+        raise unwritable(path, error) from error
