@@ -7,12 +7,12 @@ imported once for all jobs, and boards wait for the next one.
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from ethos_hil.harness.crew import DONE, own_streams
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.harness.nightly.plan import ModelPart
@@ -84,7 +84,7 @@ def run(job: ModelJob, pool: BoardPool) -> Record:
 def main() -> None:
     """Run jobs until there are no more."""
     folder = Path(sys.argv[1])
-    jobs, answers = _own_streams()
+    jobs, answers = own_streams()
     end_on_signals()
     prepare_torch()
     from ethos_hil.harness.virtual.pool import BoardPool
@@ -96,7 +96,7 @@ def main() -> None:
             for line in jobs:
                 job = ModelJob.parse(line)
                 run_folder.append(run(job, pool), part=job.part.name, attempt=job.attempt)
-                answers.write("done\n")
+                answers.write(f"{DONE}\n")
                 answers.flush()
     except OSError as error:
         where = error.filename2 or error.filename or folder
@@ -104,16 +104,6 @@ def main() -> None:
         answers.flush()
     finally:
         writing.close()
-
-
-def _own_streams() -> tuple[IO[str], IO[str]]:
-    """Return stdin and stdout. A model that reads or prints has others."""
-    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return jobs, answers
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.nightly.made_with import difference
+from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 
-from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.lowering import versions as lowering_versions
-from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.record import Record
 from ethos_hil.results.store import StoredRecord, read_run
@@ -65,17 +61,3 @@ def of_today(records: Iterable[Record]) -> Iterator[Record]:
             and (record.runner is not None or record.firmware_sha256 in ("", firmware_id(record.target.soc)))
         ):
             yield record
-
-
-def lowering_id() -> str:
-    """Return the digest of our code that lowers models, as records have it."""
-    return lowering_versions.versions()["ethos-hil-lowering"]
-
-
-@cache
-def firmware_id(soc: str) -> str:
-    """Return the digest of the firmware for a system on chip, "" where there is none."""
-    try:
-        return hashlib.sha256(find_firmware(soc)).hexdigest()
-    except (EthosHilError, KeyError):
-        return ""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.harness.nightly.conduct import Conducted
-from ethos_hil.harness.nightly.made_with import difference
 from ethos_hil.harness.nightly.night import STATE, NightState, read_state
 from ethos_hil.harness.nightly.plan import NightlyPlan
 from ethos_hil.harness.nightly.recorded import name_of, records_of
 from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
 
 

@@ -14,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.nightly.made_with import difference, made_with
+from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
+from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.writing import Writing, wait_for_writers
 

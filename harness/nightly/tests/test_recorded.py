@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.nightly.recorded import firmware_id, lowering_id, recorded
+from ethos_hil.harness.nightly.recorded import recorded
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder

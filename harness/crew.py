@@ -1,0 +1,180 @@
+"""Processes that do jobs, each one after the other: torch is imported once in each, and boards wait for the next job.
+
+A process reads a job a line from stdin, and writes lines to stdout; the line `DONE` ends the job.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, Generic, Protocol, TypeVar
+
+from ethos_hil.harness.process import dies_with
+
+DONE = "done"
+_TICK = 0.5
+_END = 30.0
+"""Seconds that an interrupted process has to stop its boards."""
+
+
+class CrewJob(Protocol):
+    """What a process is told to do."""
+
+    def dumps(self) -> str:
+        """Return it as a line."""
+
+
+_Job = TypeVar("_Job", bound=CrewJob)
+
+
+class Crew(Generic[_Job]):
+    """Some processes. Each dies with this one; one that ends in the middle of a job is replaced."""
+
+    def __init__(
+        self, module: str, arguments: Sequence[str], *, folder: Path, log: Callable[[int], Path], processes: int
+    ) -> None:
+        """Start nothing yet.
+
+        Args:
+            module: what each process runs, `python -m MODULE ARGUMENTS`.
+            arguments: its arguments.
+            folder: its working directory.
+            log: the file of what a process says on stderr, by its number.
+            processes: how many.
+        """
+        self._command = [sys.executable, "-m", module, *arguments]
+        self._folder = folder
+        self._log = log
+        self._count = processes
+        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._stop = threading.Event()
+        self._problem: BaseException | None = None
+        self._processes: list[subprocess.Popen[str]] = []
+
+    def run(
+        self,
+        jobs: Sequence[_Job],
+        *,
+        told: Callable[[_Job, str], None],
+        lost: Callable[[_Job, str], _Job | None],
+        tick: Callable[[], None],
+    ) -> None:
+        """Do all jobs.
+
+        Args:
+            jobs: what to do.
+            told: called with each line that a process says of a job, but `DONE`; from one thread of several.
+            lost: called with a job whose process ended in the middle, and how; it returns what is left to do of it.
+            tick: called every half second.
+
+        Raises:
+            OSError: what `told` and `lost` raise.
+        """
+        for job in jobs:
+            self._jobs.put(job)
+        numbers = range(min(self._count, len(jobs)))
+        threads = [threading.Thread(target=self._work, args=(number, told, lost)) for number in numbers]
+        for thread in threads:
+            thread.start()
+        try:
+            while working := [thread for thread in threads if thread.is_alive()]:
+                working[0].join(_TICK)
+                tick()
+        except BaseException:
+            self._stop.set()
+            for process in self._processes:
+                process.terminate()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+        if self._problem is not None:
+            raise self._problem
+
+    def _work(self, number: int, told: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
+        """Do jobs in a process until there are none. In a thread, which the process dies with."""
+        process: subprocess.Popen[str] | None = None
+        try:
+            while not self._stop.is_set():
+                try:
+                    job = self._jobs.get_nowait()
+                except queue.Empty:
+                    return
+                if process is None or process.poll() is not None:
+                    process = self._started(number)
+                if self._did(process, job, told) or self._stop.is_set():
+                    continue
+                rest = lost(job, _ending(process))
+                if rest is not None:
+                    self._jobs.put(rest)
+        except BaseException as error:
+            self._problem = self._problem or error
+            self._stop.set()
+        finally:
+            if process is not None:
+                _end(process)
+
+    def _did(self, process: subprocess.Popen[str], job: _Job, told: Callable[[_Job, str], None]) -> bool:
+        """Have a process do a job. Return whether it did, and did not end before."""
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(job.dumps())
+            process.stdin.flush()
+        except BrokenPipeError:
+            return False
+        for line in process.stdout:
+            said = line.rstrip("\n")
+            if said == DONE:
+                return True
+            told(job, said)
+        return False
+
+    def _started(self, number: int) -> subprocess.Popen[str]:
+        with self._log(number).open("ab") as said:
+            process = subprocess.Popen(
+                self._command,
+                cwd=self._folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                text=True,
+                start_new_session=True,
+                preexec_fn=dies_with(os.getpid()),
+            )
+        self._processes.append(process)
+        return process
+
+
+def _ending(process: subprocess.Popen[str]) -> str:
+    status = process.wait()
+    return f"signal {-status}" if status < 0 else f"status {status}"
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(BrokenPipeError):
+        process.stdin.close()
+    try:
+        process.wait(_END)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    process.stdout.close()
+
+
+def own_streams() -> tuple[IO[str], IO[str]]:
+    """Return stdin and stdout, in a process of a crew. A model that reads or prints has others from now on."""
+    jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return jobs, answers
