@@ -1,0 +1,182 @@
+"""A benchmark: makes all points of a grid that a run folder has no record of, in several processes."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.harness.bench.point_record import refused
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded
+from ethos_hil.harness.bench.worker import POINT, BenchJob
+from ethos_hil.harness.crew import Crew
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.run_name import is_name
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.results.writing import wait_for_writers
+
+_WORKER = "ethos_hil.harness.bench.worker"
+_PATIENCE = 60.0
+"""Seconds until the last process of a benchmark that was killed has ended."""
+_FIRST_ESTIMATE = 3.0
+"""Seconds after which it is said how long the rest takes."""
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """What to make.
+
+    Attributes:
+        points: in the order of the grid.
+        settings: what holds for all of them.
+    """
+
+    points: tuple[BenchPoint, ...]
+    settings: PointSettings
+
+    @property
+    def state(self) -> BenchState:
+        """What tells a run of this plan, with the tools of today, from another."""
+        return BenchState.of(self.points, self.settings)
+
+
+def new_run(plan: BenchPlan, root: Path, name: str | None = None) -> RunFolder:
+    """Make the run folder of a plan.
+
+    Args:
+        plan: the plan.
+        root: the folder of run folders.
+        name: its name; by default a new one.
+
+    Raises:
+        UsageError: there is a run of that name.
+        OSError: it cannot be written.
+    """
+    if name is not None:
+        _check_name(name)
+        if (root / name).exists():
+            raise UsageError(
+                f"there is a run {name} in {root}", hint=f"go on with it: --resume {name}; or name another"
+            )
+    state = plan.state
+    folder = RunFolder(root, name=name)
+    state.write(folder.path)
+    return folder
+
+
+def resumed_run(plan: BenchPlan, root: Path, name: str) -> RunFolder:
+    """Return the run folder of a plan that has some of its points, and that nobody writes any more.
+
+    Raises:
+        UsageError: there is none, it is of another plan or of other tools, or it is still written.
+        OSError: it cannot be read or written.
+    """
+    _check_name(name)
+    folder = root / name
+    plan.state.check_same(folder)
+    if not wait_for_writers(folder, _PATIENCE):
+        raise UsageError(f"the run {name} is still being written", hint="wait for it, or end it")
+    return RunFolder(root, name=name)
+
+
+def run_bench(plan: BenchPlan, run_folder: RunFolder, *, jobs: int, reporter: Reporter, part: str = "") -> None:
+    """Make the points of a plan that a run folder has no record of. Each leaves one, whatever happens to it.
+
+    Args:
+        plan: the plan.
+        run_folder: where records go.
+        jobs: processes.
+        reporter: receives the progress.
+        part: see `RunInfo`.
+
+    Raises:
+        OSError: a record cannot be written.
+    """
+    done = recorded(run_folder.path)
+    left = tuple(point for point in plan.points if point.key not in done)
+    if not left:
+        return
+    (run_folder.path / LOGS).mkdir(exist_ok=True)
+    count = _Count(len(plan.points) - len(left), len(plan.points), plan.settings.grid, reporter)
+    crew: Crew[BenchJob] = Crew(
+        _WORKER,
+        [str(run_folder.path)],
+        folder=Path.cwd(),
+        log=lambda number: run_folder.path / LOGS / f"process-{number + 1}.log",
+        processes=jobs,
+    )
+
+    def told(job: BenchJob, said: str) -> None:
+        if said != POINT:
+            raise OSError(said)
+        count.one_more()
+
+    def lost(job: BenchJob, how: str) -> BenchJob | None:
+        return _lost(job, how, run_folder, count.one_more)
+
+    crew.run(tuple(_jobs(left, plan.settings, part)), told=told, lost=lost, tick=count.show)
+    count.show()
+
+
+def _jobs(points: Sequence[BenchPoint], settings: PointSettings, part: str) -> Iterator[BenchJob]:
+    """Yield jobs of points that share a TOSA program."""
+    for _, group in groupby(points, key=lambda each: (each.case.name, NpuName.parse(each.npu).family == "u85")):
+        yield BenchJob(tuple(group), settings, part)
+
+
+def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[], None]) -> BenchJob | None:
+    """Keep the record of the point that a process ended in. Return the job of those behind it."""
+    done = recorded(run_folder.path)
+    left = [point for point in job.points if point.key not in done]
+    if not left:
+        return None
+    point, *rest = left
+    error = EthosHilError(f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL)
+    run_folder.append(refused(point, job.settings.grid, error), part=job.part)
+    one_more()
+    return replace(job, points=tuple(rest)) if rest else None
+
+
+def _check_name(name: str) -> None:
+    if not is_name(name):
+        raise UsageError(f"{name!r} is no name of a run", hint="letters, digits, points and dashes make one")
+
+
+class _Count:
+    """How many points are done, and how long the rest may take."""
+
+    def __init__(self, done: int, total: int, grid: str, reporter: Reporter) -> None:
+        self._before, self._done, self._total = done, done, total
+        self._reporter = reporter
+        self._stage = f"Benchmarking {grid}: {total:,} points"
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self.show()
+
+    def one_more(self) -> None:
+        """Count a point."""
+        with self._lock:
+            self._done += 1
+
+    def show(self) -> None:
+        """Report it."""
+        seconds, made = time.monotonic() - self._began, self._done - self._before
+        left = ""
+        if made and seconds > _FIRST_ESTIMATE:
+            left = f": about {_duration(seconds / made * (self._total - self._done))} left"
+        self._reporter.stage(self._stage + left)
+        self._reporter.step(self._done, self._total)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

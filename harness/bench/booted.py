@@ -1,0 +1,85 @@
+"""A point that is booted: run with a profile, and every output compared with its reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
+from ethos_hil.harness.profile.account import inference_profile
+from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.run import Report, run, run_artifact
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.record import Metric, Record
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+
+def booted_record(point: BenchPoint, settings: PointSettings, artifact: Artifact | None, pool: BoardPool) -> Record:
+    """Run a point. Return its record, whatever the verdict.
+
+    Args:
+        point: the point.
+        settings: of the run.
+        artifact: lowered for it; None for a case's MODEL, which is lowered, or found, as for `ethos-hil run`.
+        pool: where boards wait.
+
+    Raises:
+        UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`; or nothing is on the NPU.
+    """
+    npu = NpuName.parse(point.npu)
+    board = make_target(point.target, npu, pool=pool)
+    request = RunRequest(
+        point.case.model or point.case.name,
+        point.npu,
+        point.target,
+        point.memory_mode,
+        settings.vela(point.system_config),
+        point.case.scheme,
+        repeat=(settings.repeat or default_repeat(board)) + settings.warm_up,
+        timeout=settings.timeout,
+        profile=ProfileOptions(),
+    )
+    if artifact is None:
+        report = run(request, pool=pool)
+        check_delegated(report.artifact)
+    else:
+        check_delegated(artifact)
+        report = run_artifact(artifact, board, request)
+    record = _without_warm_up(report, settings.warm_up)
+    told = {metric.name for metric in record.metrics}
+    further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in told)
+    return of_point(replace(record, metrics=(*record.metrics, *further)), point, settings.grid)
+
+
+def _without_warm_up(report: Report, count: int) -> Record:
+    """Return the record without the cycles of the first executions; they were compared all the same."""
+    plan, record, answer = report.answer.profile, report.record, report.answer
+    if not count or plan is None:
+        return record
+    first = count * len(plan.event_sets)
+    outcome = replace(report.outcome, runs=tuple(each for each in report.outcome.runs if each.repeat >= first))
+    ops = rows(answer.artifact, answer.board, outcome, plan)
+    counted = metrics(answer.artifact, answer.board, outcome, ops)
+    profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
+    rest = tuple(_besides(record.metrics, counted))
+    said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
+    return replace(
+        record, ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
+        notes=(*record.notes, said),
+    )  # fmt: skip
+
+
+def _besides(old: Iterable[Metric], new: Iterable[Metric]) -> Iterable[Metric]:
+    """Yield the metrics of the whole run that are no counts of executions: times of the host."""
+    names = {metric.name for metric in new}
+    return (metric for metric in old if metric.name not in names and metric.provenance == "host")

@@ -1,0 +1,136 @@
+"""The points of one case: its model is lowered once for each TOSA program, and compiled for every point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ethos_hil.harness.bench.booted import booted_record
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint
+from ethos_hil.harness.bench.case_model import case_model
+from ethos_hil.harness.bench.point_record import of_point, refused
+from ethos_hil.harness.bench.points import PointSettings, refusal_of
+from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
+from ethos_hil.harness.bench.timed import timed_record
+from ethos_hil.harness.failed_record import failed_record
+from ethos_hil.harness.image.preflight import PreflightFailed
+from ethos_hil.harness.lowered_request import lowered
+from ethos_hil.harness.npu.isa.fault import Fault
+from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.targets.registry import check_npu, find_plugin
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import CompileError, EthosHilError, UsageError
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.results.record import Record
+from ethos_hil.results.verdict import FailureKind
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.lowering.model import TorchModel
+
+
+class CaseWork:
+    """What is known of a case while its points are made."""
+
+    def __init__(self, case: BenchCase, settings: PointSettings, pool: BoardPool) -> None:
+        """Make nothing yet.
+
+        Args:
+            case: the case.
+            settings: of the run.
+            pool: where boards wait.
+        """
+        self._case = case
+        self._settings = settings
+        self._pool = pool
+        self._lowered: list[Artifact] = []
+        self._notes: tuple[str, ...] = ()
+        self._unusable: EthosHilError | None = None
+
+    def records(self, points: Sequence[BenchPoint]) -> Iterator[Record]:
+        """Yield the record of each point, in order, whatever happens to it."""
+        for point in points:
+            try:
+                yield self._record(point)
+            except EthosHilError as error:
+                yield self._failed(point, error)
+            except Fault as fault:
+                yield self._failed(point, EthosHilError(fault.message, kind=fault.kind))
+            except (Exception, SystemExit) as error:
+                text = f"{type(error).__name__}: {error}".partition("\n")[0]
+                yield self._failed(point, EthosHilError(text, kind=FailureKind.INTERNAL))
+
+    def _record(self, point: BenchPoint) -> Record:
+        impossible = refusal_of(point, self._settings) or _without_npu(point)
+        if impossible is not None:
+            return refused(point, self._settings.grid, impossible, impossible=True)
+        setup = self._settings.setup(point)
+        virtual = find_plugin(point.target).kind == "virtual"
+        said: tuple[str, ...] = ()
+        if self._settings.booted(self._case, virtual=virtual):
+            try:
+                return booted_record(point, self._settings, self._to_boot(setup), self._pool)
+            except PreflightFailed as error:
+                if not virtual:
+                    raise
+                said = (f"not booted, only timed: {error.message}",)
+        artifact = self._compiled(setup)
+        return timed_record(point, self._settings.grid, artifact, (*self._notes, *said))
+
+    def _failed(self, point: BenchPoint, error: EthosHilError) -> Record:
+        request = RunRequest(point.case.model or point.case.name, point.npu, point.target, point.memory_mode)
+        return of_point(failed_record(request, error), point, self._settings.grid)
+
+    def _to_boot(self, setup: VelaSetup) -> Artifact | None:
+        """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""
+        return None if self._case.model else self._lowered_for(setup)
+
+    def _compiled(self, setup: VelaSetup) -> Artifact:
+        """Return the case compiled for a setup: from a TOSA program that is there, else lowered."""
+        for known in self._lowered:
+            if known.npu is None or not shares_tosa(known.npu, setup.npu):
+                continue
+            try:
+                return recompiled(known, setup)
+            except RecompilationDeparts:
+                continue
+            except CompileError:  # lowering says where in the model, and may find another way
+                break
+        artifact = self._lowered_for(setup)
+        self._lowered.append(artifact)
+        return artifact
+
+    def _lowered_for(self, setup: VelaSetup) -> Artifact:
+        if not self._case.model:
+            return lower(self._model, setup.npu, vela=setup, scheme=self._case.scheme)
+        found = lowered(self._case.model, setup.npu, QuantisationOptions(), vela=setup, scheme=self._case.scheme)
+        self._notes = found.said(found.artifact.method)
+        return found.artifact
+
+    @property
+    def _model(self) -> TorchModel:
+        """The case's model. Raises UsageError, each time the same one."""
+        if self._unusable is not None:
+            raise self._unusable
+        try:
+            return self._built
+        except EthosHilError as error:
+            self._unusable = error
+            raise
+
+    @cached_property
+    def _built(self) -> TorchModel:
+        return case_model(self._case)
+
+
+def _without_npu(point: BenchPoint) -> UsageError | None:
+    """Return that a target cannot have a point's NPU, or None."""
+    try:
+        check_npu(find_plugin(point.target), NpuName.parse(point.npu))
+    except UsageError as error:
+        return error
+    return None

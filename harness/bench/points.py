@@ -1,0 +1,140 @@
+"""The points of a grid: every case on every NPU, in every memory mode, with every system."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
+from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+
+_FAMILY = "Ethos_{}_"
+"""How the names of Arm's systems with an NPU begin."""
+
+
+@dataclass(frozen=True)
+class PointSettings:
+    """What holds for all points of a run.
+
+    Attributes:
+        grid: the grid's name.
+        vela_ini: a configuration file in place of Arm/vela.ini.
+        boot: whether points on a virtual target are booted and verified; None for those of short cases.
+        repeat: executions of a booted point that count; None for one on a virtual target, else three.
+        warm_up: executions before them, which do not.
+        timeout: seconds of a booted run on the target.
+    """
+
+    grid: str
+    vela_ini: Path | None = None
+    boot: bool | None = None
+    repeat: int | None = None
+    warm_up: int = 0
+    timeout: float = 120.0
+
+    def check(self) -> None:
+        """Check what is said of executions. Raises UsageError."""
+        if self.repeat is not None and self.repeat < 1:
+            raise UsageError(f"--repeat is {self.repeat}", hint="give 1 or more")
+        if self.warm_up < 0:
+            raise UsageError(f"--warm-up is {self.warm_up}", hint="give 0 or more")
+        if self.timeout <= 0:
+            raise UsageError(f"--timeout is {self.timeout:g}", hint="give seconds above 0")
+
+    def vela(self, system: str) -> VelaOptions:
+        """Return what Vela is asked with a system configuration."""
+        return VelaOptions(system_config=system, ini=self.vela_ini)
+
+    def setup(self, point: BenchPoint) -> VelaSetup:
+        """Return what Vela is asked for a point. Raises UsageError where that cannot be, which is its refusal."""
+        return self.vela(point.system_config).setup(NpuName.parse(point.npu), point.memory_mode)
+
+    def booted(self, case: BenchCase, *, virtual: bool) -> bool:
+        """Return whether the points of a case on a target are booted."""
+        if not virtual:
+            return True
+        return case.booted if self.boot is None else self.boot
+
+
+def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) -> tuple[BenchPoint, ...]:
+    """Return the points, case by case, those with one TOSA program together.
+
+    A mode or system that was not asked for is there only where the NPU can have it. Of what was asked for, an NPU that
+    cannot have it has a point, which is refused later; a system of Arm's is asked for the NPUs of its family.
+
+    Args:
+        grid: the grid.
+        targets: by name.
+        settings: of the run.
+
+    Raises:
+        UsageError: there is nothing to do, an NPU or file is unknown, or nothing of what was asked for can be.
+    """
+    npus = tuple(dict.fromkeys(NpuName.parse(name).name for name in grid.npus or NpuName.VALID))
+    grid = replace(grid, npus=npus)
+    if not grid.cases or not targets:
+        raise UsageError(f"the grid {grid.name} has no cases", hint="docs/bench-grids.md has examples")
+    _check_systems(grid, settings)
+    found = tuple(point for case in grid.cases for point in _of_case(case, grid, targets))
+    _check_possible(found, settings)
+    return found
+
+
+def _of_case(case: BenchCase, grid: BenchGrid, targets: Sequence[str]) -> Iterator[BenchPoint]:
+    for name in sorted(grid.npus, key=lambda name: NpuName.parse(name).family == "u85"):
+        npu = NpuName.parse(name)
+        modes = grid.memory_modes or tuple(mode.name for mode in MemoryMode.one_of_each_kind(npu))
+        for target in targets:
+            for system in _systems(npu, grid.system_configs):
+                for mode in modes:
+                    yield BenchPoint(case, name, mode, system, target)
+
+
+def _systems(npu: NpuName, asked: Sequence[str]) -> Sequence[str]:
+    """Return the systems for an NPU: of those that are asked for without the ones of Arm's for another family."""
+    if not asked:
+        return (SYSTEMS[npu.family],)
+    mine = [name for name in asked if _may_have(npu, name)]
+    return mine or asked[:1]
+
+
+def _may_have(npu: NpuName, system: str) -> bool:
+    family = next((each for each in SYSTEMS if system.startswith(_FAMILY.format(each.upper()))), npu.family)
+    return family == npu.family
+
+
+def _check_systems(grid: BenchGrid, settings: PointSettings) -> None:
+    """Check names before anything is compiled. Raises UsageError."""
+    ini = VelaIni.shipped() if settings.vela_ini is None else VelaIni.read(settings.vela_ini)
+    for name in grid.system_configs:
+        able = [npu for npu in map(NpuName.parse, grid.npus) if ini.name != SHIPPED or _may_have(npu, name)]
+        if not able:
+            npus = ", ".join(grid.npus)
+            raise UsageError(f"--system-config {name} is for none of {npus}", hint="ask for an NPU of its family too")
+        ini.system(name, able[0])
+
+
+def _check_possible(points: Sequence[BenchPoint], settings: PointSettings) -> None:
+    """Check that Vela can be asked for some point. Raises the first refusal where it cannot be for any."""
+    refused: dict[tuple[str, str, str], UsageError | None] = {}
+    for point in points:
+        key = point.npu, point.memory_mode, point.system_config
+        if key not in refused:
+            refused[key] = refusal_of(point, settings)
+    errors = [error for error in refused.values() if error is not None]
+    if len(errors) == len(refused):
+        raise errors[0]
+
+
+def refusal_of(point: BenchPoint, settings: PointSettings) -> UsageError | None:
+    """Return why Vela cannot be asked for a point, or None."""
+    try:
+        settings.setup(point)
+    except UsageError as error:
+        return error
+    return None

@@ -1,0 +1,159 @@
+"""A point that is compiled and timed, and not booted: what the timing model says of its command streams.
+
+The numbers are those of `ethos-hil profile` on the virtual target, to the cycle: both take the operations of one
+stream, the memories of one system, and one timing model. Nothing is executed, so nothing is verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ethos_hil.harness.artifact_info import info
+from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint, memory_mode
+from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.outcome import DelegateRun, OpEvent, Run
+from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
+from ethos_hil.harness.profile.costs import costs
+from ethos_hil.harness.profile.memories_behind import memories_behind
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.targets.registry import find_plugin
+from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results import environment
+from ethos_hil.results.inference_profile import InferenceProfile
+from ethos_hil.results.record import Metric, Op, Record, TargetInfo
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+MODELLED, VELA = "modelled", "vela"
+_UNKNOWN = "its cycles depend on data, because a delegate has branches or loops; --boot runs it"
+_MEMORIES: Mapping[str, str] = {
+    "sram_memory_used": "vela_sram_used",
+    "dram_memory_used": "vela_dram_used",
+    "on_chip_flash_memory_used": "vela_on_chip_flash_used",
+    "off_chip_flash_memory_used": "vela_off_chip_flash_used",
+}
+"""The name of a memory in Vela's summary, in KiB, and that of the metric, in bytes."""
+_WEIGHTS: Mapping[str, str] = {
+    "total_original_weights": "weights_bytes",
+    "total_npu_encoded_weights": "weights_encoded_bytes",
+}
+
+
+def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequence[str] = ()) -> Record:
+    """Return the record of a point.
+
+    Args:
+        point: the point.
+        grid: the grid's name.
+        artifact: compiled for it; its .pte is not looked at.
+        notes: further sentences for the record.
+
+    Raises:
+        UsageError: nothing of it is on the NPU.
+        Fault: a command stream cannot be decoded.
+    """
+    check_delegated(artifact)
+    npu, soc = NpuName.parse(point.npu), soc_of(point)
+    footprint = Footprint.of(artifact)
+    mode = memory_mode(artifact, footprint, Firmware.read(find_firmware(soc)).sram)
+    delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]
+    ops, cycles = _timed(artifact, delegates)
+    system = system_of(artifact, npu)
+    made = Record(
+        verdict=Verdict.COMPILED_ONLY,
+        model="",
+        npu="",
+        target=TargetInfo(point.target, find_plugin(point.target).kind, soc),
+        metrics=(*cycles, *sizes(artifact, footprint), *vela_metrics(artifact)),
+        ops=ops,
+        # No .pte is written for it.
+        artifact=replace(info(artifact), sha256="", pte_bytes=0),
+        versions=environment.versions(),
+        notes=(
+            *artifact.notes,
+            *notes,
+            *_said(artifact, mode, soc),
+            *(() if cycles[0].name == "npu_cycles" else (_UNKNOWN,)),
+        ),
+        method=artifact.method,
+        profile=InferenceProfile(
+            clock_hz=system.core_clock,
+            macs_per_cycle=npu.macs,
+            costs={row: cost for each in delegates for row, cost in costs(each).items()},
+            memories=memories_behind(artifact, delegates),
+        ),
+        created=environment.now(),
+        clock_hz=system.core_clock,
+        timing_model=timing_model_id(),
+    )
+    return of_point(made, point, grid)
+
+
+def check_delegated(artifact: Artifact) -> None:
+    """Raise UsageError, of kind "delegation", if nothing is on the NPU."""
+    if artifact.delegates:
+        return
+    reasons = [f"{call.operator}: {call.reason}" for call in artifact.placement.calls if call.reason]
+    why = f" ({reasons[0]})" if reasons else ""
+    raise UsageError(f"nothing of it is on the NPU{why}", kind=FailureKind.DELEGATION)
+
+
+def soc_of(point: BenchPoint) -> str:
+    """Return the system on chip that a target is with a point's NPU: the first one that can have it."""
+    socs = find_plugin(point.target).socs
+    return next((name for name in socs if point.npu in find_soc(name).npu_names), socs[0])
+
+
+def sizes(artifact: Artifact, footprint: Footprint) -> tuple[Metric, ...]:
+    """Return the memory that a program needs, as a device would report it."""
+    found = {
+        "planned_bytes": sum(footprint.planned),
+        "scratch_bytes": footprint.scratch,
+        "fast_scratch_bytes": footprint.fast_scratch,
+    }
+    return tuple(Metric(name, value, "bytes", VELA) for name, value in found.items())
+
+
+def vela_metrics(artifact: Artifact) -> tuple[Metric, ...]:
+    """Return the memories and the weights as Vela counts them, over all delegates."""
+    found: list[Metric] = []
+    for names, scale in ((_MEMORIES, 1024), (_WEIGHTS, 1)):
+        for told, name in names.items():
+            values = [float(each.summary[told]) for each in artifact.delegates if told in each.summary]
+            if values:
+                found.append(Metric(name, round(sum(values) * scale), "bytes", VELA))
+    return tuple(found)
+
+
+def _timed(artifact: Artifact, delegates: Sequence[CompiledDelegate]) -> tuple[tuple[Op, ...], tuple[Metric, ...]]:
+    """Return the rows, and the cycles in total: modelled, where they do not depend on data, and Vela's estimate."""
+    estimate = Metric("npu_cycles_estimate", sum(op.vela_cycles for op in artifact.npu_ops), "cycles", VELA)
+    if any(each.program.has_branches for each in delegates):
+        return estimated(artifact), (estimate,)
+    calls = tuple(map(_called, delegates))
+    ops = attribute(artifact, Run(0, 0, (), calls), MODELLED)
+    return ops, (Metric("npu_cycles", sum(call.cycles for call in calls), "cycles", MODELLED), estimate)
+
+
+def _called(compiled: CompiledDelegate) -> DelegateRun:
+    """Return the call of a delegate as a target reports it that sees operations."""
+    timing = compiled.program.timing(compiled.ports, compiled.system)
+    events = tuple(OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in timing.ops)
+    delegate = compiled.delegate
+    return DelegateRun(delegate.instruction, delegate.index, timing.cycles, (), (), events)
+
+
+def _said(artifact: Artifact, mode: DeviceMemoryMode, soc: str) -> tuple[str, ...]:
+    asked = artifact.memory_mode
+    if asked is None or DeviceMemoryMode[asked.kind.upper()] is mode:
+        return ()
+    return (
+        f"it is too large for the SRAM of {soc} in {asked}, so it is timed as it runs there: in {mode.name.title()}",
+    )

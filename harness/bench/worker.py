@@ -1,0 +1,109 @@
+"""The process that makes points: `python -m ethos_hil.harness.bench.worker RUN_FOLDER`.
+
+It reads jobs as a process of `ethos_hil.harness.crew`, and says `POINT` when a point's record is in the run folder.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.crew import DONE, own_streams
+from ethos_hil.harness.interruption import end_on_signals
+from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.writing import Writing
+
+POINT = "point"
+
+
+@dataclass(frozen=True)
+class BenchJob:
+    """Points of one case.
+
+    Attributes:
+        points: at least one; all of one case.
+        settings: of the run.
+        part: see `RunInfo`.
+    """
+
+    points: tuple[BenchPoint, ...]
+    settings: PointSettings
+    part: str = ""
+
+    @property
+    def case(self) -> BenchCase:
+        """The case of all points."""
+        return self.points[0].case
+
+    def dumps(self) -> str:
+        """Return it as a line."""
+        ini = self.settings.vela_ini
+        data = {
+            "case": asdict(self.case),
+            "points": [(each.npu, each.memory_mode, each.system_config, each.target) for each in self.points],
+            "settings": {**asdict(self.settings), "vela_ini": str(ini) if ini is not None else None},
+            "part": self.part,
+        }
+        return json.dumps(data) + "\n"
+
+    @classmethod
+    def parse(cls, line: str) -> BenchJob:
+        """Return what `dumps` wrote."""
+        data = _tuples(json.loads(line))
+        case = _case(data["case"])
+        ini = data["settings"]["vela_ini"]
+        settings = PointSettings(**{**data["settings"], "vela_ini": Path(ini) if ini is not None else None})
+        return cls(tuple(BenchPoint(case, *names) for names in data["points"]), settings, data["part"])
+
+
+def _case(data: Mapping[str, Any]) -> BenchCase:
+    steps = tuple(BenchStep(**each) for each in data["steps"])
+    return BenchCase(**{**data, "steps": steps, "inputs": tuple(BenchInput(**each) for each in data["inputs"])})
+
+
+def _tuples(value: Any) -> Any:
+    """Return what JSON has with tuples in place of lists, as a case has them."""
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    return {name: _tuples(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def main() -> None:
+    """Make points until there are no more."""
+    folder = Path(sys.argv[1])
+    jobs, answers = own_streams()
+    end_on_signals()
+    prepare_torch()
+    from ethos_hil.harness.bench.case_work import CaseWork
+    from ethos_hil.harness.virtual.pool import BoardPool
+
+    def say(text: str) -> None:
+        answers.write(f"{text}\n")
+        answers.flush()
+
+    writing = Writing(folder)
+    run_folder = RunFolder(folder.parent, name=folder.name)
+    try:
+        with BoardPool() as pool:
+            for line in jobs:
+                job = BenchJob.parse(line)
+                for record in CaseWork(job.case, job.settings, pool).records(job.points):
+                    run_folder.append(record, part=job.part)
+                    say(POINT)
+                say(DONE)
+    except OSError as error:
+        where = error.filename2 or error.filename or folder
+        say(f"{where} cannot be read or written: {error.strerror or error}")
+    finally:
+        writing.close()
+
+
+if __name__ == "__main__":
+    main()
