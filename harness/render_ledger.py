@@ -9,16 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.render import add_row, plain
-from ethos_hil.results.ledger.rule_facts import Rules, confidence
-from ethos_hil.results.ledger.summary import ESTIMATES, NO_RULE, By, LedgerGroup, LedgerSummary
+from ethos_hil.results.ledger.rule_facts import Rules
+from ethos_hil.results.ledger.summary import By, LedgerGroup, LedgerSummary
+from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
 
-NOTHING_COUNTED = (
-    "no FVP and no board has counted any of this, so nothing here says how far an estimate is off: it is the timing "
-    "model against the compiler"
-)
 _NEAR, _FAR = 1.1, 1.5
 """Ratios up to which an estimate is close, and from which it is far off."""
-_OVER_VELA = {"vela_op": "modelled / Vela's estimate", "vela_npu": "modelled / Vela's, without memories"}
 
 
 def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
@@ -31,25 +27,13 @@ def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
     """
     parts: list[RenderableType] = [plain(heading(found))]
     if found.counted:
-        heads = {name: f"{title} / counted" for name, title in ESTIMATES.items()}
-        parts += ["", _table(found.by, found.counted, heads, top)]
+        parts += ["", _table(found.by, found.counted, OVER_COUNT, top)]
     if found.estimated:
-        why = "not counted by anybody: the timing model against the compiler" if found.counted else NOTHING_COUNTED
-        parts += ["", plain(why), _table(found.by, found.estimated, _OVER_VELA, top)]
-    if found.by is By.RULE:
-        names = dict.fromkeys(each.name for each in (*found.counted, *found.estimated))
-        told = [confidence("" if name == NO_RULE else name, rules) for name in names]
-        parts += ["", *(plain(line) for line in told)]
+        why = NOT_COUNTED if found.counted else NOTHING_COUNTED
+        parts += ["", plain(why), _table(found.by, found.estimated, OVER_VELA, top)]
+    if found.rules:
+        parts += ["", plain("Where modelled cycles come from:"), *(plain(line) for line in trust(found, rules))]
     return Group(*parts)
-
-
-def heading(found: LedgerSummary) -> str:
-    """Return the line that says how many rows there are, who counted them, and by how many timing models."""
-    text = f"{found.rows:,} rows, {found.references:,} of them counted by an FVP or a board"
-    if found.without_ratio:
-        text += f", {found.without_ratio:,} of these without a ratio"
-    models = ", ".join(f"{name or 'not named'} ({count:,})" for name, count in found.timing_models.items())
-    return f"{text}; modelled by timing model {models}" if models else text
 
 
 def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:

@@ -42,6 +42,10 @@ def report(
         typer.Option(metavar="DIR", help=f"The runs before. Default: {DEFAULT_HISTORY}, if it is there."),
     ] = None,
     policy: POLICY = None,
+    ledger: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="What FVPs and boards counted: a file of `bench` or `ledger --contribute`."),
+    ] = None,
     debug: DEBUG = False,
 ) -> None:
     """Write a report of a run: one HTML file that needs no network and no other file.
@@ -54,11 +58,13 @@ def report(
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+    from ethos_hil.harness.cli.timing_rules import timing_rules
     from ethos_hil.harness.progress import Live
     from ethos_hil.results.files import write_whole
     from ethos_hil.results.gate.gate import gate
     from ethos_hil.results.gate.sides import side_of
     from ethos_hil.results.history import History
+    from ethos_hil.results.ledger.sources import ledger_source
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_search import find_results
 
@@ -77,9 +83,18 @@ def report(
         if against is not None:
             live.stage(f"Comparing with {one_line(against)}")
             comparison = gate(against, side_of(results), policy=policy, history=folder)
+        counts = [row for path in ledger or () for row in ledger_source(path).rows]
         live.stage("Writing the report")
         baseline = against if against is not None and _is_baseline(against) else _BASELINE
-        content = made_of(results, comparison, before, output=None if output == _STDOUT else output, baseline=baseline)
+        content = made_of(
+            results,
+            comparison,
+            before,
+            output=None if output == _STDOUT else output,
+            baseline=baseline,
+            ledger=counts,
+            rules=timing_rules(),
+        )
     if output == _STDOUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()

@@ -79,6 +79,7 @@ class LedgerSummary:
         rows: how many rows were looked at; `references` of them were counted.
         without_ratio: rows that were counted, but with no cycles or with nothing to hold against them.
         timing_models: how many rows have modelled cycles of which timing model.
+        rules: the timing model's rules that decide modelled cycles of operations; "" where none is known.
     """
 
     by: By
@@ -88,6 +89,7 @@ class LedgerSummary:
     references: int
     without_ratio: int
     timing_models: Mapping[str, int]
+    rules: tuple[str, ...]
 
 
 def summarise(rows: Iterable[LedgerRow], by: By = By.CLASS) -> LedgerSummary:
@@ -109,6 +111,7 @@ def summarise(rows: Iterable[LedgerRow], by: By = By.CLASS) -> LedgerSummary:
         len(counted),
         len(counted) - len(usable),
         dict(sorted(models.items())),
+        tuple(sorted({row.rule for row in found if row.modelled is not None and row.operation != NETWORK})),
     )
 
 

@@ -28,7 +28,6 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, r
         found: how they were merged.
         rules: what is known of the timing model's rules.
     """
-    names = sorted({row.rule for row in rows if row.modelled is not None and row.rule})
     return {
         "schema_version": SCHEMA_VERSION,
         "by": summary.by,
@@ -39,7 +38,7 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, r
         "updated": found.updated,
         "contradictions": [str(each) for each in found.contradictions],
         "timing_models": dict(summary.timing_models),
-        "rules": {name: confidence(name, rules) for name in names},
+        "rules": {name: confidence(name, rules) for name in summary.rules},
         "counted": [_group(each, summary.by, rules) for each in summary.counted],
         "estimated": [_group(each, summary.by, rules) for each in summary.estimated],
         "ledger": [asdict(row) for row in rows],

@@ -8,7 +8,10 @@ from typing import Any
 
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
+from ethos_hil.results.ledger.ledger_row import LedgerRow
+from ethos_hil.results.ledger.rule_facts import Rules
 from ethos_hil.results.report.artefacts import run_files
+from ethos_hil.results.report.estimate_errors import estimate_errors
 from ethos_hil.results.report.estimates import COLUMNS, estimates
 from ethos_hil.results.report.failures import failure_groups
 from ethos_hil.results.report.feed import feed
@@ -38,6 +41,8 @@ def report(
     output: Path | None = None,
     baseline: str = "baseline.jsonl",
     quarantined: Mapping[str, str] | None = None,
+    ledger: Sequence[LedgerRow] = (),
+    rules: Rules | None = None,
 ) -> bytes:
     """Return the report of a run as an HTML file that needs nothing else and loads nothing.
 
@@ -48,12 +53,15 @@ def report(
         output: the file that it will be, so that links to the run's files are relative to it.
         baseline: the baseline's file in the commands that accept a change.
         quarantined: labels of tests whose failures are known and wait for somebody, with the reason.
+        ledger: what FVPs and boards of others counted (docs/ledger.md), for operations that are in the run.
+        rules: what is known of the timing model's rules, by their ids.
 
     Raises:
         OSError, ValueError: the history cannot be read, or a record has a number that is none.
     """
     try:
-        return render(_content(results, comparison, history, output, baseline, quarantined or {}))
+        content = _content(results, comparison, history, output, baseline, quarantined or {})
+        return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
     except OverflowError as error:
         raise ValueError(f"a record has a number that nothing counts to: {error}") from error
 
