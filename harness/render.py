@@ -9,6 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.harness.render_latency import latency_rows
+from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.results.verdict import Verdict
@@ -88,7 +90,10 @@ def summary(record: Record) -> RenderableType:
     for accuracy in record.accuracy:
         add_row(facts, f"{accuracy.name} in float", accuracy_text(accuracy))
     for metric in record.metrics:
-        add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+        if metric.name not in DERIVED:
+            add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+    for name, text in latency_rows(record):
+        add_row(facts, name, text)
     if record.memory_mode:
         add_row(facts, "memory mode", record.memory_mode)
     if record.system_config:

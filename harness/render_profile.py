@@ -14,6 +14,7 @@ from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.memory import memory_use
 from ethos_hil.harness.profile.view import By, Group, Sort, groups
 from ethos_hil.harness.render import add_row, head, plain
+from ethos_hil.harness.render_latency import latency_rows
 from ethos_hil.harness.render_memory import peaks, tables
 from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
 from ethos_hil.results.plain_text import one_line
@@ -43,6 +44,8 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
         add_row(facts, "NPU", f"{total:,} cycles ({_provenance(record.ops)}), by {first.method or 'estimate'}")
     if record.profile is not None:
         _add_account(facts, record.profile, total, record.ops)
+    for name, text in latency_rows(record):
+        add_row(facts, name, text)
     used = list(memory_use(record))
     if any(each.peak for each in used):
         add_row(facts, "memory", peaks(used))

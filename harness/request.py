@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.image.inputs import InputSet
     from ethos_hil.harness.profile.options import ProfileOptions
     from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.results.clock import StatedClock
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TARGET = "virtual"
@@ -60,6 +61,7 @@ class RunRequest:
         as_upstream: repair none of Vela's known defects.
         leave: what is left to the CPU: operators, lines or modules (`ethos_hil.lowering.upstream.cpu_only`).
         delegation: what has to be on the NPU.
+        clock: the clock to make times with; None for that of the system configuration.
     """
 
     model: str | TorchModel | ProgramFile
@@ -88,6 +90,7 @@ class RunRequest:
     rtol: float = 0.0
     quantisation: QuantisationOptions = field(default_factory=QuantisationOptions)
     profile: ProfileOptions | None = None
+    clock: StatedClock | None = None
 
     @property
     def label(self) -> str:

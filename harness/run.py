@@ -60,6 +60,7 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
+from ethos_hil.results.latency import with_latency
 from ethos_hil.results.record import Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
 
@@ -322,7 +323,7 @@ def _run_artifact(
     record = dataclasses.replace(
         report.record, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
     )
-    return dataclasses.replace(report, record=record)
+    return dataclasses.replace(report, record=with_latency(record, request.clock))
 
 
 def _run_runner(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
-MOST_HZ = 10e9
-LEAST_HZ = 1e3
+MOST_HZ, LEAST_HZ = 10e9, 1e3
 """Clocks beyond these are taken for a slip: no part with an Ethos-U is near them."""
 _UNITS = {"": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
-_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?) *([a-z]*)", re.IGNORECASE)
+_FREQUENCY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?) *([a-z]*)", re.IGNORECASE)
 
 
 class BadClock(ValueError):
@@ -24,7 +22,7 @@ class StatedClock:
     Attributes:
         hz: of the NPU.
         of: whose it is, in words: "Vela's system configuration Ethos_U55_High_End_Embedded", "--clock 400MHz",
-            "Alif Ensemble E8, HP".
+            "Alif Ensemble E8, HP core and its ethos-u55-256".
         cpu_hz: of the processor; 0 where it is not stated.
     """
 
@@ -39,11 +37,9 @@ class StatedClock:
 
 def of_system(hz: float, system: str) -> StatedClock | None:
     """Return the NPU's clock in one of Vela's system configurations, None where it is not known. Vela knows no CPU."""
-    return (
-        StatedClock(hz, f"Vela's system configuration {system}" if system else "the system configuration")
-        if hz
-        else None
-    )
+    if hz <= 0:
+        return None
+    return StatedClock(hz, f"Vela's system configuration {system}" if system else "the system configuration")
 
 
 def frequency(hz: float) -> str:
@@ -54,17 +50,25 @@ def frequency(hz: float) -> str:
     return f"{hz:.6g} Hz"
 
 
+def is_frequency(text: str) -> bool:
+    """Return whether a text has the form of a frequency."""
+    return _FREQUENCY.fullmatch(text.strip()) is not None
+
+
 def parse_frequency(text: str) -> float:
     """Return the Hz of "400MHz", "1e9" or "0.8 GHz".
 
     Raises:
         BadClock: it is no frequency, or one that no part has.
     """
+    shown = f"{text.strip()!r:.60}"
     found = _FREQUENCY.fullmatch(text.strip())
-    scale = _UNITS.get(found[2].lower()) if found else None
-    if found is None or scale is None:
-        raise BadClock(f"{text!r:.60} is no clock")
+    if found is None:
+        raise BadClock(f"{shown} is no frequency; write 400MHz, 1GHz or 1e9")
+    scale = _UNITS.get(found[2].lower())
+    if scale is None:
+        raise BadClock(f"{shown} has the unit {found[2]!r:.20}; it takes Hz, kHz, MHz and GHz")
     hz = float(found[1]) * scale
-    if not LEAST_HZ <= hz <= MOST_HZ or not math.isfinite(hz):
-        raise BadClock(f"a clock of {text.strip()!r:.60} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
+    if not LEAST_HZ <= hz <= MOST_HZ:
+        raise BadClock(f"a clock of {shown} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
     return hz

@@ -20,6 +20,7 @@ from ethos_hil.harness.cli import answer_options, completion, lower_options, qua
 from ethos_hil.harness.cli.bundle import bundle
 from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
+from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
@@ -135,6 +136,7 @@ def run(
     allow_unverified: answer_options.ALLOW_UNVERIFIED = False,
     outputs: answer_options.OUTPUTS = None,
     replay: run_options.REPLAY = False,
+    clock: CLOCK = None,
     runs: RUNS = Path("results/runs"),
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
@@ -175,6 +177,7 @@ def run(
         rtol=rtol,
         scheme=parse_scheme(scheme),
         quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
+        clock=asked_clock(clock),
     )
     files = commands.RunFiles(json_file, outputs, runs)
     if is_bundle(model, replay=replay):

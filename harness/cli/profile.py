@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from ethos_hil.harness.cli import profile_options, quantisation_options
+from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.model_options import (
     AS_UPSTREAM,
     DEBUG,
@@ -62,6 +63,7 @@ def profile(
     source: profile_options.FROM = None,
     json_file: profile_options.JSON = None,
     out: profile_options.OUT = None,
+    clock: CLOCK = None,
     runs: RUNS = Path("results/runs"),
     as_upstream: AS_UPSTREAM = False,
     trust_model: TRUST_MODEL = False,
@@ -82,8 +84,9 @@ def profile(
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
+    from ethos_hil.results.latency import with_latency
 
-    groups = _word("--by", by, By)
+    groups, stated = _word("--by", by, By), asked_clock(clock)
     order = _word("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
 
     def text(record: Record) -> RenderableType:
@@ -97,7 +100,7 @@ def profile(
         profile_folder.check(out)
     if model is None:
         assert source is not None
-        raise typer.Exit(_show(kept_record(source), json_file, out, text))
+        raise typer.Exit(_show(with_latency(kept_record(source), stated), json_file, out, text))
     names = tuple(events or DEFAULT_EVENTS)
     event_numbers(names)  # wrong ones are said before anything is lowered
     request = RunRequest(
@@ -116,6 +119,7 @@ def profile(
         as_upstream=as_upstream,
         trust_model=trust_model,
         profile=ProfileOptions(_word("--method", method, ProfileMethod) if method is not None else None, names),
+        clock=stated,
     )
     files = commands.RunFiles(json_file, None, runs, out)
     raise typer.Exit(commands.run(request, files, text=text))

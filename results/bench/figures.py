@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ethos_hil.results.bench.energy import EnergyTable
-from ethos_hil.results.clock import StatedClock, of_system
+from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.inference_profile import InferenceProfile
+from ethos_hil.results.latency import Latency, latency_of
 from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.verdict import Verdict
 
@@ -27,7 +28,7 @@ class PointFigures:
         reason: why there are no figures; "" where there are.
         provenance: of `cycles`: measured, fvp or modelled.
         clock_hz: the stated clock of the NPU that times are made with; `clock_of` says whose it is: "Vela's system
-            configuration NAME", "--clock", or a part's name.
+            configuration NAME", "--clock 400MHz", or a part's name.
         cycles: NPU cycles of one inference.
         macs: products that it needs, those with padding included.
         npu_s: seconds of the NPU at the stated clock.
@@ -110,7 +111,7 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
     if record.verdict in _WITHOUT or cycles is None:
         why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
         return replace(found, reason=why)
-    found = _timed(found, record, cycles, clock or record.clock or of_system(record.clock_hz, record.system_config))
+    found = _timed(found, record, cycles, latency_of(record, clock))
     if record.profile is not None:
         found = _accounted(found, record, record.profile)
     return found if energy is None else replace(found, energy_j=energy.joules(found.macs, moved(found), _active(found)))
@@ -129,29 +130,28 @@ def _active(figures: PointFigures) -> float | None:
     return figures.npu_s if figures.total_s is None else figures.total_s
 
 
-def _timed(found: PointFigures, record: Record, cycles: Metric, clock: StatedClock | None) -> PointFigures:
+def _timed(found: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
     """Add cycles and times."""
     estimate = record.metric("npu_cycles_estimate")
-    counted = record.metric("cpu_cycles")
-    cpu = counted or record.metric("cpu_instructions")
-    npu_s = cycles.value / clock.hz if clock is not None else None
-    cpu_s = counted.value / clock.cpu_hz if counted is not None and clock is not None and clock.cpu_hz else None
-    total_s = npu_s + cpu_s if npu_s is not None and cpu_s is not None else None
-    latency = npu_s if total_s is None else total_s
-    return replace(
+    found = replace(
         found,
         provenance=cycles.provenance,
         cycles=round(cycles.value),
-        clock_hz=clock.hz if clock is not None else 0.0,
-        clock_of=clock.of if clock is not None else "",
-        npu_s=npu_s,
-        cpu=round(cpu.value) if cpu is not None else 0,
-        cpu_unit=cpu.unit if cpu is not None else "",
-        cpu_s=cpu_s,
-        total_s=total_s,
-        inferences_per_s=1 / latency if latency else None,
         vela_cycles=round(estimate.value) if estimate is not None else None,
         operations=record.artifact.npu_ops if record.artifact is not None else None,
+    )
+    if latency is None:
+        return found
+    return replace(
+        found,
+        clock_hz=latency.clock.hz,
+        clock_of=latency.clock.of,
+        npu_s=latency.npu,
+        cpu=latency.counted,
+        cpu_unit=latency.unit,
+        cpu_s=latency.cpu,
+        total_s=latency.total,
+        inferences_per_s=latency.per_second,
     )
 
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.plain_text import valid
 from ethos_hil.results.store import StoredRecord
 
@@ -59,7 +60,8 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
     record = item.record
     test, artifact, run = record.test, record.artifact, record.run
     calls = artifact.delegates if artifact is not None else ()
-    exact = [metric for metric in record.metrics if metric.provenance not in NOISY]
+    metrics = [metric for metric in record.metrics if metric.name not in DERIVED]
+    exact = [metric for metric in metrics if metric.provenance not in NOISY]
     row: dict[str, Any] = {
         "run": item.run,
         "number": number,
@@ -107,7 +109,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "metrics": [
             {"metric": valid(each.name), "value": each.value, "unit": valid(each.unit),
              "provenance": valid(each.provenance), "samples": list(each.samples)}
-            for each in record.metrics
+            for each in metrics
         ],
     }  # fmt: skip
     return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}

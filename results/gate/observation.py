@@ -14,6 +14,7 @@ from typing import Any
 from ethos_hil.results.gate.change import VERDICT, Subject
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import DIGITS, NOISY, digest_of
+from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
@@ -115,6 +116,7 @@ def of_record(record: Record) -> Observation:
     numbers = {
         (each.name, each.provenance): Number(each.value, each.unit, each.samples or (each.value,))
         for each in record.metrics
+        if each.name not in DERIVED
     }
     if artifact is not None:
         numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
@@ -149,6 +151,7 @@ def of_row(row: Mapping[str, Any]) -> Observation:
             each["value"], each["unit"], tuple(each["samples"]) or (each["value"],)
         )
         for each in row["metrics"]
+        if each["metric"] not in DERIVED
     }
     numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
     names = ("label", "npu", "memory_mode", "system_config", "target", "soc", "runner", "method")

@@ -1,0 +1,128 @@
+"""`--clock` of run and profile: milliseconds at a stated clock, and clocks that are none."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.harness.render_latency import duration, latency_rows, per_second
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.results.clock import StatedClock
+from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS
+from ethos_hil.results.latency import with_latency
+from ethos_hil.results.record import Metric, Record, TargetInfo
+from ethos_hil.results.verdict import Verdict
+
+ROOT = Path(__file__).parents[3]
+RECORD = Record(
+    verdict=Verdict.VERIFIED,
+    model="net.py:net",
+    npu="ethos-u55-256",
+    target=TargetInfo("corstone-300", "fvp", "corstone-300"),
+    metrics=(Metric("npu_cycles", 1_000_000, "cycles", "fvp"), Metric("cpu_cycles", 250_000, "cycles", "fvp")),
+    system_config="Ethos_U55_High_End_Embedded",
+    clock_hz=500e6,
+)
+
+
+def rows(record: Record, clock: StatedClock | None = None) -> dict[str, str]:
+    return dict(latency_rows(with_latency(record, clock)))
+
+
+def test_npu_cpu_and_total_are_shown_apart_with_their_clocks() -> None:
+    clock = StatedClock(250e6, "Renesas EK-RA8P1", 1e9)
+    assert rows(RECORD, clock) == {
+        "latency": "NPU 4 ms, CPU 250 us, total 4.25 ms (fvp); 235 inferences per second",
+        "clock": "NPU 250 MHz, CPU 1 GHz: Renesas EK-RA8P1, with memories in the proportion of "
+        "Ethos_U55_High_End_Embedded",
+    }
+
+
+def test_what_has_no_time_is_said() -> None:
+    assert rows(RECORD) == {
+        "latency": "NPU 2 ms (fvp); 500 inferences per second of the NPU alone",
+        "clock": "NPU 500 MHz: Vela's system configuration Ethos_U55_High_End_Embedded; the CPU's 250,000 cycles are "
+        "no time without its clock (--clock NPU/CPU)",
+    }
+    instructions = Metric("cpu_instructions", 3916, "instructions", "instructions")
+    virtual = dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions))
+    assert rows(virtual, StatedClock(500e6, "--clock 500MHz/1GHz", 1e9))["clock"] == (
+        "NPU 500 MHz: --clock 500MHz/1GHz; the CPU's 3,916 instructions are no time"
+    )
+    assert rows(dataclasses.replace(RECORD, metrics=())) == {}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (2.5, "2.5 s"),
+        (0.00183, "1.83 ms"),
+        (3.99e-5, "39.9 us"),
+        (4.4e-8, "44 ns"),
+        (0.9996, "1e+03 ms"),
+        (1234, "1,234 s"),
+    ],
+)
+def test_durations_have_the_unit_that_people_use(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_rates_have_three_digits() -> None:
+    assert [per_second(rate) for rate in (25045.1, 123.4, 12.34, 0.4242)] == ["25,045", "123", "12.3", "0.424"]
+
+
+def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
+    ini = VelaIni.shipped()
+    npus = {"U55": "ethos-u55-256", "U65": "ethos-u65-256", "U85": "ethos-u85-256"}
+    shipped = {name: ini.system(name, NpuName.parse(npus[name.split("_")[1]])).core_clock for name in ini.systems()}
+    assert shipped == SYSTEM_CLOCKS
+    boards = {"mps3-an547": 300, "mps3-an552": 300, "mps3-an555": 310, "mps4-fi101": 320}
+    cpus = {soc.number: soc.cpu_hz for soc in SOCS}
+    known = {each.name: (each.hz, each.cpu_hz) for each in PARTS}
+    assert {name: known[name] for name in boards} == {name: (cpus[soc], cpus[soc]) for name, soc in boards.items()}
+    assert {NpuName.parse(each.npu).name for each in PARTS if each.npu} <= set(NpuName.VALID)
+
+
+@pytest.mark.parametrize("clock", ["0", "-1MHz", "nan", "400 parsecs", "alif", "500MHz/0"])
+@pytest.mark.parametrize("command", ["run", "profile"])
+def test_a_clock_that_is_none_is_one_line_before_anything_is_lowered(
+    command_line: Call, command: str, clock: str
+) -> None:
+    status, out, error = command_line(command, "nowhere.py:net", "--clock", clock)
+    assert (status, out) == (2, "")
+    assert error.startswith("ethos-hil: --clock: ")
+    assert error.count("\n") == 1
+
+
+def test_an_old_profile_is_shown_at_another_clock(command_line: Call, tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps(RECORD.to_json()))
+    status, out, error = command_line(
+        "profile", "--from", str(path), "--clock", "mps4-fi101", "--json", str(tmp_path / "again.json")
+    )
+    assert (status, error) == (0, "")
+    assert "NPU 40 ms, CPU 10 ms, total 50 ms (fvp); 20 inferences per second" in out
+    again = Record.from_json(json.loads((tmp_path / "again.json").read_text()))
+    assert again.clock == StatedClock(25e6, "Arm MPS4 with FI101", 25e6)
+    assert again == with_latency(RECORD, again.clock)
+
+
+@pytest.mark.slow
+def test_a_run_tells_its_time_at_the_stated_clock(command_line: Call) -> None:
+    model = f"{ROOT}/suites/models/digits.py:digits"
+    status, out, _ = command_line("run", model, "--npu", "ethos-u55-256", "--clock", "alif-e8-hp", "--json", "run.json")
+    assert status == 0
+    record = Record.from_json(json.loads(Path("run.json").read_text()))
+    cycles, seconds = record.metric("npu_cycles"), record.metric("npu_latency_seconds")
+    assert cycles is not None
+    assert seconds is not None
+    assert seconds.value == cycles.value / 400e6
+    assert seconds.provenance == cycles.provenance == "modelled"
+    assert f"NPU {duration(seconds.value)} (modelled); " in out
+    assert "NPU 400 MHz: Alif Ensemble E8, HP core with ethos-u55-256, with memories in the proportion of" in out

@@ -1,0 +1,61 @@
+"""How long an inference takes, as text: NPU, CPU and total apart, with the clock and whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ethos_hil.results.clock import frequency
+from ethos_hil.results.latency import Latency, latency_of
+from ethos_hil.results.record import Record
+
+_CYCLES = "cycles"
+
+
+def latency_rows(record: Record) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each line; none where the target counts no cycles or the clock is not known."""
+    found = latency_of(record)
+    if found is not None and (found.npu or found.cpu):
+        yield "latency", _times(found)
+        yield "clock", f"{_clock(found)}{_memories(found, record)}{_left_out(found)}"
+
+
+def duration(seconds: float) -> str:
+    """Return seconds in the unit that people use: "1.83 ms", "39.9 us"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 0.9995 * size:  # what is rounded up to it has its unit
+            return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def per_second(rate: float) -> str:
+    """Return inferences per second with three digits: "25,000", "0.42"."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def _times(found: Latency) -> str:
+    rate = "" if found.per_second is None else f"; {per_second(found.per_second)} inferences per second"
+    if found.cpu is None or found.total is None:
+        return f"NPU {duration(found.npu)} ({found.provenance}){rate} of the NPU alone"
+    provenance = ", ".join(dict.fromkeys((found.provenance, found.cpu_provenance)))
+    times = f"NPU {duration(found.npu)}, CPU {duration(found.cpu)}, total {duration(found.total)}"
+    return f"{times} ({provenance}){rate}"
+
+
+def _clock(found: Latency) -> str:
+    cpu = f", CPU {frequency(found.clock.cpu_hz)}" if found.cpu is not None else ""
+    return f"NPU {frequency(found.clock.hz)}{cpu}: {found.clock.of}"
+
+
+def _memories(found: Latency, record: Record) -> str:
+    """Return how fast the memories are at a clock that is not the system configuration's: cycles do not follow it."""
+    other = record.clock_hz and found.clock.hz != record.clock_hz
+    return f", with memories in the proportion of {record.system_config}" if other else ""
+
+
+def _left_out(found: Latency) -> str:
+    """Return why the CPU has no time, if it does something."""
+    if found.cpu is not None or not found.counted:
+        return ""
+    if found.unit == _CYCLES:
+        return f"; the CPU's {found.counted:,} cycles are no time without its clock (--clock NPU/CPU)"
+    return f"; the CPU's {found.counted:,} {found.unit} are no time"

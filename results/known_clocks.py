@@ -1,0 +1,116 @@
+"""Clocks of parts with an Ethos-U, and of Vela's system configurations, each with its source.
+
+A part is listed where a public source says how fast its NPU runs, or how fast the processor that shares its clock does.
+Firmware may run any of them more slowly: what counts is the clock that a program sets.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from ethos_hil.results.clock import BadClock, StatedClock, is_frequency, parse_frequency
+
+_ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock"
+_MPS3 = "the board's FPGA image: NPU and processor have one clock (harness/socs)"
+
+
+@dataclass(frozen=True)
+class KnownClock:
+    """The clock of a part.
+
+    Attributes:
+        name: as `--clock` takes it.
+        part: in words.
+        npu: the NPU that it has; "" where several are built.
+        hz: of the NPU.
+        cpu_hz: of the processor that drives it; 0 where that is not known.
+        source: where the numbers come from.
+    """
+
+    name: str
+    part: str
+    npu: str
+    hz: float
+    cpu_hz: float
+    source: str
+
+    @property
+    def stated(self) -> StatedClock:
+        """It, with its part in words."""
+        return StatedClock(self.hz, f"{self.part} with {self.npu}" if self.npu else self.part, self.cpu_hz)
+
+
+PARTS = (
+    KnownClock("alif-e7-hp", "Alif Ensemble E7, HP core", "ethos-u55-256", 400e6, 400e6, _ALIF),
+    KnownClock("alif-e7-he", "Alif Ensemble E7, HE core", "ethos-u55-128", 160e6, 160e6, _ALIF),
+    KnownClock("alif-e8-hp", "Alif Ensemble E8, HP core", "ethos-u55-256", 400e6, 400e6, _ALIF),
+    KnownClock("alif-e8-he", "Alif Ensemble E8, HE core", "ethos-u55-128", 160e6, 160e6, _ALIF),
+    KnownClock(
+        "alif-e8-u85", "Alif Ensemble E8", "ethos-u85-256", 400e6, 400e6,
+        "the kit and Alif's SDK compile for its Ethos-U85 with the HP core's configuration: core_clock 400 MHz",
+    ),
+    KnownClock(
+        "numaker-m55m1", "Nuvoton NuMaker-M55M1", "ethos-u55-256", 220e6, 220e6,
+        "M55M1BSP: the system clock, APLL0 at 220 MHz, drives processor and NPU",
+    ),
+    KnownClock(
+        "ek-ra8p1", "Renesas EK-RA8P1", "ethos-u55-256", 500e6, 1e9,
+        "Zephyr, dts/arm/renesas/ra/ra8/r7ka8p1xf.dtsi: PLLP at 1 GHz, divided by 2 for the NPU; its 256 MACs are "
+        "inferred",
+    ),
+    KnownClock(
+        "imx93", "NXP i.MX93", "ethos-u65-256", 800e6, 0.0,
+        "the patch to Linux that adds its NPU to imx93.dtsi: assigned-clock-rates 800 MHz",
+    ),
+    KnownClock(
+        "psoc-edge-e84", "Infineon PSOC Edge E84", "ethos-u55-128", 400e6, 400e6,
+        "Zephyr, drivers/misc/ethos_u/ethos_u_infineon.c: the NPU's clock is CLK_HF1, the Cortex-M55's, at 400 MHz",
+    ),
+    KnownClock("mps3-an547", "Arm MPS3 with AN547", "", 32e6, 32e6, _MPS3),
+    KnownClock("mps3-an552", "Arm MPS3 with AN552", "", 32e6, 32e6, _MPS3),
+    KnownClock("mps3-an555", "Arm MPS3 with AN555", "", 32e6, 32e6, _MPS3),
+    KnownClock("mps4-fi101", "Arm MPS4 with FI101", "", 25e6, 25e6, _MPS3),
+)  # fmt: skip
+"""Boards and parts. docs/latency.md shows them."""
+SYSTEM_CLOCKS = {
+    "Ethos_U55_Deep_Embedded": 200e6,
+    "Ethos_U55_High_End_Embedded": 500e6,
+    "Ethos_U65_Embedded": 500e6,
+    "Ethos_U65_Mid_End": 500e6,
+    "Ethos_U65_High_End": 1e9,
+    "Ethos_U65_Client_Server": 1e9,
+    "Ethos_U85_SYS_Flash_Low": 200e6,
+    "Ethos_U85_SYS_Flash_High": 500e6,
+    "Ethos_U85_SYS_DRAM_Low": 500e6,
+    "Ethos_U85_SYS_DRAM_Mid": 1e9,
+    "Ethos_U85_SYS_DRAM_High": 1e9,
+}
+"""`core_clock` of each System_Config of the Arm/vela.ini in Vela 5.1's wheel; a test compares them."""
+
+
+def stated_clock(text: str) -> StatedClock:
+    """Return the clock that a user states: "400MHz", "500MHz/1GHz" for NPU and CPU, or the name of a part or of one of
+    Vela's system configurations.
+
+    Raises:
+        BadClock: it is none; the message has what would do.
+    """
+    npu, several, cpu = text.partition("/")
+    if several or is_frequency(text):
+        hz = parse_frequency(npu)
+        return StatedClock(hz, f"--clock {text.strip()}", parse_frequency(cpu) if several else 0.0)
+    wanted = text.strip().lower()
+    part = next((each for each in PARTS if each.name == wanted), None)
+    if part is not None:
+        return part.stated
+    system = next((name for name in SYSTEM_CLOCKS if name.lower() == wanted), None)
+    if system is not None:
+        return StatedClock(SYSTEM_CLOCKS[system], f"Vela's system configuration {system}")
+    names = [each.name for each in PARTS]
+    close = difflib.get_close_matches(wanted, [*names, *(name.lower() for name in SYSTEM_CLOCKS)], n=1)
+    suggestion = f" Did you mean {close[0]}?" if close else ""
+    raise BadClock(
+        f"{text.strip()!r:.60} is no clock.{suggestion} It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU and "
+        f"CPU), a system configuration of Vela, or a part: {', '.join(names)}"
+    )

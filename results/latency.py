@@ -1,0 +1,97 @@
+"""Cycles in units that people use: seconds at a stated clock, and inferences per second.
+
+A time is derived: it says nothing that the cycles do not say, so a gate and a history leave it out. Instructions are
+never called time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ethos_hil.results.clock import StatedClock, of_system
+from ethos_hil.results.record import Metric, Record
+
+NPU_SECONDS, CPU_SECONDS, SECONDS = "npu_latency_seconds", "cpu_latency_seconds", "latency_seconds"
+PER_SECOND = "inferences_per_second"
+DERIVED = frozenset({NPU_SECONDS, CPU_SECONDS, SECONDS, PER_SECOND})
+"""Metrics that follow from others and a clock: what compares numbers leaves them out, so that nothing alarms twice."""
+
+
+@dataclass(frozen=True)
+class Latency:
+    """How long an inference takes.
+
+    Attributes:
+        clock: the clocks that times are made with.
+        npu: seconds of the NPU.
+        cpu: seconds of the CPU, without its wait for the NPU; None where it counts no cycles, or its clock is not
+            stated.
+        counted: what the CPU does, and `unit`: "cycles", "instructions" or "".
+        provenance: of the NPU's cycles; `cpu_provenance` of the CPU's.
+    """
+
+    clock: StatedClock
+    npu: float
+    provenance: str
+    cpu: float | None = None
+    counted: int = 0
+    unit: str = ""
+    cpu_provenance: str = ""
+
+    @property
+    def total(self) -> float | None:
+        """Seconds of both, None where the CPU's are not known."""
+        return None if self.cpu is None else self.npu + self.cpu
+
+    @property
+    def per_second(self) -> float | None:
+        """Inferences per second: of both, or of the NPU alone where the CPU's part is not known."""
+        seconds = self.npu if self.total is None else self.total
+        return 1 / seconds if seconds > 0 else None
+
+
+def latency_of(record: Record, clock: StatedClock | None = None) -> Latency | None:
+    """Return the latency of a record, None where it has no cycles, or no clock is known.
+
+    Args:
+        record: of a run.
+        clock: the clock to use; by default the one that the record states, else that of its system configuration.
+    """
+    used = clock or record.clock or of_system(record.clock_hz, record.system_config)
+    cycles = record.metric("npu_cycles")
+    if cycles is None or used is None:
+        return None
+    counted = record.metric("cpu_cycles")
+    found = Latency(used, cycles.value / used.hz, cycles.provenance)
+    if counted is not None:
+        seconds = counted.value / used.cpu_hz if used.cpu_hz else None
+        return replace(
+            found, cpu=seconds, counted=round(counted.value), unit="cycles", cpu_provenance=counted.provenance
+        )
+    instructions = record.metric("cpu_instructions")
+    if instructions is None:
+        return found
+    return replace(found, counted=round(instructions.value), unit="instructions", cpu_provenance="instructions")
+
+
+def with_latency(record: Record, clock: StatedClock | None = None) -> Record:
+    """Return a record with the metrics of `DERIVED` at its end, as far as they are known.
+
+    Args:
+        record: of a run; derived metrics that it has are replaced.
+        clock: the clock that the user states, which the record keeps; None for the system configuration's.
+    """
+    metrics = tuple(each for each in record.metrics if each.name not in DERIVED)
+    found = latency_of(record, clock)
+    added = () if found is None else tuple(_metrics(found))
+    return replace(record, metrics=(*metrics, *added), clock=clock or record.clock)
+
+
+def _metrics(found: Latency) -> Iterator[Metric]:
+    yield Metric(NPU_SECONDS, found.npu, "s", found.provenance)
+    if found.cpu is not None and found.total is not None:
+        yield Metric(CPU_SECONDS, found.cpu, "s", found.cpu_provenance)
+        yield Metric(SECONDS, found.total, "s", found.provenance)
+    if found.per_second is not None:
+        yield Metric(PER_SECOND, found.per_second, "1/s", found.provenance)
