@@ -65,7 +65,7 @@ def test_what_has_no_time_is_said() -> None:
         (0.00183, "1.83 ms"),
         (3.99e-5, "39.9 us"),
         (4.4e-8, "44 ns"),
-        (0.9996, "1e+03 ms"),
+        (0.9996, "1 s"),
         (1234, "1,234 s"),
     ],
 )
@@ -80,7 +80,7 @@ def test_rates_have_three_digits() -> None:
 def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
     ini = VelaIni.shipped()
     npus = {"U55": "ethos-u55-256", "U65": "ethos-u65-256", "U85": "ethos-u85-256"}
-    shipped = {name: ini.system(name, NpuName.parse(npus[name.split("_")[1]])).core_clock for name in ini.systems()}
+    shipped = {name: ini.system(name, NpuName.parse(npus[name.split("_")[1]])).core_clock for name in ini.systems}
     assert shipped == SYSTEM_CLOCKS
     boards = {"mps3-an547": 300, "mps3-an552": 300, "mps3-an555": 310, "mps4-fi101": 320}
     cpus = {soc.number: soc.cpu_hz for soc in SOCS}
