@@ -1,0 +1,1 @@
+"""Published totals of FVPs, beside the timing model's and Vela's."""
