@@ -25,6 +25,7 @@ from ethos_hil.lowering.errors import CompileError, EthosHilError, UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.results.latency import with_latency
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import FailureKind
 
@@ -55,7 +56,7 @@ class CaseWork:
         """Yield the record of each point, in order, whatever happens to it."""
         for point in points:
             try:
-                yield self._record(point)
+                yield with_latency(self._record(point), self._settings.clock)
             except EthosHilError as error:
                 yield self._failed(point, error)
             except Fault as fault:

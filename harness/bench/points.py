@@ -12,7 +12,10 @@ from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
 from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+from ethos_hil.results.clock import StatedClock
 
+ALL = "all"
+"""In place of the names of memory modes: every one that an NPU can have."""
 _FAMILY = "Ethos_{}_"
 """How the names of Arm's systems with an NPU begin."""
 
@@ -28,6 +31,7 @@ class PointSettings:
         repeat: executions of a booted point that count; None for one on a virtual target, else three.
         warm_up: executions before them, which do not.
         timeout: seconds of a booted run on the target.
+        clock: the clock that the user states to make times with; None for that of the system configuration.
     """
 
     grid: str
@@ -36,6 +40,7 @@ class PointSettings:
     repeat: int | None = None
     warm_up: int = 0
     timeout: float = 120.0
+    clock: StatedClock | None = None
 
     def check(self) -> None:
         """Check what is said of executions. Raises UsageError."""
@@ -88,11 +93,19 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
 def _of_case(case: BenchCase, grid: BenchGrid, targets: Sequence[str]) -> Iterator[BenchPoint]:
     for name in sorted(grid.npus, key=lambda name: NpuName.parse(name).family == "u85"):
         npu = NpuName.parse(name)
-        modes = grid.memory_modes or tuple(mode.name for mode in MemoryMode.one_of_each_kind(npu))
+        modes = _modes(npu, grid.memory_modes)
         for target in targets:
             for system in _systems(npu, grid.system_configs):
                 for mode in modes:
                     yield BenchPoint(case, name, mode, system, target)
+
+
+def _modes(npu: NpuName, asked: Sequence[str]) -> tuple[str, ...]:
+    if not asked:
+        return tuple(mode.name for mode in MemoryMode.one_of_each_kind(npu))
+    if ALL in asked:
+        return tuple(name for name in MemoryMode.VALID if MemoryMode(name).usable_on(npu))
+    return tuple(asked)
 
 
 def _systems(npu: NpuName, asked: Sequence[str]) -> Sequence[str]:

@@ -17,6 +17,7 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.crew import DONE, own_streams
 from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.writing import Writing
 
@@ -58,8 +59,10 @@ class BenchJob:
         """Return what `dumps` wrote."""
         data = _tuples(json.loads(line))
         case = _case(data["case"])
-        ini = data["settings"]["vela_ini"]
-        settings = PointSettings(**{**data["settings"], "vela_ini": Path(ini) if ini is not None else None})
+        told = data["settings"]
+        ini = None if told["vela_ini"] is None else Path(told["vela_ini"])
+        clock = None if told["clock"] is None else StatedClock(**told["clock"])
+        settings = PointSettings(**{**told, "vela_ini": ini, "clock": clock})
         return cls(tuple(BenchPoint(case, *names) for names in data["points"]), settings, data["part"])
 
 

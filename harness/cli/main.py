@@ -17,6 +17,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
+from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.bundle import bundle
 from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
@@ -83,6 +84,7 @@ app.add_typer(cache, name="cache")
 app.add_typer(history, name="history")
 app.command()(evaluate)
 app.command()(profile)
+app.command()(bench)
 app.command()(compare)
 app.command()(report)
 app.command()(ledger)

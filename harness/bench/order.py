@@ -1,0 +1,119 @@
+"""What a user asks of a benchmark, and the plan that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ethos_hil.harness.bench.bench import BenchPlan
+from ethos_hil.harness.bench.case import LONG, BenchCase, BenchGrid
+from ethos_hil.harness.bench.grid_file import default_grid, read_grid
+from ethos_hil.harness.bench.points import ALL, PointSettings, points_of
+from ethos_hil.harness.bench.selection import select
+from ethos_hil.harness.quantisation_options import parse_scheme
+from ethos_hil.harness.request import DEFAULT_TARGET
+from ethos_hil.harness.targets.registry import find_plugin
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
+from ethos_hil.results.clock import StatedClock
+
+MODELS_GRID = "models"
+"""The name of the grid of the models on a command line."""
+
+
+@dataclass(frozen=True)
+class BenchOrder:
+    """What is asked. Empty where nothing is said.
+
+    Attributes:
+        models: MODELs in place of a grid.
+        grid: a grid's file; None for the default grid.
+        cases, tags: which of its cases.
+        npus, memory_modes, system_configs: in place of the grid's; "all" is every one that there is.
+        targets: by name.
+        scheme: in place of the cases' own.
+        vela_ini, boot, repeat, warm_up, timeout, clock: as in `PointSettings`.
+    """
+
+    models: tuple[str, ...] = ()
+    grid: Path | None = None
+    cases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    npus: tuple[str, ...] = ()
+    memory_modes: tuple[str, ...] = ()
+    system_configs: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    scheme: str | None = None
+    vela_ini: Path | None = None
+    boot: bool | None = None
+    repeat: int | None = None
+    warm_up: int = 0
+    timeout: float = 120.0
+    clock: StatedClock | None = None
+
+    def plan(self) -> BenchPlan:
+        """Return the plan.
+
+        Raises:
+            UsageError: something of it is unknown, contradicts itself, or there is nothing to do.
+            ToolError: a target's plug-in cannot be used, or the target is not there.
+        """
+        grid = select(self._grid(), self.tags, self.cases)
+        if self.scheme is not None:
+            scheme = parse_scheme(self.scheme)
+            grid = replace(grid, cases=tuple(replace(case, scheme=scheme) for case in grid.cases))
+        modes = _modes(self.memory_modes, own=self.vela_ini is not None)
+        grid = replace(
+            grid,
+            npus=_npus(self.npus) or grid.npus,
+            memory_modes=modes or grid.memory_modes,
+            system_configs=tuple(dict.fromkeys(self.system_configs)) or grid.system_configs,
+        )
+        settings = PointSettings(
+            grid.name, self.vela_ini, self.boot, self.repeat, self.warm_up, self.timeout, self.clock
+        )
+        settings.check()
+        targets = tuple(dict.fromkeys(self.targets)) or (DEFAULT_TARGET,)
+        points = points_of(grid, targets, settings)
+        _check_targets(targets, grid, settings)
+        return BenchPlan(points, settings)
+
+    def _grid(self) -> BenchGrid:
+        if not self.models:
+            return default_grid() if self.grid is None else read_grid(self.grid)
+        if self.grid is not None:
+            raise UsageError("a model and --grid are both given", hint="leave out one, or put the model into the grid")
+        for model in self.models:
+            if model.lower().endswith(PROGRAM_SUFFIXES):
+                raise UsageError(f"{model} is a compiled program", hint="give the model that it was made from")
+        cases = (BenchCase(model, "model", (), (), tags=(LONG,), model=model) for model in dict.fromkeys(self.models))
+        return BenchGrid(MODELS_GRID, tuple(cases))
+
+
+def _npus(asked: Sequence[str]) -> tuple[str, ...]:
+    if ALL in asked:
+        return NpuName.VALID
+    return tuple(dict.fromkeys(NpuName.parse(name).name for name in asked))
+
+
+def _modes(asked: Sequence[str], *, own: bool) -> tuple[str, ...]:
+    """Return memory modes by name; those of a user's own file are not looked up."""
+    if ALL in asked:
+        return (ALL,)
+    return tuple(dict.fromkeys(name if own else MemoryMode.parse(name).name for name in asked))
+
+
+def _check_targets(targets: Sequence[str], grid: BenchGrid, settings: PointSettings) -> None:
+    """Check that what boots can boot, before anything is lowered. Raises ToolError."""
+    for name in targets:
+        plugin = find_plugin(name)
+        virtual = plugin.kind == "virtual"
+        if not any(settings.booted(case, virtual=virtual) for case in grid.cases):
+            continue
+        able = [npu for npu in grid.npus or NpuName.VALID if npu in plugin.npus]
+        missing = [error for npu in able if (error := plugin.find(NpuName.parse(npu))) is not None]
+        if able and len(missing) == len(able):
+            raise missing[0]
