@@ -1,0 +1,196 @@
+"""Which NPU and memory mode meets a budget, the smallest first, and what the others lack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ethos_hil.results.bench.budget import Budget, Condition
+from ethos_hil.results.bench.figures import PointFigures
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Lack:
+    """A condition that is not met.
+
+    Attributes:
+        condition: which.
+        found: the figure, in the quantity's base unit; None where it is not known.
+        label: the model or case that it is of, the worst of several.
+    """
+
+    condition: Condition
+    found: float | None
+    label: str
+
+    @property
+    def short(self) -> float | None:
+        """How many times too much it is, or too little: 1.5 is half as much again. None where that is not known."""
+        limit = self.condition.limit
+        if self.found is None:
+            return None
+        return _ratio(limit, self.found) if self.condition.quantity.at_least else _ratio(self.found, limit)
+
+
+@dataclass(frozen=True)
+class BudgetPlace:
+    """An NPU with its memories on a target, with all models that were asked about.
+
+    Attributes:
+        npu, memory_mode, system_config, target: which.
+        macs_per_cycle: of the NPU, 0 where its name does not say.
+        points: the figures, in the order of the models.
+        lacks: the conditions that are not met.
+        refused: the first reason why there are no figures, "" where there are.
+    """
+
+    npu: str
+    memory_mode: str
+    system_config: str
+    target: str
+    macs_per_cycle: int
+    points: tuple[PointFigures, ...]
+    lacks: tuple[Lack, ...] = ()
+    refused: str = ""
+
+    @property
+    def meets(self) -> bool:
+        """Whether it meets the whole budget."""
+        return not self.refused and not self.lacks
+
+    @property
+    def size(self) -> tuple[float, ...]:
+        """By what the smallest comes first: MACs, then SRAM, then cycles."""
+        sram = [each.sram_peak for each in self.points if each.sram_peak is not None]
+        cycles = [each.cycles for each in self.points if each.cycles is not None]
+        return (self.macs_per_cycle, max(sram, default=float("inf")), sum(cycles) if cycles else float("inf"))
+
+
+@dataclass(frozen=True)
+class BudgetAnswer:
+    """The answer.
+
+    Attributes:
+        budget: what was asked.
+        labels: the models or cases, all of which have to meet it.
+        places: those that meet it, the smallest first; then those that miss it, the nearest first; then the refused.
+    """
+
+    budget: Budget
+    labels: tuple[str, ...]
+    places: tuple[BudgetPlace, ...]
+
+    @property
+    def meeting(self) -> tuple[BudgetPlace, ...]:
+        """The places that meet the budget, the smallest first."""
+        return tuple(each for each in self.places if each.meets)
+
+    @property
+    def best(self) -> BudgetPlace | None:
+        """The smallest place that meets the budget."""
+        return next(iter(self.meeting), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it ready for JSON. Figures are in bytes, seconds, joules and 1/s."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "budget": [
+                {"quantity": each.quantity.name, "limit": each.limit, "text": each.text}
+                for each in self.budget.conditions
+            ],
+            "labels": list(self.labels),
+            "places": [_place_json(each, self.budget) for each in self.places],
+        }
+
+
+def answer(figures: Sequence[PointFigures], budget: Budget) -> BudgetAnswer:
+    """Return which places meet a budget. A place that lacks one of the models does not."""
+    labels = tuple(dict.fromkeys(each.label for each in figures))
+    by_place: dict[tuple[str, str, str, str], dict[str, PointFigures]] = {}
+    for each in figures:
+        by_place.setdefault((each.npu, each.memory_mode, each.system_config, each.target), {})[each.label] = each
+    places = [_place(key, points, labels, budget) for key, points in by_place.items()]
+    return BudgetAnswer(budget, labels, tuple(sorted(places, key=_order)))
+
+
+def macs_of(npu: str) -> int:
+    """Return how many products an NPU forms in a cycle, by its name; 0 where that does not say."""
+    size = npu.rpartition("-")[2]
+    return int(size) if size.isascii() and size.isdigit() and len(size) < 6 else 0
+
+
+def _place(
+    key: tuple[str, str, str, str], points: Mapping[str, PointFigures], labels: Sequence[str], budget: Budget
+) -> BudgetPlace:
+    refused = [(label, points[label].reason) for label in labels if label in points and points[label].reason]
+    missing = [label for label in labels if label not in points]
+    told = "".join(f"{label}: {why}" if len(labels) > 1 else why for label, why in refused[:1])
+    known = [points[label] for label in labels if label in points and not points[label].reason]
+    return BudgetPlace(
+        *key,
+        macs_of(key[0]),
+        tuple(known),
+        lacks=tuple(lack for each in budget.conditions for lack in _lack(each, known)),
+        refused=told or (f"{missing[0]} was not tried there" if missing else ""),
+    )
+
+
+def _lack(condition: Condition, points: Sequence[PointFigures]) -> Sequence[Lack]:
+    """Return the worst of the points that do not meet a condition, or nothing."""
+    lacks = [
+        Lack(condition, condition.quantity.value(each), each.label) for each in points if not condition.met_by(each)
+    ]
+    return sorted(lacks, key=_shortness, reverse=True)[:1]
+
+
+def _shortness(lack: Lack) -> float:
+    return float("inf") if lack.short is None else lack.short
+
+
+def _order(place: BudgetPlace) -> tuple[object, ...]:
+    group = 2 if place.refused else 0 if place.meets else 1
+    worst = max(map(_shortness, place.lacks), default=0.0) if group == 1 else 0.0
+    return group, worst, place.size, place.npu, place.memory_mode, place.system_config, place.target
+
+
+def _ratio(much: float, little: float) -> float:
+    return much / little if little > 0 else float("inf")
+
+
+def _place_json(place: BudgetPlace, budget: Budget) -> dict[str, Any]:
+    return {
+        "npu": place.npu,
+        "memory_mode": place.memory_mode,
+        "system_config": place.system_config,
+        "target": place.target,
+        "meets": place.meets,
+        "refused": place.refused,
+        "lacks": [
+            {
+                "quantity": each.condition.quantity.name,
+                "limit": each.condition.limit,
+                "found": each.found,
+                "times": _finite(each.short),
+                "label": each.label,
+            }
+            for each in place.lacks
+        ],
+        "points": [
+            {
+                "label": each.label,
+                "verdict": each.verdict,
+                "provenance": each.provenance,
+                "clock_hz": each.clock_hz,
+                "clock_of": each.clock_of,
+                **{one.quantity.name: one.quantity.value(each) for one in budget.conditions},
+            }
+            for each in place.points
+        ],
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or value == float("inf") else value

@@ -1,0 +1,159 @@
+"""A budget: conditions on the figures of a point, as text. "fps>=30, sram<=512KB, latency<=20ms"."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ethos_hil.results.bench.figures import PointFigures
+
+_TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_SIZES = ((("", "b"), 1.0), (("k", "kb", "kib"), 2.0**10), (("m", "mb", "mib"), 2.0**20), (("g", "gb", "gib"), 2.0**30))
+_BYTES = {name: size for names, size in _SIZES for name in names}
+"""As data sheets of memories have them: a KB is a KiB."""
+_COUNT = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
+_JOULES = {"j": 1.0, "mj": 1e-3, "uj": 1e-6, "µj": 1e-6, "μj": 1e-6, "nj": 1e-9}
+_RATE = {"": 1.0, "fps": 1.0, "/s": 1.0, "hz": 1.0}
+
+
+class BadBudget(ValueError):
+    """A text is no budget. The message has the place, what is wrong and what would do."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a condition is about.
+
+    Attributes:
+        name: as in a budget.
+        units: by their names in lower case, the factor to the base unit.
+        shown: the units as an error lists them.
+        at_least: whether more is better.
+        value: the figure, in the base unit; None where it is not known.
+        meaning: in words.
+    """
+
+    name: str
+    units: Mapping[str, float]
+    shown: str
+    at_least: bool
+    value: Callable[[PointFigures], float | None]
+    meaning: str
+
+
+def _latency(figures: PointFigures) -> float | None:
+    return figures.npu_s if figures.total_s is None else figures.total_s
+
+
+QUANTITIES: Mapping[str, Quantity] = MappingProxyType({
+    each.name: each
+    for each in (
+        Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second at the stated clock"),
+        Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference at the stated clock"),
+        Quantity("cycles", _COUNT, "k, M, G", False, lambda f: f.cycles, "cycles of the NPU"),
+        Quantity("sram", _BYTES, "B, KB, MB, GB", False, lambda f: f.sram_peak, "bytes of SRAM that the NPU's program takes"),
+        Quantity("dram", _BYTES, "B, KB, MB, GB", False, lambda f: f.dram_bytes, "bytes moved to and from DRAM or flash, an inference"),
+        Quantity("weights", _BYTES, "B, KB, MB, GB", False, lambda f: f.weight_bytes, "bytes of encoded weights"),
+        Quantity("energy", _JOULES, "J, mJ, uJ, nJ", False, lambda f: f.energy_j, "energy of an inference, by the user's table"),
+    )
+})  # fmt: skip
+_CONDITION = re.compile(r"\s*([A-Za-z_]+)\s*(<=|>=|=<|=>|==|<|>|=|≤|≥)\s*([^\s,;]*)\s*([^,;]*?)\s*")
+_NUMBER = re.compile(r"([0-9]+(?:[_.][0-9]+)*(?:e[+-]?[0-9]+)?)(.*)", re.IGNORECASE)
+_OPERATORS = {"<=": "<=", "=<": "<=", "≤": "<=", ">=": ">=", "=>": ">=", "≥": ">="}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition.
+
+    Attributes:
+        quantity: what it is about.
+        limit: in the base unit.
+        text: as it was written, "sram<=512KB".
+    """
+
+    quantity: Quantity
+    limit: float
+    text: str
+
+    def met_by(self, figures: PointFigures) -> bool | None:
+        """Return whether a point meets it, None where the figure is not known."""
+        value = self.quantity.value(figures)
+        if value is None:
+            return None
+        return value >= self.limit if self.quantity.at_least else value <= self.limit
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Conditions that have to hold all at once."""
+
+    conditions: tuple[Condition, ...]
+
+    def __str__(self) -> str:
+        return ", ".join(each.text for each in self.conditions)
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """Return the budget that a text says: conditions with commas between them.
+
+        Raises:
+            BadBudget: it says none; the message has the character at which it goes wrong.
+        """
+        found: list[Condition] = []
+        at = 0
+        for part in re.split("[,;]", text):
+            begin = at + len(part) - len(part.lstrip()) + 1
+            at += len(part) + 1
+            condition = _condition(part, begin)
+            if any(each.quantity is condition.quantity for each in found):
+                raise _wrong(part, begin, f"{condition.quantity.name} is there twice; give one condition for each")
+            found.append(condition)
+        return cls(tuple(found))
+
+
+def _condition(part: str, begin: int) -> Condition:
+    if not part.strip():
+        raise BadBudget(f"there is nothing at character {begin}; write conditions such as fps>=30, sram<=512KB")
+    matched = _CONDITION.fullmatch(part)
+    if matched is None:
+        raise _wrong(part, begin, "it is no condition; write one such as fps>=30")
+    name, operator = matched[1].lower(), matched[2]
+    quantity = QUANTITIES.get(name)
+    if quantity is None:
+        close = difflib.get_close_matches(name, QUANTITIES, n=1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        raise _wrong(part, begin, f"{name!r:.30} is unknown; {suggestion}it takes: {', '.join(QUANTITIES)}")
+    better = ">=" if quantity.at_least else "<="
+    if _OPERATORS.get(operator) != better:
+        why = "more of it is better" if quantity.at_least else "less of it is better"
+        raise _wrong(part, begin, f"{name} takes {better}, since {why}, and not {operator}")
+    return Condition(quantity, _limit(part, begin, quantity, matched[3] + matched[4]), "".join(part.split()))
+
+
+def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
+    number = _NUMBER.fullmatch(text)
+    if number is None:
+        raise _wrong(part, begin, f"{text.strip()!r:.30} is no number that is not negative")
+    unit = number[2].strip()
+    factor = quantity.units.get(unit.lower())
+    if factor is None:
+        told = f"the unit {unit!r:.20} is unknown" if unit else "the unit is missing"
+        raise _wrong(part, begin, f"{told}; {quantity.name} takes: {quantity.shown}")
+    try:
+        value = float(number[1]) * factor
+    except ValueError:
+        raise _wrong(part, begin, f"{number[1]!r:.30} is no number") from None
+    if not math.isfinite(value):
+        raise _wrong(part, begin, f"{number[1]!r:.30} is too large")
+    if quantity.at_least and value == 0:
+        raise _wrong(part, begin, f"every point has {quantity.name}>=0")
+    return value
+
+
+def _wrong(part: str, begin: int, what: str) -> BadBudget:
+    return BadBudget(f"at character {begin}, {part.strip()!r:.60}: {what}")
