@@ -32,9 +32,11 @@ class Requantiser:
     Attributes:
         bias, multiplier, shift: per channel, int64; the bias includes the zero point's share.
         factor: multiplier / 2**shift per channel, float64, repeated (PERIOD), or None where float64 is not exact.
-        addend: added after the factor: rounding, zero point, lower end of the clamp range, and the bias if that is
-            exact.
+        addend: added after the factor: rounding, zero point, what moves the lower end of the clamp range to `low`, and
+            the bias if that is exact.
         bias_first: the bias as float64, repeated as often, where it must be added before multiplying.
+        low: where the clamp range begins, not below zero; the low byte of what is clamped is the element, if that has 8
+            bits and comes from no table.
         narrow: whether the value to clamp fits 16 bits for every input.
         overflow: whether sums may exceed the accumulator, so that they must be checked.
     """
@@ -45,6 +47,7 @@ class Requantiser:
     factor: Array | None
     addend: Array | float
     bias_first: Array | None
+    low: int
     narrow: bool
     overflow: bool
 
@@ -63,20 +66,21 @@ class Requantiser:
         natural = op.scale.rounding is Rounding.NATURAL or (
             op.scale.rounding is Rounding.DOUBLE and int(shift.max()) <= 31
         )
-        reach = 2 * (abs(op.ofm.zero_point) + max(abs(activation.minimum), abs(activation.maximum)) + 2)
+        low = activation.minimum & 0xFF if op.ofm.bits == 8 and activation.table is None else 0
+        reach = 2 * (abs(op.ofm.zero_point) + max(abs(activation.minimum), abs(activation.maximum)) + low + 2)
         exact = natural and activation.clamp and not overflow and int(shift.max()) + reach.bit_length() <= 53
         if not exact or int(shift.min()) == 0:
-            return cls(bias, multiplier, shift, None, 0.0, None, False, overflow)
+            return cls(bias, multiplier, shift, None, 0.0, None, 0, False, overflow)
         factor = multiplier * np.exp2(-shift.astype(np.float64))
-        addend = 0.5 + op.ofm.zero_point - activation.minimum
+        addend = 0.5 + op.ofm.zero_point - activation.minimum + low
         narrow = bool((largest * factor).max() + abs(addend) < INT16_MAX)
         times = max(1, PERIOD // bias.size)
         products = largest.astype(np.float64) * multiplier + np.ldexp(float(reach), shift)
         if products.max() < FLOAT64_EXACT - 8:  # each is off by less than 8 within the clamp range
             behind = np.tile(bias * factor + addend, times)
-            return cls(bias, multiplier, shift, np.tile(factor, times), behind, None, narrow, overflow)
+            return cls(bias, multiplier, shift, np.tile(factor, times), behind, None, low, narrow, overflow)
         first = np.tile(bias.astype(np.float64), times)
-        return cls(bias, multiplier, shift, np.tile(factor, times), addend, first, narrow, overflow)
+        return cls(bias, multiplier, shift, np.tile(factor, times), addend, first, low, narrow, overflow)
 
     def apply(self, op: Convolution, sums: Array, out: Array, memory: RegionMemory) -> None:
         """Fill `out` (..., channels) with the elements for `sums` (contiguous, same size; whole numbers, floating
@@ -96,15 +100,15 @@ class Requantiser:
             scaled += self.addend
         else:
             _combine_periodic(np.add, scaled, self.addend)
-        # The conversion may round values below zero either way: they are clamped to zero.
+        # The conversion may round values below zero either way: they are clamped to zero or above.
         clamped: Array = scaled.astype(np.int16) if self.narrow else scaled
-        clamped.clip(0, activation.maximum - activation.minimum, out=clamped)
+        clamped.clip(self.low, self.low + activation.maximum - activation.minimum, out=clamped)
         if activation.table is not None and activation.index_bits == 8:
             entries = output.table(op.ofm, activation, memory)
             out[...] = entries.take(clamped.astype(np.intp)).reshape(out.shape)
         elif op.ofm.bits == 8:
-            stored = clamped.astype(np.uint8).reshape(out.shape)
-            np.add(stored, np.uint8(activation.minimum & 0xFF), out=out.view(np.uint8))
+            whole = clamped.astype(np.int16, copy=False).reshape(out.shape)
+            np.copyto(out.view(np.uint8), whole, casting="unsafe")
         else:
             values = clamped.astype(np.int32).reshape(out.shape) + activation.minimum
             if activation.table is not None:
