@@ -43,7 +43,7 @@ from ethos_hil.harness.npu.timing import hazards, timing_model
 from ethos_hil.harness.npu.timing.hazards import Hazard
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
-from ethos_hil.harness.npu.weights import decompress
+from ethos_hil.harness.npu.weights import decompress, weight_order_u55, weight_order_u85
 from ethos_hil.results.verdict import FailureKind
 
 Bytes = npt.NDArray[np.uint8]
@@ -378,3 +378,5 @@ def forget() -> None:
     """Drop every decoded program and weight stream, so that the next run starts cold, as in a new process."""
     _programs.clear()
     decompress.forget()
+    weight_order_u55.forget()
+    weight_order_u85.forget()

@@ -148,9 +148,13 @@ def _decode(key: tuple[Compressed, WeightOrder]) -> list[Array]:
         if isinstance(result, codec.CorruptStream):
             raise WeightError(str(result))
         streams.append(result)
-    if all(stream.size == 0 or (stream.min() >= -128 and stream.max() <= 127) for stream in streams):
+    if all(map(_fits_int8, streams)):
         return [stream.astype(np.int8, copy=False) for stream in streams]
-    return streams
+    return [stream.astype(np.int16, copy=False) for stream in streams]
+
+
+def _fits_int8(weights: Array) -> bool:
+    return weights.dtype == np.int8 or weights.size == 0 or bool(weights.min() >= -128 and weights.max() <= 127)
 
 
 def _streams(compressed: Compressed, order: WeightOrder) -> list[tuple[bytes, int]]:

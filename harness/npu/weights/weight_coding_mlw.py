@@ -30,8 +30,9 @@ NO_ZERO_RUNS, PADDING = 6, 7  # in the first field of a slice
 FIXED_WIDTH = 7  # as a divisor
 LARGEST_DIVISOR = 5
 CHUNK = 12  # units whose first bits lie together
+LARGEST_CHUNK = CHUNK * (2 + LARGEST_DIVISOR)  # bits
 NUMBERS = 512  # that a slice can hold, from 0
-MOST_CODED = 1 / 64  # of a stream's weights that may be of variable width: each takes 0.4 us
+MOST_CODED = 1 / 64  # of a stream's weights that may be of variable width: each takes 0.3 us
 
 
 class _NotPlain(Exception):
@@ -58,14 +59,15 @@ class Palette:
         return (len(self.entries) - 1).bit_length() if self.entries else self.width
 
     def weights(self, numbers: Array) -> Array:
-        """Return the weights of numbers (uint16), as int8 where the width says that they fit, else int16."""
+        """Return the weights of numbers (uint8 or uint16), as int8 where those and the palette show that they fit."""
         if self.entries:
             beyond = range(self.offset, self.offset + NUMBERS - len(self.entries))
             numbers = np.array([*self.entries, *beyond], np.uint16).take(numbers)
-        else:
+        elif self.offset:
             numbers = numbers + np.uint16(self.offset)
-        minus = -(numbers & 1).astype(np.int16)
-        return ((numbers >> 1).astype(np.int16) ^ minus) - minus
+        signed = np.int8 if numbers.dtype == np.uint8 else np.int16
+        minus = -(numbers & 1).view(signed)
+        return ((numbers >> 1).view(signed) ^ minus) - minus
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +88,18 @@ class PlainStream:
     slices: tuple[Slice, ...]
 
     def weights(self) -> Array:
-        """Return the weights in stream order, int16."""
+        """Return the weights in stream order, int8 or int16."""
         found = []
         for one in self.slices:
-            numbers = np.array(one.coded, np.uint16) if one.coded else self._fields(one)
+            if one.coded:
+                numbers = np.array(one.coded, np.uint8 if max(one.coded) < 1 << 8 else np.uint16)
+            else:
+                numbers = self._fields(one)
             found.append(one.palette.weights(numbers))
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     def _fields(self, one: Slice) -> Array:
-        """Return the numbers of fixed width of a slice, uint16. Eight of them end at a whole byte."""
+        """Return the numbers of fixed width of a slice, uint8 or uint16. Eight of them end at a whole byte."""
         width, groups = one.palette.fixed_width, -(-one.count // 8)
         begin, shift = divmod(one.at, 8)
         data = np.zeros(groups * width + 1, np.uint8)
@@ -103,7 +108,7 @@ class PlainStream:
         if shift:
             data[:-1] = data[:-1] >> shift | data[1:] << (8 - shift)
         if width == 8:
-            return data[: one.count].astype(np.uint16)
+            return data[: one.count]
         data[-1] = 0
         words = data.astype(np.uint16)
         words[:-1] |= words[1:] << np.uint16(8)
@@ -133,10 +138,13 @@ class _Bits:
 
     def take(self, width: int) -> int:
         """Return the next `width` bits. Raises _NotPlain behind the end."""
-        begin = self.at
+        found = self.peek(width) & ((1 << width) - 1)
         self.skip(width)
-        word = int.from_bytes(self.stream[begin >> 3 : (self.at + 7) >> 3], "little")
-        return word >> (begin & 7) & ((1 << width) - 1)
+        return found
+
+    def peek(self, width: int) -> int:
+        """Return the next bits, `width` or more, with zeros behind the end."""
+        return int.from_bytes(self.stream[self.at >> 3 : (self.at + width + 7) >> 3], "little") >> (self.at & 7)
 
     def skip(self, width: int) -> None:
         """Go on by so many bits. Raises _NotPlain behind the end."""
@@ -157,8 +165,9 @@ def _slices(bits: _Bits, count: int) -> Iterator[Slice]:
             if bits.at == bits.end:
                 break
             continue
-        number, divisor, truncated = bits.take(15) + 1, bits.take(3), bits.take(1)
-        if bits.take(1):
+        header = bits.take(20)
+        number, divisor, truncated = (header & 0x7FFF) + 1, header >> 15 & 7, bool(header >> 18 & 1)
+        if header >> 19:
             palette = _palette(bits)
         found += number
         if zeros != NO_ZERO_RUNS or palette is None or found > count:
@@ -170,13 +179,14 @@ def _slices(bits: _Bits, count: int) -> Iterator[Slice]:
         coded += number
         if coded > MOST_CODED * count or divisor > LARGEST_DIVISOR:
             raise _NotPlain
-        yield Slice(palette, bits.at, number, _coded(bits, number, divisor, bool(truncated)))
+        yield Slice(palette, bits.at, number, _coded(bits, number, divisor, truncated))
     if found != count or not count:
         raise _NotPlain
 
 
 def _palette(bits: _Bits) -> Palette:
-    offset, size, width = bits.take(5), bits.take(5), bits.take(3) + 2
+    header = bits.take(13)
+    offset, size, width = header & 0x1F, header >> 5 & 0x1F, (header >> 10) + 2
     entries = tuple(bits.take(width) for _ in range(size + 1)) if size else ()
     return Palette(entries, offset, width)
 
@@ -187,10 +197,13 @@ def _coded(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int,
     quotients: list[int] = []  # of the chunk before
     quotient = seen = 0
     while len(numbers) < count:
-        waiting, quotients = quotients, []
+        waiting, quotients = quotients[: count - len(numbers)], []
+        window, used = bits.peek(LARGEST_CHUNK), divisor * len(waiting)
         if seen < count:
-            first = bits.take(CHUNK)
-            second = bits.take(first.bit_count())
+            first = window & (1 << CHUNK) - 1
+            second = window >> CHUNK
+            used += CHUNK + first.bit_count()
+            window >>= CHUNK + first.bit_count()
             for unit in range(CHUNK):
                 units = 0
                 if first >> unit & 1:
@@ -201,11 +214,10 @@ def _coded(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int,
                     quotients.append(quotient)
                     quotient = 0
             seen += len(quotients)
-        waiting = waiting[: count - len(numbers)]
-        remainders = bits.take(divisor * len(waiting))
+        bits.skip(used)
         for one in waiting:
-            numbers.append((one << divisor) + (remainders & ((1 << divisor) - 1)))
-            remainders >>= divisor
+            numbers.append((one << divisor) + (window & (1 << divisor) - 1))
+            window >>= divisor
     if max(numbers) >= NUMBERS:
         raise _NotPlain
     return tuple(numbers)

@@ -10,6 +10,7 @@ of the OFM block.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SUBKERNEL = 8  # steps a sub-kernel spans, before dilation
+ORDERS_KEPT = 1024  # whose lengths are remembered
 WORD = 8  # weights along the IFM channels that always stay together (a micro-block)
 
 
@@ -110,11 +112,7 @@ class WeightOrderU55:
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each core's stream, padding included."""
-        ifm = sum(n * depth for _, n, depth in self.ifm_groups()) * self.padded_elements()
-        return tuple(
-            ifm * sum(n * round_up(depth, self.ofm_ublock) for _, n, depth in self.ofm_groups(core))
-            for core in range(self.cores)
-        )
+        return _lengths(self)
 
     def restore(self, streams: Sequence[Array]) -> Array:
         """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
@@ -170,6 +168,21 @@ class WeightOrderU55:
                 )
                 target = weights[:, y : y + height, x : x + width, z // word : z // word + ifm_blocks * ifm_ublocks]
                 target[...] = straight[:, :depth].reshape(target.shape)
+
+
+@functools.lru_cache(ORDERS_KEPT)
+def _lengths(order: WeightOrderU55) -> tuple[int, ...]:
+    """Return `order.lengths`. Decoding, estimating and decompressing ask for it."""
+    ifm = sum(n * depth for _, n, depth in order.ifm_groups()) * order.padded_elements()
+    return tuple(
+        ifm * sum(n * round_up(depth, order.ofm_ublock) for _, n, depth in order.ofm_groups(core))
+        for core in range(order.cores)
+    )
+
+
+def forget() -> None:
+    """Drop what is remembered of orders."""
+    _lengths.cache_clear()
 
 
 def as_words(stream: Array, count: int) -> Array:

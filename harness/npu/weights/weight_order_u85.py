@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu.weights.weight_order_u55 import WORD, as_words, pieces, round_up
+from ethos_hil.harness.npu.weights.weight_order_u55 import ORDERS_KEPT, WORD, as_words, pieces, round_up
 
 Array = npt.NDArray[Any]
 
@@ -153,9 +153,7 @@ class WeightOrderU85:
     @property
     def lengths(self) -> tuple[int, ...]:
         """Weights in each stream, padding included."""
-        ofm_ublocks = sum(n * -(-depth // self.ofm_ublock) for _, n, depth in pieces(self.ofm_depth, self.ofm_block))
-        length = ofm_ublocks * self.ifm_ublocks * self.slots * self.unit
-        return (length * self.decoders,) if self.fast else (length,) * self.decoders
+        return _lengths(self)
 
     def restore(self, streams: Sequence[Array]) -> Array:
         """Return the weight tensor, shape (ofm_depth, height, width, ifm_depth), from streams of `lengths` values."""
@@ -250,3 +248,17 @@ def _subkernels(
             slots = tuple(i // step * (step + gap) + i % step for i in range(len(elements)))
             parts.append(SubKernel(tuple(elements), slots, -(-len(elements) // step) * (step + gap)))
     return tuple(parts)
+
+
+@functools.lru_cache(ORDERS_KEPT)
+def _lengths(order: WeightOrderU85) -> tuple[int, ...]:
+    """Return `order.lengths`. Decoding, estimating and decompressing ask for it."""
+    ofm_ublocks = sum(n * -(-depth // order.ofm_ublock) for _, n, depth in pieces(order.ofm_depth, order.ofm_block))
+    length = ofm_ublocks * order.ifm_ublocks * order.slots * order.unit
+    return (length * order.decoders,) if order.fast else (length,) * order.decoders
+
+
+def forget() -> None:
+    """Drop what is remembered of orders."""
+    _lengths.cache_clear()
+    _subkernels.cache_clear()
