@@ -79,7 +79,9 @@ def estimates(asked: Sequence[Question]) -> Estimates:
         if not found:
             continue
         test = each.record.test
-        if is_model(each.record) or test is None:
+        if each.record.bench is not None and each.record.bench.group:
+            operators.setdefault((each.record.bench.group, npu), []).append(found)
+        elif is_model(each.record) or test is None:
             models.setdefault((test.operator if test is not None else label, npu), []).append(found)
         else:
             operators.setdefault((test.operator, npu), []).append(found)

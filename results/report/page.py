@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from ethos_hil.results.report.bench_point import family_class
 from ethos_hil.results.report.roofline import bound_class
 from ethos_hil.results.report.svg import safe
 
@@ -56,7 +57,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"long": _long, "bound": bound_class}
+    made.filters |= {"long": _long, "bound": bound_class, "family": family_class}
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
+from ethos_hil.results.record import Record
 from ethos_hil.results.report.artefacts import run_files
+from ethos_hil.results.report.bench_page import bench_page
 from ethos_hil.results.report.estimate_errors import estimate_errors
 from ethos_hil.results.report.estimates import COLUMNS, estimates
 from ethos_hil.results.report.failures import failure_groups
@@ -30,6 +33,8 @@ _ELEMENTS = 32_000
 _OF_ROW, _OF_PROFILED_ROW = 15, 24
 """Elements of an operation and of a line of the source, which there are as many of, without and with a profile."""
 _PAGES = 120
+_MODEL_OPS = 8
+"""Operations from which on a case of a benchmark is a model, whose operations are worth a page."""
 _LEAST_ROWS, _MOST_ROWS = 10, 400
 
 
@@ -86,9 +91,10 @@ def _content(
         "known": [group for group in groups if not group.standing.red],
         "comparison": comparison,
         "feed": feed(comparison, asked, run, baseline) if comparison is not None else (),
-        "matrix": matrix(asked, before.series if before is not None else {}),
+        "matrix": matrix(_without_bench(asked), before.series if before is not None else {}),
         "models": _model_pages(asked),
-        "left_out": max(0, sum(has_page(each.record) for each in asked) - _PAGES),
+        "left_out": max(0, len(_with_page(asked)) - _PAGES),
+        "bench": bench_page(asked),
         "operators": operators(asked),
         "estimates": estimates(asked),
         "provenances": tuple(COLUMNS.values()),
@@ -101,11 +107,32 @@ def _content(
 
 def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
-    found = sorted((each for each in asked if has_page(each.record)), key=lambda each: each.record.profile is None)
-    found = found[:_PAGES]
+    found = sorted(_with_page(asked), key=lambda each: each.record.profile is None)[:_PAGES]
     row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
     most = min(_MOST_ROWS, max(_LEAST_ROWS, _ELEMENTS // max(1, row)))
     return tuple(model_page(each, most) for each in found)
+
+
+def _with_page(asked: Sequence[Question]) -> list[Question]:
+    """Return what has a page of its own: of a benchmark the fastest point of each model, which has many operations."""
+    fastest: dict[str, Question] = {}
+    found = [each for each in _without_bench(asked) if has_page(each.record)]
+    for each in asked:
+        if each.record.bench is not None and len(each.record.ops) >= _MODEL_OPS:
+            best = fastest.setdefault(each.label, each)
+            fastest[each.label] = min(best, each, key=lambda one: _time(one.record))
+    return found + list(fastest.values())
+
+
+def _time(record: Record) -> float:
+    """Return how long the NPU needs, in seconds where its clock is known."""
+    cycles = record.metric("npu_cycles")
+    return cycles.value / (record.clock_hz or 1.0) if cycles is not None else math.inf
+
+
+def _without_bench(asked: Sequence[Question]) -> list[Question]:
+    """Return what no benchmark made: its points have a section of their own."""
+    return [each for each in asked if each.record.bench is None]
 
 
 def _versions(results: RunResults) -> tuple[tuple[str, str], ...]:

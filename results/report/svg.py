@@ -43,6 +43,14 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
+def grid(xs: Iterable[float], ys: Iterable[float], box: tuple[float, float, float, float]) -> Markup:
+    """Return upright and level lines at some places, across a box: left, right, top, bottom."""
+    left, right, top, bottom = map(number, box)
+    upright = [f"M{number(x)} {top}V{bottom}" for x in xs]
+    level = [f"M{left} {number(y)}H{right}" for y in ys]
+    return element("path", d=Markup("".join([*upright, *level])), class_="grid")
+
+
 def text(x: float, y: float, content: str, class_: str = "", anchor: str | None = None) -> Markup:
     """Return a line of text; `anchor` is start, middle or end."""
     return element("text", content, x=x, y=y, class_=class_ or None, text_anchor=anchor)

@@ -59,6 +59,7 @@
 
   // What is filtered is in the address, "#matrix&text=conv&verdict=FU&column=3", so that it can be sent to others.
   const form = byId("filters");
+  if (!form) return;
   const grid = byId("grid");
   const text = byId("filter-text");
   const column = byId("filter-column");

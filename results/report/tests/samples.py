@@ -12,7 +12,7 @@ from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.record import CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
+from ethos_hil.results.record import BenchInfo, CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.tests import profiled
@@ -147,10 +147,13 @@ def hostile(text: str) -> RunResults:
     good = replace(bad, verdict=Verdict.VERIFIED, failure=None, test=replace(test, id=f"{text}2", profile="U55_BI"))
     shown = replace(profiled.hostile(), model=text, versions={text: text})
     loose = replace(shown, ops=(*shown.ops, op), npu=text)
+    bench = BenchInfo(text, text, text, (text,), text)
+    shown, loose = replace(shown, bench=bench), replace(loose, bench=bench, metrics=one.metrics)
+    refused = replace(bad, verdict=Verdict.SKIPPED, test=None, bench=bench)
     skipped = replace(bad, verdict=Verdict.SKIPPED, test=replace(test, id=f"{text}3"))
     manifest = {"created": text, "command": [text], "machine": {text: text}, "versions": {text: text}, "commit": text,
                 "shard": text}  # fmt: skip
-    return RunResults(text, text, (bad, good, shown, loose, skipped), (manifest,), ())
+    return RunResults(text, text, (bad, good, shown, loose, skipped, refused), (manifest,), ())
 
 
 def whole_suite() -> RunResults:

@@ -1,0 +1,131 @@
+"""A point of a benchmark as the report plots it: its figures, how it stands, and how large its NPU is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.report.standing import Standing
+from ethos_hil.results.report.svg import element, number
+
+_NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
+_MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
+_FAMILIES = ("u55", "u65", "u85")
+
+
+@dataclass(frozen=True)
+class PlottedPoint:
+    """A point of a benchmark.
+
+    Attributes:
+        figures: see there.
+        standing: how it stands.
+    """
+
+    figures: PointFigures
+    standing: Standing
+
+    @property
+    def family(self) -> str:
+        """The NPU without its size: "u55"; a name of another form as it is."""
+        found = _NPU.fullmatch(self.figures.npu)
+        return found[1] if found is not None else self.figures.npu
+
+    @property
+    def macs(self) -> int:
+        """Products a cycle of the NPU, 0 where its name does not tell."""
+        found = _NPU.fullmatch(self.figures.npu)
+        return int(found[2]) if found is not None else 0
+
+    @property
+    def npu(self) -> str:
+        """The NPU's short name."""
+        return self.figures.npu.removeprefix("ethos-")
+
+    @property
+    def cycles(self) -> int:
+        """Cycles of one inference, 0 where there are none."""
+        return max(0, self.figures.cycles or 0)
+
+    @property
+    def millis(self) -> float:
+        """Milliseconds of the NPU at its stated clock, 0 where there are none."""
+        return max(0.0, self.figures.npu_s or 0.0) * 1e3
+
+    @property
+    def size(self) -> tuple[int, int, str]:
+        """What sorts NPUs by size: fewer MACs first, then the older family."""
+        return self.macs, family_order(self.family), self.figures.npu
+
+
+def family_order(family: str) -> int:
+    """Return the place of a family among them."""
+    return _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+
+
+def family_class(family: str) -> str:
+    """Return the class of a family's colour."""
+    return f"family-{family}" if family in _FAMILIES else "family-other"
+
+
+def npus(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
+    """Return the names of all NPUs, by family and size."""
+    found = {each.figures.npu: (family_order(each.family), each.size) for each in points}
+    return tuple(sorted(found, key=lambda name: found[name]))
+
+
+def memory_modes(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
+    """Return all memory modes, the one with the most in SRAM first."""
+    found = dict.fromkeys(each.figures.memory_mode for each in points)
+    return tuple(sorted(found, key=_mode_order))
+
+
+def _mode_order(mode: str) -> int:
+    """Return the place of a mode: "Dedicated_Sram_384KB" is with "Dedicated_Sram"."""
+    return next((at for at, known in enumerate(_MODES) if mode.startswith(known)), len(_MODES))
+
+
+def mark(point: PlottedPoint, x: float, y: float, told: str) -> Markup:
+    """Return a point's mark: its form and colour are the family's; one that is not verified is hollow.
+
+    Args:
+        point: the point.
+        x, y: where its middle is.
+        told: what is said of it.
+    """
+    classes = f"point {family_class(point.family)}{'' if point.standing is Standing.VERIFIED else ' hollow'}"
+    title = element("title", told)
+    if point.family == "u65":
+        return element("rect", title, x=x - 3.5, y=y - 3.5, width=7, height=7, class_=classes)
+    if point.family == "u85":
+        path = Markup(f"M{number(x)} {number(y - 4.8)}l4.6 8.2h-9.2z")
+        return element("path", title, d=path, class_=classes)
+    return element("circle", title, cx=x, cy=y, r=3.8, class_=classes)
+
+
+def told(point: PlottedPoint) -> str:
+    """Return a point in words: where it ran, what it took and whence that is known."""
+    figures = point.figures
+    time = f", {milliseconds(point.millis)} ms" if point.millis else ""
+    return f"{point.npu} {figures.memory_mode}: {point.cycles:,} cycles ({figures.provenance}){time}, {point.standing}"
+
+
+def milliseconds(value: float) -> str:
+    """Return milliseconds with three digits at least."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def kibibytes(count: float | None) -> str:
+    """Return bytes in KiB."""
+    return "" if count is None else f"{count / 1024:,.1f}".removesuffix(".0")
+
+
+def percent(part: float | None) -> str:
+    """Return a part in percent with two digits at least; "" for none."""
+    if part is None:
+        return ""
+    return f"{part * 100:.0f}" if part >= 0.1 else f"{part * 100:.2g}"

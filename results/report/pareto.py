@@ -1,0 +1,150 @@
+"""Time against SRAM: which NPU and memory mode is the fastest that fits, and which NPU is the smallest that will do.
+
+A point is on the front if no other one needs less of both. On the ladder are the NPUs from the fewest MACs on, each
+with the fastest of its memory modes, without those that a smaller one outruns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from markupsafe import Markup
+
+from ethos_hil.results.report.bench_point import PlottedPoint, kibibytes, mark, milliseconds, told
+from ethos_hil.results.report.log_axis import LogAxis, log_axis
+from ethos_hil.results.report.svg import element, grid, number, picture, text
+from ethos_hil.results.report.wording import amount, counted, size
+
+_WIDTH, _HEIGHT = 460.0, 290.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 446.0, 24.0, 254.0
+_LETTER, _LINE = 6.5, 11.0
+"""Width of a letter and height of a line of a label, about."""
+
+
+@dataclass(frozen=True)
+class Pareto:
+    """The points of one case on one target.
+
+    Attributes:
+        unit: of the times: "ms", or "cycles" where a clock is not known.
+        front: the points on the front, the least SRAM first.
+        ladder: the NPUs, the smallest and slowest first.
+        plot: the picture; empty where no point has both.
+    """
+
+    unit: str
+    front: tuple[PlottedPoint, ...]
+    ladder: tuple[PlottedPoint, ...]
+    plot: Markup
+
+    def time(self, point: PlottedPoint) -> str:
+        """Return a point's time."""
+        return milliseconds(point.millis) if self.unit == "ms" else amount(point.cycles)
+
+
+def pareto(name: str, points: Sequence[PlottedPoint]) -> Pareto:
+    """Return the front, the ladder and the picture of some points. What has no cycles is left out."""
+    timed = [each for each in points if each.cycles]
+    unit = "ms" if timed and all(each.millis for each in timed) else "cycles"
+    placed = [each for each in timed if each.figures.sram_peak is not None and each.figures.sram_peak >= 0]
+    front = tuple(_front(placed, unit))
+    plot = _plot(name, placed, front, unit) if placed else Markup()
+    return Pareto(unit, front, tuple(_ladder(timed, unit)), plot)
+
+
+def _time(point: PlottedPoint, unit: str) -> float:
+    return point.millis if unit == "ms" else float(point.cycles)
+
+
+def _sram(point: PlottedPoint) -> int:
+    return point.figures.sram_peak or 0
+
+
+def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
+    best = None
+    for point in sorted(points, key=lambda each: (_sram(each), _time(each, unit), each.size)):
+        if best is None or _time(point, unit) < best:
+            best = _time(point, unit)
+            yield point
+
+
+def _ladder(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
+    best = None
+    seen: set[str] = set()
+    for point in sorted(points, key=lambda each: (each.size, _time(each, unit), _sram(each))):
+        if point.figures.npu not in seen and (best is None or _time(point, unit) < best):
+            best = _time(point, unit)
+            yield point
+        seen.add(point.figures.npu)
+
+
+def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoint], unit: str) -> Markup:
+    least = min((_sram(each) for each in points if _sram(each)), default=1)
+    x = log_axis((_sram(each) or least / 2 for each in points), _LEFT, _RIGHT)
+    y = log_axis((_time(each, unit) for each in points), _BOTTOM, _TOP)
+    places = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in points]
+    corners = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in front]
+    path = [f"M{number(corners[0][0])} {number(corners[0][1])}"]
+    path += [f"H{number(right)}V{number(low)}" for right, low in corners[1:]]
+    parts = [
+        *_grid(x, y, unit),
+        element("path", d=Markup("".join([*path, f"H{number(_RIGHT)}"])), class_="front"),
+        *(mark(point, *place, f"{told(point)}, {size(_sram(point))} of SRAM")
+          for point, place in zip(points, places, strict=True)),
+        *_labels(front, corners, places),
+    ]  # fmt: skip
+    fastest = front[-1]
+    label = (f"{name}, {counted(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest is "
+             f"{told(fastest)}, with {size(_sram(fastest))} of SRAM. The tables have the same numbers.")  # fmt: skip
+    return picture(_WIDTH, _HEIGHT, label, *parts)
+
+
+def _grid(x: LogAxis, y: LogAxis, unit: str) -> Iterator[Markup]:
+    upright, level = x.sizes(7), y.tens(6)
+    yield grid(map(x.at, upright), map(y.at, level), (_LEFT, _RIGHT, _TOP, _BOTTOM))
+    for tick in upright:
+        yield text(x.at(tick), _BOTTOM + 14, size(tick), "tick", "middle")
+    for tick in level:
+        yield text(_LEFT - 6, y.at(tick) + 3.5, amount(tick), "tick", "end")
+    yield text(_RIGHT, _BOTTOM + 30, "SRAM that the program needs", "tick", "end")
+    yield text(4, _TOP - 10, "ms of the NPU at its clock" if unit == "ms" else "cycles of the NPU", "tick", "start")
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _labels(
+    front: Sequence[PlottedPoint], corners: Sequence[tuple[float, float]], marks: Sequence[tuple[float, float]]
+) -> Iterator[Markup]:
+    """Yield the names of the points on the front, each where it covers the fewest marks and no other name."""
+    taken: list[_Box] = []
+    for point, (x, y) in zip(front, corners, strict=True):
+        width = _LETTER * len(point.npu)
+        boxes: list[_Box] = []
+        for down, right in product((14.0, -7.0, 3.5), (True, False)):
+            left = x + 7 if right else x - 7 - width
+            boxes.append((left, y + down - _LINE + 2, left + width, y + down + 2))
+        inside = [box for box in boxes if box[0] >= _LEFT and box[2] <= _RIGHT + 12 and _TOP - 8 <= box[1] <= _BOTTOM]
+        free = [box for box in inside if not any(_meet(box, other) for other in taken)]
+        if free:
+            box = min(free, key=lambda each: sum(_meet(each, (a - 4, b - 4, a + 4, b + 4)) for a, b in marks))
+            taken.append(box)
+            yield text(box[0], box[3] - 2, point.npu, "strong", "start")
+
+
+def _meet(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def ladder_rows(found: Pareto) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each NPU of the ladder: from which time on it is the smallest, its name, memory mode, KiB of SRAM."""
+    for point in reversed(found.ladder):
+        yield found.time(point), point.npu, point.figures.memory_mode, kibibytes(point.figures.sram_peak)
+
+
+def front_rows(found: Pareto) -> Iterator[tuple[str, str, str, str]]:
+    """Yield for each point of the front: from which KiB of SRAM on it is the fastest, its name, memory mode, time."""
+    for point in found.front:
+        yield kibibytes(_sram(point)), point.npu, point.figures.memory_mode, found.time(point)

@@ -1,0 +1,141 @@
+"""What more MACs are worth: the speed-up over the smallest NPU of a family, beside that of MACs alone.
+
+A line is one family in one memory mode. Its knee is the size up to which every step was worth it: one that doubles the
+MACs made it 1.5 times as fast at least.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from ethos_hil.results.report.bench_point import PlottedPoint, family_class, family_order, memory_modes
+from ethos_hil.results.report.log_axis import LogAxis
+from ethos_hil.results.report.svg import element, grid, line, number, picture, text
+from ethos_hil.results.report.wording import TIMES
+
+_WIDTH, _HEIGHT = 460.0, 290.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 450.0, 40.0, 254.0
+_GAP = 26.0
+_DOUBLED = 1.5
+"""How many times as fast twice the MACs must be to be worth it."""
+
+
+@dataclass(frozen=True)
+class ScalingLine:
+    """A family in a memory mode.
+
+    Attributes:
+        family: its name.
+        mode: the memory mode, with the system configuration where there are several.
+        style: number of the memory mode among all, which the picture's dashes tell apart.
+        speed_ups: by MACs of the NPU, the smallest first; its own is 1.
+    """
+
+    family: str
+    mode: str
+    style: int
+    speed_ups: Mapping[int, float]
+
+    @property
+    def knee(self) -> int:
+        """MACs up to which every step was worth it."""
+        sizes = list(self.speed_ups)
+        for small, large in pairwise(sizes):
+            if self.speed_ups[large] / self.speed_ups[small] < _DOUBLED ** math.log2(large / small):
+                return small
+        return sizes[-1]
+
+    @property
+    def told(self) -> str:
+        """All speed-ups, in words."""
+        return ", ".join(f"{macs} {TIMES}{value:.3g}" for macs, value in self.speed_ups.items())
+
+
+def scaling_lines(points: Sequence[PlottedPoint]) -> tuple[ScalingLine, ...]:
+    """Return the lines of one case on one target: of each family and mode that has two sizes with cycles at least."""
+    modes = memory_modes(points)
+    configs: dict[tuple[str, str], dict[str, None]] = {}
+    found: dict[tuple[str, str, str], dict[int, int]] = {}
+    for each in points:
+        if each.macs and each.cycles:
+            place = each.figures
+            configs.setdefault((each.figures.npu, place.memory_mode), {})[place.system_config] = None
+            sizes = found.setdefault((each.family, place.memory_mode, place.system_config), {})
+            sizes[each.macs] = min(each.cycles, sizes.get(each.macs, each.cycles))
+    several = any(len(names) > 1 for names in configs.values())
+    return tuple(_joined(found, modes, several))
+
+
+def _joined(
+    found: Mapping[tuple[str, str, str], Mapping[int, int]], modes: Sequence[str], several: bool
+) -> Iterator[ScalingLine]:
+    """Yield the lines; sizes of a family may have system configurations of their own, which part no line."""
+    lines: dict[tuple[str, str, str], dict[int, int]] = {}
+    for (family, mode, config), sizes in found.items():
+        lines.setdefault((family, mode, config if several else ""), {}).update(sizes)
+    for family, mode, config in sorted(lines, key=lambda key: (family_order(key[0]), modes.index(key[1]), key[2])):
+        cycles = dict(sorted(lines[family, mode, config].items()))
+        if len(cycles) > 1:
+            first = next(iter(cycles.values()))
+            ups = {macs: first / count for macs, count in cycles.items()}
+            yield ScalingLine(family, f"{mode} {config}".strip(), modes.index(mode), ups)
+
+
+def median_lines(cases: Iterable[Iterable[ScalingLine]]) -> tuple[ScalingLine, ...]:
+    """Return for each family and mode the median over all cases that have the same sizes as most."""
+    found: dict[tuple[str, str], list[ScalingLine]] = {}
+    for lines in cases:
+        for each in lines:
+            found.setdefault((each.family, each.mode), []).append(each)
+    medians = []
+    for (family, mode), mine in found.items():
+        sizes = statistics.mode(tuple(each.speed_ups) for each in mine)
+        alike = [each for each in mine if tuple(each.speed_ups) == sizes]
+        ups = {macs: statistics.median(each.speed_ups[macs] for each in alike) for macs in sizes}
+        medians.append(ScalingLine(family, mode, mine[0].style, ups))
+    return tuple(sorted(medians, key=lambda each: (family_order(each.family), each.style, each.mode)))
+
+
+def scaling_plot(name: str, lines: Sequence[ScalingLine]) -> Markup:
+    """Return the picture: a panel for each family; empty where there is no line."""
+    if not lines:
+        return Markup()
+    families = tuple(dict.fromkeys(each.family for each in lines))
+    most = max(max(each.speed_ups) / min(each.speed_ups) for each in lines)
+    reached = [value for each in lines for value in each.speed_ups.values()]
+    y = LogAxis(min(1.0, *reached) / 1.1, max(most, *reached) * 1.1, _BOTTOM, _TOP)
+    width = (_RIGHT - _LEFT - _GAP * (len(families) - 1)) / len(families)
+    parts = []
+    for tick in y.twos(7):
+        parts.append(text(_LEFT - 8, y.at(tick) + 3.5, f"{TIMES}{tick:g}", "tick", "end"))
+    for at, family in enumerate(families):
+        begin = _LEFT + at * (width + _GAP)
+        parts += _panel(family, [each for each in lines if each.family == family], begin, begin + width, y)
+    parts += [text(4, 12, "speed-up over the smallest of the family", "tick", "start"),
+              text(_RIGHT, _BOTTOM + 30, "MACs of the NPU", "tick", "end")]  # fmt: skip
+    told = "; ".join(f"{each.family} {each.mode}: knee at {each.knee}, {each.told}" for each in lines[:9])
+    return picture(_WIDTH, _HEIGHT, f"{name}, speed-up over MACs. {told}", *parts)
+
+
+def _panel(family: str, lines: Sequence[ScalingLine], begin: float, end: float, y: LogAxis) -> Iterator[Markup]:
+    sizes = sorted({macs for each in lines for macs in each.speed_ups})
+    inset = 8.0
+    x = LogAxis(sizes[0], sizes[-1], begin + inset, end - inset)
+    yield grid((), map(y.at, y.twos(7)), (begin, end, _TOP, _BOTTOM))
+    yield text((begin + end) / 2, _TOP - 10, family, "strong", "middle")
+    for at, macs in enumerate(sizes):
+        if end - begin > 26 * len(sizes) or not (len(sizes) - 1 - at) % 2:
+            yield text(x.at(macs), _BOTTOM + 14, str(macs), "tick", "middle")
+    yield line(x.at(sizes[0]), y.at(1), x.at(sizes[-1]), y.at(sizes[-1] / sizes[0]), "ideal")
+    for each in lines:
+        places = [(x.at(macs), y.at(value)) for macs, value in each.speed_ups.items()]
+        path = Markup("M" + "L".join(f"{number(a)} {number(b)}" for a, b in places))
+        yield element("path", d=path, class_=f"scaling mode-{min(each.style, 3)} {family_class(family)}")
+        yield element("circle", cx=x.at(each.knee), cy=y.at(each.speed_ups[each.knee]), r=3.5,
+                      class_=f"knee {family_class(family)}")  # fmt: skip

@@ -1,0 +1,319 @@
+"""The geometry of a benchmark's pictures, and what its section says."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from markupsafe import escape
+
+from ethos_hil.results.bench.figures import figures_of
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.report import bench_page
+from ethos_hil.results.report.bench_point import PlottedPoint
+from ethos_hil.results.report.heat_map import STEPS, heat_maps
+from ethos_hil.results.report.log_axis import LogAxis, log_axis
+from ethos_hil.results.report.pareto import Pareto, pareto
+from ethos_hil.results.report.place_roofline import intensity, place_rooflines
+from ethos_hil.results.report.report import report
+from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
+from ethos_hil.results.report.standing import Standing, questions
+from ethos_hil.results.report.tests import bench_samples, samples
+from ethos_hil.results.report.tests.test_report import Reader
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+point = bench_samples.point
+
+
+def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
+    return bench_page.plotted(questions(records, {}))
+
+
+def section(records: Sequence[Record]) -> str:
+    """All text of a report from the section on, with what pictures say to those who do not see them."""
+    found = Reader(report(bench_samples.results(tuple(records)))).text
+    return found[found.index("Benchmarks grid default") :]
+
+
+# Time against SRAM.
+
+FRONT = (
+    point("a", "ethos-u55-32", "Sram_Only", 900, sram=1000),
+    point("a", "ethos-u55-64", "Sram_Only", 700, sram=1000),
+    point("a", "ethos-u55-128", "Sram_Only", 800, sram=2000),
+    point("a", "ethos-u55-256", "Sram_Only", 300, sram=4000),
+    point("a", "ethos-u55-256", "Shared_Sram", 650, sram=3000),
+    point("a", "ethos-u85-256", "Sram_Only", 700, sram=5000),
+    point("a", "ethos-u85-512", "Sram_Only", 600, sram=5000),
+)
+
+
+def places(points: Sequence[PlottedPoint]) -> list[tuple[str, str]]:
+    return [(each.npu, each.figures.memory_mode) for each in points]
+
+
+def test_on_the_front_is_what_no_other_point_beats_in_both() -> None:
+    found = pareto("a", plotted(FRONT))
+    # 600 cycles of U85 at 1 GHz are as long as 300 of U55 at 500 MHz, and need more SRAM.
+    assert places(found.front) == [("u55-64", "Sram_Only"), ("u55-256", "Shared_Sram"), ("u55-256", "Sram_Only")]
+    assert [found.time(each) for each in found.front] == ["0.0014", "0.0013", "0.0006"]
+
+
+def test_a_front_of_random_points_is_the_one_that_comparing_all_pairs_gives() -> None:
+    points = plotted(bench_samples.grid(cases=12, seed=9))
+    for label in {each.figures.label for each in points}:
+        timed = [each for each in points if each.figures.label == label and each.cycles]
+        beaten = {
+            id(one)
+            for one, other in itertools.permutations(timed, 2)
+            if _sram(other) <= _sram(one) and other.millis <= one.millis
+            and (_sram(other), other.millis) != (_sram(one), one.millis)
+        }  # fmt: skip
+        found = pareto(label, timed)
+        assert {id(each) for each in found.front} == {id(each) for each in timed} - beaten
+        for slow, fast in itertools.pairwise(found.ladder):
+            assert slow.size < fast.size
+            assert slow.millis > fast.millis
+
+
+def _sram(of: PlottedPoint) -> int:
+    assert of.figures.sram_peak is not None
+    return of.figures.sram_peak
+
+
+def smallest_under(found: Pareto, points: Sequence[PlottedPoint], limit: float) -> tuple[str | None, str | None]:
+    """The smallest NPU that needs no longer, as the ladder says and as a search says."""
+    read = next((each.figures.npu for each in found.ladder if each.millis <= limit), None)
+    fits = sorted((each for each in points if each.cycles and each.millis <= limit), key=lambda each: each.size)
+    return read, fits[0].figures.npu if fits else None
+
+
+def test_the_ladder_names_the_smallest_npu_under_every_time() -> None:
+    points = plotted(bench_samples.grid(cases=1))
+    found = pareto("stem", points)
+    for limit in [0.0, *(each.millis for each in points), *(each.millis * 0.999 for each in points)]:
+        read, searched = smallest_under(found, points, limit)
+        assert read == searched
+
+
+def test_a_clock_that_is_not_known_makes_cycles() -> None:
+    records = [replace(each, clock_hz=0.0) for each in FRONT]
+    found = pareto("a", plotted(records))
+    assert found.unit == "cycles"
+    assert [found.time(each) for each in found.front] == ["700", "650", "300"]
+    text = section(records)
+    assert "Cycles against SRAM" in text
+    assert "From cycles NPU" in text
+
+
+def test_a_point_is_drawn_where_its_numbers_are() -> None:
+    axis = LogAxis(1.0, 100.0, 50.0, 250.0)
+    assert (axis.at(1), axis.at(10), axis.at(100)) == (50.0, 150.0, 250.0)
+    assert axis.at(0.0) == 50.0
+    assert log_axis([2, 8], 0, 1).at(4) == pytest.approx(0.5)
+    found = pareto("a", plotted(FRONT[:2]))
+    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', found.plot)
+    assert len(marks) == 2
+    assert marks[0][0] == marks[1][0]  # as much SRAM
+    assert float(marks[0][1]) < float(marks[1][1])  # the slower one is higher
+
+
+@pytest.mark.parametrize(("low", "high"), [(1, 1.2), (0.003, 900), (1e-9, 1e12), (31, 33)])
+def test_ticks_are_on_the_axis_few_and_in_order(low: float, high: float) -> None:
+    axis = log_axis([low, high], 0, 100)
+    for ticks, most in ((axis.tens(6), 6), (axis.twos(7), 7), (axis.sizes(7), 7)):
+        assert list(ticks) == sorted(set(ticks))
+        assert len(ticks) <= most
+        assert all(-1e-6 <= axis.at(tick) <= 100 + 1e-6 for tick in ticks)
+
+
+def test_names_on_the_front_do_not_cover_one_another() -> None:
+    for mine in bench_page._by_case(plotted(bench_samples.grid(cases=30))).values():
+        plot = pareto("a", mine).plot
+        boxes = [(float(x), float(y), 6.0 * len(name)) for x, y, name in
+                 re.findall(r'<text x="([\d.]+)" y="([\d.]+)" class="strong"[^>]*>([^<]+)<', plot)]  # fmt: skip
+        assert boxes
+        for (x1, y1, w1), (x2, y2, w2) in itertools.combinations(boxes, 2):
+            assert not (abs(y1 - y2) < 9 and x1 < x2 + w2 and x2 < x1 + w1)
+
+
+# Scaling.
+
+
+def test_a_speed_up_is_over_the_smallest_of_the_family_in_the_same_mode() -> None:
+    (line,) = scaling_lines(plotted(FRONT[:4]))
+    assert (line.family, line.mode) == ("u55", "Sram_Only")
+    assert line.speed_ups == {32: 1.0, 64: 900 / 700, 128: 900 / 800, 256: 3.0}
+    assert scaling_lines(plotted(FRONT[4:5])) == ()
+
+
+@pytest.mark.parametrize(
+    ("speed_ups", "knee"),
+    [
+        ({32: 1, 64: 2, 128: 4, 256: 8}, 256),
+        ({32: 1, 64: 1.9, 128: 2.0, 256: 4.0}, 64),
+        ({32: 1, 64: 1.4}, 32),
+        ({32: 1, 64: 1.5}, 64),
+        ({128: 1, 512: 2.3}, 512),
+        ({128: 1, 512: 2.2}, 128),
+    ],
+)
+def test_the_knee_is_where_twice_the_macs_stop_being_worth_it(speed_ups: dict[int, float], knee: int) -> None:
+    assert ScalingLine("u55", "Sram_Only", 0, speed_ups).knee == knee
+
+
+def test_the_median_is_of_the_cases_that_have_all_sizes() -> None:
+    def line(value: float, sizes: tuple[int, ...] = (32, 64)) -> tuple[ScalingLine, ...]:
+        return (ScalingLine("u55", "Sram_Only", 0, {macs: value ** (macs // 32 - 1) for macs in sizes}),)
+
+    (found,) = median_lines([line(1.2), line(1.4), line(1.9), line(9, (32, 128))])
+    assert found.speed_ups == {32: 1.0, 64: 1.4}
+
+
+# The use of the MAC engine.
+
+
+def test_cells_of_the_heat_map_are_the_figures() -> None:
+    records = bench_samples.grid(cases=20)
+    figures = {(each.model, each.npu, each.memory_mode): figures_of(each).utilisation for each in records}
+    maps = heat_maps(plotted(records))
+    assert [each.mode for each in maps] == list(bench_samples.MODES)
+    cells = 0
+    for each in maps:
+        for row in each.cases:
+            for npu, cell in zip(each.npus, row.cells, strict=True):
+                use = figures[row.name, f"ethos-{npu}", each.mode]
+                if use is None:
+                    assert (cell.text, cell.step) == ("", 0)
+                    continue
+                assert float(cell.text) == pytest.approx(use * 100, abs=0.51)
+                assert cell.step == sum(use >= step for step in STEPS) > 0
+                cells += 1
+        assert set(each.left_out) == {"softmax_006", "softmax_016", "layout_008", "layout_018"}
+    assert cells > 400
+
+
+def test_a_group_is_the_median_of_its_cases() -> None:
+    records = [point(f"c{at}", "ethos-u55-32", "Sram_Only", cycles, macs=32_000)
+               for at, cycles in enumerate((2000, 4000, 10_000, 5000, 1250))]  # fmt: skip
+    (found,) = heat_maps(plotted(records))
+    assert [(row.name, row.cells[0].text) for row in found.groups] == [("conv3x3", "25")]
+    assert [row.cells[0].text for row in found.cases] == ["50", "25", "10", "20", "80"]
+
+
+def test_few_cases_have_one_map_with_a_row_for_each_mode() -> None:
+    (found,) = heat_maps(plotted(bench_samples.grid(cases=1)))
+    assert (found.mode, [row.name for row in found.cases]) == ("", list(bench_samples.MODES))
+
+
+# Roofs.
+
+
+def test_a_point_is_below_its_memory_s_roof_and_the_mac_engine_s() -> None:
+    one = point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)
+    two = point("b", "ethos-u55-32", "Sram_Only", 10_000, macs=320_000, moved=40_000)
+    points = plotted([one, two, replace(two, model="c", bench=replace(two.bench, case="c"))])  # type: ignore[type-var]
+    assert intensity(points[0]) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
+    (found,) = place_rooflines(points)
+    assert "MAC engine: 32" in found.plot
+    assert "Sram: 16 B/cycle" in found.plot
+    assert "16 MACs per cycle, 2 MACs per byte" in found.plot
+
+
+# The section.
+
+
+def test_nothing_is_drawn_for_a_run_without_a_benchmark() -> None:
+    made = report(samples.night()).decode()
+    assert 'id="benchmarks"' not in made
+    assert 'href="#benchmarks"' not in made
+
+
+def test_a_model_at_several_places_is_a_benchmark() -> None:
+    records = [replace(samples.model(npu=npu), target=samples.model().target) for npu in bench_samples.NPUS[:3]]
+    found = Reader(report(bench_samples.results(tuple(records))))
+    assert "benchmarks" in {attributes.get("id") for _, attributes in found.elements}
+    two = Reader(report(bench_samples.results(tuple(records[:2]))))
+    assert "benchmarks" not in {attributes.get("id") for _, attributes in two.elements}
+
+
+def test_the_section_says_what_its_numbers_are() -> None:
+    text = section(bench_samples.grid(cases=20))
+    assert "20 cases on 11 NPUs; 24 points without cycles" in text
+    assert "51 verified, 585 compiled-only: compiled and timed, with answers that nobody looked at" in text
+    assert "cycles are modelled (636)" in text
+    assert "500 MHz (Vela's system configuration Ethos_U55_High_End): u55-32, u55-64, u55-128, u55-256" in text
+    assert "unsupported: depthwise is not for Ethos-U55" in text
+    assert "measured" not in text.partition("Environment and files")[0]
+
+
+def test_every_point_has_its_provenance_and_how_it_stands() -> None:
+    records = [*FRONT[:3], replace(FRONT[3], verdict=Verdict.VERIFIED), bench_samples.refused(FRONT[4], "no room")]
+    text = section(records)
+    assert "u55-32 Sram_Only 900 modelled, compiled-only 0.0018" in text
+    assert "u55-256 Sram_Only 300 modelled, verified 0.0006" in text
+    assert "u55-256 Shared_Sram skipped: unsupported: no room" in text
+
+
+def test_a_point_that_is_not_verified_is_never_green_and_never_solid() -> None:
+    made = report(bench_samples.results((FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)))).decode()
+    (pareto_plot,) = re.findall(r'<svg class="chart"[^>]*aria-label="a, 2 points: ms against SRAM.*?</svg>', made)
+    marks = re.findall(r'class="(point[^"]*)"><title>(.*?)</title>', pareto_plot)
+    assert [("hollow" in classes, told.endswith("compiled-only, 1,000 B of SRAM")) for classes, told in marks] == [
+        (True, True),
+        (False, False),
+    ]
+    assert '<td class="word tC">modelled, compiled-only</td>' in made
+    assert '<td class="word tV">modelled, verified</td>' in made
+    assert 'class="word tV">modelled, compiled-only' not in made
+
+
+def test_cycles_of_two_provenances_are_in_no_picture_together() -> None:
+    board = replace(FRONT[0].target, name="my-board", kind="board")
+    fvp = replace(FRONT[0].target, name="fvp", kind="fvp")
+    records = [*FRONT[:3]]
+    for target, provenance in ((board, "measured"), (fvp, "fvp")):
+        for each in FRONT[:3]:
+            counted = replace(each.metrics[0], provenance=provenance)
+            records.append(replace(each, target=target, metrics=(counted,)))
+    made = report(bench_samples.results(tuple(records))).decode()
+    plots = re.findall(r'<svg class="chart".*?</svg>', made)
+    told = [set(re.findall(r"cycles \((\w+)\)", plot)) for plot in plots]
+    assert {"modelled"} in told
+    assert {"measured"} in told
+    assert {"fvp"} in told
+    assert not [each for each in told if len(each) > 1]
+
+
+def test_what_was_refused_is_grouped_by_reason_with_the_most_first() -> None:
+    records = [bench_samples.refused(each, "no room" if at % 3 else "no operator") for at, each in enumerate(FRONT)]
+    failed = replace(records[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.COMPILE, "crash"),
+                     bench=replace(records[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
+    page = bench_page.bench_page(questions([*records, failed], {}))
+    assert page is not None
+    assert [(each.count, each.reason, each.standing) for each in page.refusals] == [
+        (4, "unsupported: no room", Standing.SKIPPED),
+        (3, "unsupported: no operator", Standing.SKIPPED),
+        (1, "compile: crash", Standing.FAILED),
+    ]
+    assert page.heat_maps == ()
+    assert page.costliest == ()
+
+
+def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> None:
+    plain = report(bench_samples.results(FRONT)).decode()
+    assert 'id="models"' not in plain
+    ops = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
+    made = report(bench_samples.results(tuple(replace(each, ops=ops) for each in FRONT))).decode()
+    assert re.findall(r'id="model-\d+"', made) == ['id="model-1"']
+    assert "ethos-u55-256 · Sram_Only · virtual</span>" in made
+
+
+@pytest.mark.parametrize("npu", ["ethos-u99-1", "a <b>", "", "ethos-u55-0"])
+def test_an_npu_of_another_name_is_shown_all_the_same(npu: str) -> None:
+    made = report(bench_samples.results(tuple(replace(each, npu=npu) for each in FRONT[:3]))).decode()
+    section = made[made.index('id="benchmarks"') : made.index('id="environment"')]
+    assert f"{escape(npu.removeprefix('ethos-'))} Sram_Only".strip() in section
