@@ -11,6 +11,10 @@ COUNTED = ("measured", "fvp")
 """Provenances of counts, the more real first: what estimates are held against."""
 NUMBERS = ("vela_op", "vela_npu", "modelled", "fvp", "measured")
 """The cycles that a row may have."""
+LIMIT = 1 << 63
+"""Cycles from which on a number is none: no counter counts so far."""
+SEVERAL = "several"
+"""The rule of operations that share a count and not a rule."""
 
 
 @dataclass(frozen=True)
@@ -117,5 +121,5 @@ def _fits(value: object, kind: str) -> bool:
     if kind == "float":
         return isinstance(value, int | float) and 0 <= value < 1e15
     if kind.startswith("int"):
-        return (value is None and "None" in kind) or (isinstance(value, int) and 0 <= value < 1 << 63)
+        return (value is None and "None" in kind) or (isinstance(value, int) and 0 <= value < LIMIT)
     return isinstance(value, str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ethos_hil.results.ledger.ledger_row import COUNTED, LedgerRow
+from ethos_hil.results.ledger.ledger_row import COUNTED, SEVERAL, LedgerRow
 
 _ESTIMATES = ("vela_op", "vela_npu")
 _OF_MODEL = ("modelled", "rule", "timing_model")
@@ -103,17 +103,22 @@ def _completed(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> Le
         other = newest.get((place(row), name))
         if other is not None and getattr(row, name) is None and row.provenance:
             changes[name] = getattr(other, name)
-    parts = [newest.get((place(replace(row, row=each)), "modelled")) for each in row.row.split("+")]
-    if row.row.count("+") and None not in parts:
-        known = [part for part in parts if part is not None]
-        models = {part.timing_model for part in known}
-        if len(models) == 1 and (row.modelled is None or min(part.created for part in known) > row.created):
-            changes |= {"modelled": sum(part.modelled or 0 for part in known), "timing_model": models.pop()}
-        return replace(row, **changes)  # type: ignore[arg-type]
-    model = parts[0]
-    if model is not None and (row.modelled is None or model.created > row.created):
-        changes |= {name: getattr(model, name) for name in _OF_MODEL}
-    return replace(row, **changes)  # type: ignore[arg-type]
+    return replace(row, **changes, **_newer_model(row, newest))  # type: ignore[arg-type]
+
+
+def _newer_model(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> dict[str, object]:
+    """Return the modelled cycles that are newer than the row's own; the sum of all operations that share its count."""
+    found = [newest.get((place(replace(row, row=each)), "modelled")) for each in row.row.split("+")]
+    parts = [part for part in found if part is not None]
+    newer = row.modelled is None or all(part.created > row.created for part in parts)
+    models, rules = {part.timing_model for part in parts}, {part.rule for part in parts}
+    if len(parts) < len(found) or len(models) > 1 or not newer:
+        return {}
+    return {
+        "modelled": sum(part.modelled or 0 for part in parts),
+        "timing_model": models.pop(),
+        "rule": rules.pop() if len(rules) == 1 else SEVERAL,
+    }
 
 
 def _identity(row: LedgerRow) -> tuple[object, ...]:

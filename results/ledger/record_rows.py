@@ -7,14 +7,13 @@ from typing import Any
 
 from ethos_hil.results.compaction.columns import DIGITS, digest_of
 from ethos_hil.results.inference_profile import OpCost
-from ethos_hil.results.ledger.ledger_row import COUNTED, NETWORK, LedgerRow
+from ethos_hil.results.ledger.ledger_row import COUNTED, LIMIT, NETWORK, NUMBERS, SEVERAL, LedgerRow
 from ethos_hil.results.ledger.operation_class import operation_class, shared_class
 from ethos_hil.results.record import JOB, Op, Record
 from ethos_hil.results.verdict import Verdict
 
 MODELLED, VELA, FVP = "modelled", "vela", "fvp"
 NPU_ACTIVE = "npu_active"
-_SEVERAL = "several"
 _FILES = (".py", ".pt2", ".pte", ".bpte")
 
 
@@ -78,7 +77,7 @@ def _operation(record: Record, ops: Sequence[Op]) -> LedgerRow:
         row="+".join(op.id for op in ops),
         name="+".join(op.npu_op or op.tosa_op for op in ops),
         counter=_counter(last.provenance, active),
-        rule=rules.pop() if len(rules) == 1 else _SEVERAL if rules else "",
+        rule=rules.pop() if len(rules) == 1 else SEVERAL if rules else "",
         method=last.method,
         samples=max(1, len(last.samples)),
         spread=last.spread,
@@ -89,6 +88,8 @@ def _operation(record: Record, ops: Sequence[Op]) -> LedgerRow:
 def _row(record: Record, **own: Any) -> LedgerRow:
     """Return a row with what it has of its record."""
     artifact, profile = record.artifact, record.profile
+    own |= {name: None for name in NUMBERS if not 0 <= (own.get(name) or 0) < LIMIT}
+    own["spread"] = min(own["spread"], LIMIT - 1)
     counted = any(own.get(name) is not None for name in COUNTED)
     modelled = own[MODELLED] is not None
     if not counted:  # an estimate is the same, however often and in which way it was asked for

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ethos_hil.results.ledger.ledger_row import SEVERAL
 from ethos_hil.results.plain_text import one_line
 
 
@@ -36,6 +37,8 @@ def confidence(rule: str, rules: Rules) -> str:
     facts = rules.get(rule)
     if not rule:
         return f"{UNKNOWN}, so nothing says how far the modelled cycles are off"
+    if rule == SEVERAL:
+        return f"{rule}: operations that share one count, and do not follow one rule"
     if facts is None:
         return one_line(f"{rule}: nothing is known of this rule here")
     if not facts.validated_on:

@@ -17,8 +17,8 @@ from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
 
 _TOTALS = """SELECT label, npu, memory_mode, system_config, target_kind, target, question, stream, clock_hz,
     firmware, timing_model, timing_adapters, fvp, created, versions,
-    list_filter(metrics, m -> m.metric = 'npu_cycles_estimate')[1].value AS estimate,
-    list_filter(metrics, m -> m.metric = 'npu_cycles')[1] AS counted
+    list_filter(metrics, lambda m: m.metric = 'npu_cycles_estimate')[1].value AS estimate,
+    list_filter(metrics, lambda m: m.metric = 'npu_cycles')[1] AS counted
     FROM records WHERE verdict IN ('verified', 'compiled-only') ORDER BY created, run, number"""
 
 

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, LedgerRow
@@ -99,7 +99,7 @@ def summarise(rows: Iterable[LedgerRow], by: By = By.CLASS) -> LedgerSummary:
     """
     found = _once(rows)
     counted = [row for row in found if row.reference is not None]
-    places = {place(row) for row in counted}
+    places = {place(part) for row in counted for part in (row, *_parts(row))}
     others = [row for row in found if row.reference is None and place(row) not in places]
     usable = [row for row in counted if row.reference and any(getattr(row, name) is not None for name in ESTIMATES)]
     models = Counter(row.timing_model for row in found if row.modelled is not None)
@@ -120,6 +120,11 @@ def spread_of(ratios: Sequence[tuple[float, LedgerRow]]) -> RatioSpread:
     values = [ratio for ratio, _ in ratios]
     worst, row = max(ratios, key=lambda each: abs(math.log(each[0])) if each[0] > 0 else math.inf)
     return RatioSpread(len(values), statistics.median(values), worst, row)
+
+
+def _parts(row: LedgerRow) -> Iterable[LedgerRow]:
+    """Return a row for each of several operations that share a count."""
+    return (replace(row, row=each) for each in row.row.split("+")) if "+" in row.row else ()
 
 
 def _once(rows: Iterable[LedgerRow]) -> list[LedgerRow]:

@@ -1,0 +1,76 @@
+"""The rows of files, runs and histories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.history import compact
+from ethos_hil.results.ledger.contribution import BadLedger, Contribution, dumps
+from ethos_hil.results.ledger.ledger_row import NETWORK
+from ethos_hil.results.ledger.merge import merged
+from ethos_hil.results.ledger.record_rows import rows_of
+from ethos_hil.results.ledger.sources import ledger_source
+from ethos_hil.results.ledger.tests.test_record_rows import RECORD
+from ethos_hil.results.store import RunFolder
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Two runs of one record, by two timing models."""
+    assert RECORD.profile is not None
+    for name, day in (("night1", 1), ("night2", 2)):
+        profile = replace(RECORD.profile, timing_model=f"m{day}")
+        RunFolder(tmp_path / "runs", name=name).append(
+            replace(RECORD, profile=profile, created=f"2026-11-0{day}T02:00:00+00:00")
+        )
+    return tmp_path / "runs"
+
+
+def test_all_runs_of_a_folder_are_one_ledger_and_the_newest_timing_model_stays(runs: Path) -> None:
+    found = ledger_source(runs)
+    assert len(found.rows) == 2 * len(rows_of(RECORD)) == 2 * len(ledger_source(runs / "night1").rows)
+    (one, *_) = merged(found.rows).rows
+    assert len(merged(found.rows).rows) == len(rows_of(RECORD))
+    assert one.timing_model == "m2"
+
+
+def test_a_history_has_the_networks_as_the_runs_have_them(runs: Path) -> None:
+    for folder in sorted(runs.iterdir()):
+        compact(folder, runs.parent / "history")
+    found = ledger_source(runs.parent / "history").rows
+    assert [row.operation for row in found] == [NETWORK] * 2
+    of_runs = [row for row in ledger_source(runs).rows if row.operation == NETWORK]
+    # What only a profile tells is not in a history.
+    bare = [replace(row, vela_npu=None, modelled=None, timing_model="") for row in of_runs]
+    assert list(found) == bare
+    assert len(merged([*of_runs, *found]).rows) == 1
+
+
+def test_files_of_a_ledger_records_and_lines_of_records_are_told_apart(tmp_path: Path) -> None:
+    rows = rows_of(RECORD)
+    for name, text in (("l.jsonl", dumps(Contribution(rows, "me"))), ("r.json", RECORD.dumps()),
+                       ("r.jsonl", f"{RECORD.dumps()}\n{RECORD.dumps()}\n{{\n")):  # fmt: skip
+        (tmp_path / name).write_text(text)
+    assert set(ledger_source(tmp_path / "l.jsonl").rows) == set(rows)
+    assert ledger_source(tmp_path / "l.jsonl").who == "me"
+    assert ledger_source(tmp_path / "r.json").rows == rows
+    found = ledger_source(tmp_path / "r.jsonl")
+    assert found.rows == rows * 2
+    assert len(found.skipped) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"not json", b'{"schema_version": 1}'])
+def test_a_foreign_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    with pytest.raises(BadLedger, match=r"file\.json") as caught:
+        ledger_source(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadLedger, match="no runs and no history"):
+        ledger_source(tmp_path)

@@ -1,0 +1,133 @@
+"""Medians and worst ratios, by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
+from ethos_hil.results.ledger.merge import joined
+from ethos_hil.results.ledger.rule_facts import RuleFacts, confidence
+from ethos_hil.results.ledger.summary import ALL, NO_RULE, By, LedgerGroup, LedgerSummary, summarise
+
+CONV = LedgerRow("conv", "net", "ethos-u55-128", "npu00000", "Conv2D", "Shared_Sram", stream="1", vela="5.1.0")
+
+
+def counted(operation: str, at: int, vela: int, modelled: int | None, fvp: int, **other: object) -> LedgerRow:
+    row = replace(CONV, operation=operation, row=f"npu{at:05}", vela_op=vela, modelled=modelled, fvp=fvp)
+    return replace(row, target="corstone-300", timing_model="m1" if modelled else "", **other)  # type: ignore[arg-type]
+
+
+def group(found: LedgerSummary, name: str) -> LedgerGroup:
+    (one,) = (each for each in (*found.counted, *found.estimated) if each.name == name)
+    return one
+
+
+def test_the_median_is_the_middle_one_and_the_worst_is_farthest_from_one_on_either_side() -> None:
+    rows = [counted("conv", 1, 90, 101, 100), counted("conv", 2, 50, 99, 100), counted("conv", 3, 190, 110, 100)]
+    found = summarise(rows)
+    conv = group(found, "conv")
+    assert (conv.rows, conv.against) == (3, {"fvp": 3})
+    assert (conv.ratios["vela_op"].median, conv.ratios["vela_op"].worst) == (0.9, 0.5)  # 1 / 2 is farther than 1.9
+    assert conv.ratios["vela_op"].worst_row.row == "npu00002"
+    assert (conv.ratios["modelled"].median, conv.ratios["modelled"].worst) == (1.01, 1.1)
+    assert "vela_npu" not in conv.ratios
+
+
+def test_of_an_even_number_the_median_is_the_mean_of_the_middle_two() -> None:
+    rows = [counted("pool", at, 100, each, 100) for at, each in enumerate((100, 104, 120, 300))]
+    assert group(summarise(rows), "pool").ratios["modelled"].median == pytest.approx(1.12)
+
+
+def test_an_estimate_of_nothing_is_the_worst_of_all() -> None:
+    rows = [counted("lut", 1, 0, 100, 100), counted("lut", 2, 900, 100, 100)]
+    assert group(summarise(rows), "lut").ratios["vela_op"].worst == 0
+
+
+def test_a_count_of_nothing_has_no_ratio_and_is_told() -> None:
+    found = summarise([counted("lut", 1, 10, 10, 0), counted("lut", 2, 10, 10, 10)])
+    assert (found.rows, found.references, found.without_ratio) == (2, 2, 1)
+    assert group(found, "lut").rows == 1
+
+
+def test_a_boards_count_comes_before_an_fvps() -> None:
+    row = counted("conv", 1, 100, 100, 100, measured=200)
+    found = group(summarise([row]), "conv")
+    assert (found.against, found.ratios["modelled"].median) == ({"measured": 1}, 0.5)
+
+
+def test_classes_sum_up_to_all_operations_and_networks_stand_apart() -> None:
+    rows = [counted("conv", 1, 100, 100, 100), counted("pool", 2, 100, 100, 50),
+            replace(counted(NETWORK, 0, 100, 100, 25), row="")]  # fmt: skip
+    found = summarise(rows)
+    assert [(each.name, each.where, each.rows) for each in found.counted] == [
+        (NETWORK, "ethos-u55", 1), (ALL, "ethos-u55", 2), ("conv", "ethos-u55", 1), ("pool", "ethos-u55", 1)
+    ]  # fmt: skip
+    assert group(found, ALL).ratios["modelled"].median == 1.5
+
+
+def test_without_a_count_the_timing_model_stands_over_vela() -> None:
+    row = replace(CONV, vela_op=50, vela_npu=25, modelled=100, timing_model="m1")
+    found = summarise([row])
+    assert (found.counted, found.references, found.timing_models) == ((), 0, {"m1": 1})
+    assert {name: each.median for name, each in group(found, "conv").ratios.items()} == {"vela_op": 2, "vela_npu": 4}
+
+
+def test_what_was_counted_somewhere_is_not_among_the_uncounted() -> None:
+    single = replace(CONV, vela_op=50, modelled=100, timing_model="m1")
+    other = replace(single, row="npu00001")
+    together = replace(counted("conv", 0, 100, 200, 200), row="npu00000+npu00001")
+    assert summarise([single, other, together]).estimated == ()
+    assert len(summarise([single, other]).estimated) == 2  # the class, and all operations
+
+
+def test_a_count_that_several_firmwares_gave_alike_counts_once() -> None:
+    row = counted("conv", 1, 90, 100, 100)
+    assert summarise([row, replace(row, firmware="f2")]).rows == 1
+    assert summarise([row, replace(row, firmware="f2", fvp=101)]).rows == 2
+
+
+def test_groups_by_npu_rule_and_case() -> None:
+    row = counted("conv", 1, 90, 100, 100, rule="kernel", held_out=True)
+    rows = [row, counted("pool", 2, 90, 100, 100), replace(row, npu="ethos-u55-256", case="other", stream="2")]
+    by_rule = summarise(rows, By.RULE)
+    assert [(each.name, each.rows, each.held_out) for each in by_rule.counted] == [("kernel", 2, 2), (NO_RULE, 1, 0)]
+    assert by_rule.rules == ("", "kernel")
+    assert [each.name for each in summarise(rows, By.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
+    assert [each.name for each in summarise(rows, By.CASE).counted] == ["net", "other"]
+
+
+def test_a_row_takes_what_others_say_of_the_same_operation_and_the_newest_model() -> None:
+    fvp = counted("conv", 0, 90, 80, 100, created="2026-01-02", counter="cycles")
+    board = replace(fvp, fvp=None, measured=110, modelled=None, timing_model="", target="board")
+    later = replace(CONV, modelled=99, timing_model="m2", rule="kernel", created="2026-01-03")
+    one, two, three = joined([fvp, board, later])
+    assert (one.fvp, one.measured, one.modelled, one.timing_model, one.rule) == (100, 110, 99, "m2", "kernel")
+    assert (two.fvp, two.measured, two.modelled) == (100, 110, 99)
+    assert three == later
+    other = replace(board, memory_mode="Sram_Only")
+    assert joined([fvp, other])[1] == other
+
+
+def test_operations_that_share_a_count_take_the_sum() -> None:
+    parts = [replace(CONV, row=f"npu0000{at}", modelled=40 + at, timing_model="m1", created="2026-01-03")
+             for at in (0, 1)]  # fmt: skip
+    shared = replace(counted("conv", 0, 90, None, 100, created="2026-01-01"), row="npu00000+npu00001")
+    assert joined([*parts, shared])[-1].modelled == 81
+    older = replace(shared, modelled=70, timing_model="m0", rule="whole", created="2026-01-02")
+    assert joined([*parts, older])[-1].modelled == 81
+    assert joined([*parts, replace(older, created="2026-01-04")])[-1].modelled == 70
+    assert joined([parts[0], shared])[-1].modelled is None
+
+
+def test_each_number_says_how_far_it_is_to_be_trusted() -> None:
+    facts = RuleFacts("cycles of a convolution", "a fit", "12 single operations on an FVP", 0.02, -0.09)
+    rules = {"conv": facts, "dma": RuleFacts("a transfer", "a header")}
+    assert confidence("conv", rules) == (
+        "conv: cycles of a convolution (a fit); validated on 12 single operations on an FVP: median error 2.0%, "
+        "worst -9.0%"
+    )
+    assert confidence("dma", rules) == "dma: a transfer (a header); not validated"
+    assert confidence("new", rules) == "new: nothing is known of this rule here"
+    assert confidence("", rules).startswith("no rule is known")
