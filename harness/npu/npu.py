@@ -88,10 +88,22 @@ class NpuProgram:
                 if access.region != INTERNAL and access.end > access.begin:
                     old = self.extents.get(access.region, Extent())
                     self.extents[access.region] = _widened(old, access)
-        self.steps: tuple[Step, ...] = tuple(STEPS[type(op)](op) for op in self.ops)
-        self.weight_sources = tuple(_weight_sources(self.ops))
-        self.costs = {op.offset: effort_budget.estimate(op) for op in self.ops}
         self._timings: dict[tuple[tuple[tuple[int, int], ...], MemorySystem | None], Timing] = {}
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The operations ready to execute. Who only asks for cycles needs none."""
+        return tuple(STEPS[type(op)](op) for op in self.ops)
+
+    @cached_property
+    def weight_sources(self) -> tuple[Weights, ...]:
+        """Where each convolution's weights are before the program starts."""
+        return tuple(_weight_sources(self.ops))
+
+    @cached_property
+    def costs(self) -> dict[int, int]:
+        """What each operation may take, in nanoseconds, by the operation's offset."""
+        return {op.offset: effort_budget.estimate(op) for op in self.ops}
 
     @cached_property
     def waits(self) -> dict[int, Waits]:

@@ -66,8 +66,9 @@ class Palette:
         elif self.offset:
             numbers = numbers + np.uint16(self.offset)
         signed = np.int8 if numbers.dtype == np.uint8 else np.int16
-        minus = -(numbers & 1).view(signed)
-        return ((numbers >> 1).view(signed) ^ minus) - minus
+        minus: Array = -(numbers & 1).view(signed)
+        magnitude: Array = (numbers >> 1).view(signed)
+        return (magnitude ^ minus) - minus
 
 
 @dataclass(frozen=True, slots=True)
