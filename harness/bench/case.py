@@ -57,6 +57,11 @@ class BenchStep:
     args: tuple[Any, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """Return it as it is written in Python: "Conv2d(64, 64, 3, padding=1)"."""
+        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"{self.layer or self.call}({', '.join(given)})"
+
 
 @dataclass(frozen=True)
 class BenchInput:
@@ -73,6 +78,10 @@ class BenchInput:
     low: float = -1.0
     high: float = 1.0
     channels_last: bool = False
+
+    def __str__(self) -> str:
+        """Return its shape, "1x64x56x56"."""
+        return "x".join(map(str, self.shape))
 
 
 @dataclass(frozen=True)

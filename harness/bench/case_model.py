@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.harness.bench.case import BenchCase, BenchStep
@@ -27,11 +26,7 @@ def case_model(case: BenchCase) -> TorchModel:
     try:
         return _model(case) if case.model else _steps(case)
     except EthosHilError as error:
-        raise UsageError(f"{_where(case)}: {error.message}", hint=error.hint) from error
-
-
-def _where(case: BenchCase) -> str:
-    return f"{case.source}: case {case.name}"
+        raise UsageError(f"{case.source}: case {case.name}: {error.message}", hint=error.hint) from error
 
 
 def _model(case: BenchCase) -> TorchModel:
@@ -42,21 +37,30 @@ def _model(case: BenchCase) -> TorchModel:
 
 
 def _steps(case: BenchCase) -> TorchModel:
+    import torch
+
     from ethos_hil.harness.declared.chain import Chain
     from ethos_hil.harness.declared.random_inputs import random_inputs
     from ethos_hil.harness.declared.seed import seed
 
     seed(case.name)
     modules = [_module(step) for step in case.steps]
-    example, calibration = random_inputs(case.inputs)
     module = modules[0] if len(modules) == 1 else Chain(modules)
-    return from_module(module, example, calibration, label=case.name, root=Path(__file__).parent)
+    try:
+        example, calibration = random_inputs(case.inputs)
+        with torch.no_grad():
+            module.eval()(*example)
+    except Exception as error:
+        raise_if_interrupted(error)
+        shapes = ", ".join(str(list(each.shape)) for each in case.inputs)
+        raise UsageError(f"its steps cannot be computed: {summary(error)}", hint=f"the inputs are {shapes}") from error
+    return from_module(module, example, calibration, label=case.name)
 
 
 def _module(step: BenchStep) -> nn.Module:
     from ethos_hil.harness.declared.function import Function
     from ethos_hil.harness.declared.new_layer import new_layer
-    from ethos_hil.harness.declared.torch_name import named
+    from ethos_hil.harness.declared.tensor_function import tensor_function
 
     if step.layer:
         try:
@@ -69,9 +73,7 @@ def _module(step: BenchStep) -> nn.Module:
                 f"torch.nn.{step.layer} cannot be made with these arguments: {summary(error)}",
                 hint=f"args are {list(step.args)}, options are {dict(step.options)}",
             ) from error
-    function = named(step.call)
-    if not callable(function):
-        raise UsageError(f"torch.{step.call} is no function", hint="name a function of torch")
+    function = tensor_function(step.call)
     if step.call in _OF_A_LIST:
         return Function(lambda *inputs, **options: function(inputs, **options), **step.options)
     return Function(function, **step.options)

@@ -5,6 +5,7 @@ them.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
@@ -21,6 +22,8 @@ from ethos_hil.lowering.vela_ini import VelaIni
 SCHEMA = "grid.schema.json"
 DEFAULT = "default_grid.toml"
 SEE = "docs/bench-grids.md has examples"
+_MOST = 1 << 26
+"""Numbers in an input tensor."""
 _FILES = (".py", ".pt2", ".pte", ".bpte")
 
 
@@ -125,6 +128,10 @@ class _Entry:
         if not found.low < found.high:
             what = f"has an input with values from {found.low:g} to {found.high:g}"
             raise self._wrong("inputs", what, "low, by default -1, has to be below high, by default 1")
+        if math.prod(found.shape) > _MOST:
+            raise self._wrong(
+                "inputs", f"has an input of {math.prod(found.shape):,} numbers", f"give at most {_MOST:,}"
+            )
         if found.channels_last and len(found.shape) != 4:
             what = f"has an input of {len(found.shape)} dimensions that is channels_last"
             raise self._wrong("inputs", what, "only an image is, with the shape [N, C, H, W]")

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from ethos_hil.harness.declared.torch_name import named
+from ethos_hil.lowering.errors import UsageError
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
 
@@ -19,7 +20,10 @@ def new_layer(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -
     Raises:
         UsageError: torch.nn has none of that name.
     """
-    module: nn.Module = named(name, "torch.nn")(*arguments, **options)
+    made = named(name, "torch.nn")
+    if not (isinstance(made, type) and issubclass(made, nn.Module)):
+        raise UsageError(f"torch.nn.{name} is no layer", hint="name a module of torch.nn, such as Conv2d")
+    module = made(*arguments, **options)
     for part in module.modules():
         if isinstance(part, _NORMS):  # new norms scale by 1 and shift by 0
             for parameter, value in (*part.named_parameters(), *part.named_buffers()):

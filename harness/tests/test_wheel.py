@@ -117,7 +117,7 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     data = [path for each in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(each)]
-    assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js"}
+    assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js", ".toml"}
     for room in ("harness", "lowering", "results", "suites"):
         product = {
             f"ethos_hil/{path.relative_to(ROOT)}"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.checked_toml import line_of
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
@@ -56,12 +55,6 @@ def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, text: str, s
     with pytest.raises(UsageError) as error:
         plan(tmp_path, text)
     assert said in f"{error.value.message}: {error.value.hint}"
-
-
-@pytest.mark.parametrize("place", [["suite", 1, "one_in"], ["suite", 1], ["gone"]])
-def test_lines_are_counted(place: list[str | int]) -> None:
-    text = "a = 1\n[[suite]]\none_in = 1\n\n[ [suite]]\n[[suite]] # the second\n'one_in' = 2\n"
-    assert line_of(text, place) == {3: 7, 2: 6, 1: 1}[len(place)]
 
 
 def test_profiles_of_the_host_run_once(tmp_path: Path) -> None:

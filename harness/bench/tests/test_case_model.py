@@ -1,0 +1,114 @@
+"""From a case to its model: what is computed, and what is said of a case that torch cannot compute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.api import lower
+from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchStep
+from ethos_hil.harness.bench.case_model import case_model
+from ethos_hil.harness.bench.grid_file import default_grid
+from ethos_hil.harness.bench.selection import select
+from ethos_hil.lowering.errors import UsageError
+
+PAIR = (BenchInput((2, 3)), BenchInput((2, 3)))
+
+
+def case(*steps: BenchStep, inputs: tuple[BenchInput, ...] = PAIR, name: str = "it") -> BenchCase:
+    return BenchCase(name, "it", steps, inputs, source="mine.toml:7")
+
+
+def test_all_inputs_go_to_the_first_step_and_its_result_to_the_next() -> None:
+    import torch
+
+    model = case_model(case(BenchStep(call="sub"), BenchStep(layer="ReLU"), BenchStep(call="sum", options={"dim": 1})))
+    a, b = model.example_inputs
+    assert torch.equal(model.module(a, b), (a - b).relu().sum(1))
+    assert len(model.calibration_inputs) == 3
+    assert torch.equal(model.calibration_inputs[0][0], a)
+
+
+def test_what_joins_tensors_gets_them_as_a_list() -> None:
+    import torch
+
+    model = case_model(case(BenchStep(call="cat", options={"dim": 1})))
+    assert torch.equal(model.module(*model.example_inputs), torch.cat(model.example_inputs, 1))
+
+
+def test_numbers_come_from_the_name() -> None:
+    import torch
+
+    one, again, other = (case_model(case(BenchStep("Linear", args=(3, 4)), inputs=PAIR[:1], name=n)) for n in "aab")
+    assert torch.equal(one.module.weight, again.module.weight)
+    assert torch.equal(one.example_inputs[0], again.example_inputs[0])
+    assert not torch.equal(one.module.weight, other.module.weight)
+
+
+def test_a_model_is_the_users(tmp_path: Path) -> None:
+    import torch
+
+    (tmp_path / "net.py").write_text("import torch\n\ndef net():\n    return torch.nn.ReLU(), (torch.ones(1, 4),)\n")
+    model = case_model(BenchCase("net", "model", (), (), model=f"{tmp_path}/net.py:net", source="mine.toml:7"))
+    assert isinstance(model.module, torch.nn.ReLU)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (case(BenchStep("Relu")), "torch.nn has no 'Relu' (did you mean ReLU?)"),
+        (case(BenchStep(call="nn.functional.gellu")), "torch.nn.functional has no 'gellu' (did you mean gelu?)"),
+        (case(BenchStep(call="save", options={"f": "x"})), "torch.save computes nothing from tensors"),
+        (case(BenchStep("Conv2d", args=(3,))), "torch.nn.Conv2d cannot be made with these arguments: TypeError: "),
+        (case(BenchStep(call="matmul")), "its steps cannot be computed: RuntimeError: mat1 and mat2 shapes"),
+        (case(BenchStep("ReLU")), "its steps cannot be computed: TypeError: "),
+        (
+            case(BenchStep(call="sub", options={"beta": 2})),
+            "its steps cannot be computed: TypeError: sub() got an unexpected keyword",
+        ),
+        (case(BenchStep(call="neg"), inputs=(BenchInput((2,), "int8", -500, 9),)), "its steps cannot be computed: "),
+        (BenchCase("it", "model", (), (), model="gone.py:net", source="mine.toml:7"), "no such file: gone.py"),
+        (BenchCase("it", "model", (), (), model="no_such:net", source="mine.toml:7"), "no_such"),
+    ],
+)
+def test_what_torch_cannot_compute_is_one_line_with_the_case_and_its_place(wrong: BenchCase, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        case_model(wrong)
+    assert error.value.message.startswith("mine.toml:7: case it: ")
+    assert said in f"{error.value.message} ({error.value.hint})"
+    assert "\n" not in error.value.message
+
+
+CASES = default_grid().cases
+SHORT = [each for each in CASES if each.booted]
+FAMILIES = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+CPU_ON_U55 = {"resize": "aten::upsample_", "int16_matmul_4x32x16x32": "aten::bmm.out"}
+"""What upstream leaves to the CPU on Ethos-U55 and U65, by group or case."""
+
+
+def check(each: BenchCase, npu: str) -> None:
+    artifact = lower(case_model(each), npu=npu, scheme=each.scheme)
+    left = CPU_ON_U55.get(each.name, CPU_ON_U55.get(each.group, "")) if "u85" not in npu else ""
+    if left:
+        assert not artifact.npu_ops
+        assert any(left in kernel for kernel in artifact.cpu_ops)
+    else:
+        assert artifact.npu_ops
+        assert not [kernel for kernel in artifact.cpu_ops if "quantize_per_tensor" not in kernel]
+
+
+@pytest.mark.parametrize("each", SHORT, ids=lambda each: each.name)
+def test_a_short_case_of_the_default_grid_is_on_the_npu_and_nothing_of_it_on_the_cpu(each: BenchCase) -> None:
+    check(each, FAMILIES[SHORT.index(each) % 3])
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("npu", FAMILIES)
+@pytest.mark.parametrize("each", CASES, ids=lambda each: each.name)
+def test_every_case_of_the_default_grid_is_on_the_npu(each: BenchCase, npu: str) -> None:
+    check(each, npu)
+
+
+def test_every_case_of_the_default_grid_is_computed_by_torch() -> None:
+    assert {each.label for each in map(case_model, CASES)} == {each.name for each in select(default_grid()).cases}

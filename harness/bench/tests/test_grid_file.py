@@ -1,0 +1,127 @@
+"""Grids as files: what is read, and what is said of one that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.bench.case import LONG, SHORT, BenchGrid, BenchInput, BenchStep
+from ethos_hil.harness.bench.grid_file import default_grid, read_grid
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+
+HEAD = "schema_version = 1\n"
+CASE = '[[case]]\nname = "add_8"\nsteps = [{call = "add"}]\ninputs = [[1, 8], [1, 8]]\n'
+
+
+def grid(folder: Path, text: str) -> BenchGrid:
+    file = folder / "mine.toml"
+    file.write_text(HEAD + text)
+    return read_grid(file)
+
+
+def test_what_a_file_does_not_say_has_a_default(tmp_path: Path) -> None:
+    found = grid(tmp_path, CASE)
+    assert (found.name, found.npus, found.memory_modes, found.system_configs) == ("mine", NpuName.VALID, (), ())
+    (case,) = found.cases
+    assert (case.name, case.group, case.scheme, case.tags, case.booted) == ("add_8", "add", "a8w8", (LONG,), False)
+    assert case.steps == (BenchStep(call="add"),)
+    assert case.inputs == (BenchInput((1, 8)),) * 2
+    assert case.source == f"{tmp_path}/mine.toml:3"
+
+
+def test_all_of_it_is_read(tmp_path: Path) -> None:
+    found = grid(
+        tmp_path,
+        """
+name = "edge"
+npus = ["Ethos-U55-128", "ethos-u85-256", "ethos-u55-128"]
+memory_modes = ["sram_only"]
+system_configs = ["Ethos_U85_SYS_DRAM_High"]
+[[case]]
+name = "stem"
+group = "first"
+steps = [
+  {layer = "Conv2d", args = [3, 8, [3, 5]], options = {padding = [1, 2]}},
+  {layer = "ReLU6"},
+]
+inputs = [{shape = [1, 3, 8, 8], low = 0, high = 9.5, channels_last = true}]
+scheme = "a16w8"
+tags = ["short", "camera"]
+[[case]]
+name = "net"
+model = "nets/net.py:net"
+[[case]]
+name = "digits"
+model = "suites.models.digits:digits"
+""",
+    )
+    assert (found.name, found.npus) == ("edge", ("ethos-u55-128", "ethos-u85-256"))
+    assert (found.memory_modes, found.system_configs) == (("Sram_Only",), ("Ethos_U85_SYS_DRAM_High",))
+    stem, net, digits = found.cases
+    assert (stem.group, stem.scheme, stem.tags, stem.booted) == ("first", "a16w8", (SHORT, "camera"), True)
+    assert list(map(str, stem.steps)) == ["Conv2d(3, 8, (3, 5), padding=(1, 2))", "ReLU6()"]
+    assert stem.inputs == (BenchInput((1, 3, 8, 8), "float32", 0, 9.5, True),)
+    assert (net.group, net.model, net.source) == ("model", f"{tmp_path}/nets/net.py:net", f"{tmp_path}/mine.toml:18")
+    assert digits.model == "suites.models.digits:digits"
+
+
+STEP = 'steps = [{layer = "ReLU"}]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "mine.toml:1: the grid has no cases"),
+        ("case = []\n", "mine.toml:1: the grid has no cases"),
+        ("[[case]]\n", "mine.toml:2: case[1]: 'name' is a required property"),
+        (CASE + CASE, "mine.toml:7: a second case is called 'add_8' ("),
+        ('[[case]]\nname = "x"\ninputs = [[1]]\n', "mine.toml:3: case x has neither steps nor a model"),
+        (f'[[case]]\nname = "x"\n{STEP}', "mine.toml:3: case x has no inputs"),
+        (f'[[case]]\nname = "x"\n{STEP}model = "a:b"\n', "mine.toml:4: case x has a model and steps"),
+        ('[[case]]\nname = "x"\nmodel = "a:b"\ninputs = [[1]]\n', "mine.toml:5: case x has a model and inputs"),
+        (CASE + 'tag = ["short"]\n', "mine.toml:6: case[1].tag is not known: did you mean tags?"),
+        (CASE + 'tags = ["short", "long"]\n', "mine.toml:6: case add_8 is tagged short and long"),
+        (CASE + 'scheme = "a8w4"\n', "mine.toml:6: case[1].scheme: 'a8w4' is not one of ['a8w8', 'a16w8']"),
+        (CASE + 'name = "add_8"\n', "mine.toml is no TOML: Cannot overwrite a value (at line 6, "),
+        ('npu = ["ethos-u55-128"]\n' + CASE, "mine.toml:2: npu is not known: did you mean npus?"),
+        ('npus = ["ethos-u55-127"]\n' + CASE, "mine.toml:2: npus: 'ethos-u55-127' is not an Ethos-U configuration"),
+        ('memory_modes = ["Sram"]\n' + CASE, "mine.toml:2: memory_modes: 'Sram' is not a memory mode of Vela"),
+        ('system_configs = ["U85"]\n' + CASE, "mine.toml:2: system_configs: 'U85' is no system of Vela"),
+        ("npus = []\n" + CASE, "mine.toml:2: npus: [] should be non-empty"),
+        ('[[case]]\nname = "../x"\nmodel = "a:b"\n', "mine.toml:3: case[1].name: '../x' does not match"),
+        ('[[case]]\nname = "x"\nsteps = [{}]\ninputs = [[1]]\n', "case x has a step with neither a layer nor a call"),
+        (CASE.replace("call", 'layer = "ReLU", call'), "mine.toml:4: case add_8 has a step with a layer and a call"),
+        (CASE.replace('"add"', '"add", args = [2]'), "mine.toml:4: case add_8 has args for add"),
+        (CASE.replace("call", "function"), "case[1].steps[1].function is not known: there are args, call, layer"),
+        (CASE.replace('call = "add"', 'layer = "a.b"'), "case[1].steps[1].layer: 'a.b' does not match"),
+        (CASE.replace("[1, 8]]", "{shape = [8], low = 2}]"), "case add_8 has an input with values from 2 to 1"),
+        (CASE.replace("[1, 8]]", "{shape = [8], low = nan}]"), "case add_8 has an input with values from nan to 1"),
+        (CASE.replace("[1, 8]]", "{shape = [8], channels_last = true}]"), "an input of 1 dimensions that is channels_"),
+        (CASE.replace("[1, 8]]", "[8, 65536, 65536]]"), "case add_8 has an input of 34,359,738,368 numbers"),
+        (CASE.replace("[1, 8]]", "[0, 8]]"), "mine.toml:5: case[1].inputs[2]"),
+        (CASE.replace("[1, 8]]", '{shape = [8], dtype = "int4"}]'), "mine.toml:5: case[1].inputs[2]"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        grid(tmp_path, text)
+    assert said in f"{error.value.message} ({error.value.hint})"
+    assert "\n" not in error.value.message
+    assert error.value.exit_status == 2
+
+
+def test_the_default_grid_has_a_short_case_of_every_group() -> None:
+    found = default_grid()
+    assert found.name == "default"
+    assert found.npus == NpuName.VALID
+    assert 100 <= len(found.cases) <= 120
+    short = [case for case in found.cases if case.booted]
+    assert 20 <= len(short) <= 30
+    groups = {case.group for case in found.cases}
+    assert {case.group for case in short} == groups
+    assert groups >= {"stem", "conv1x1", "conv3x3", "dw", "linear", "matmul", "softmax", "elementwise", "layout"}
+    assert groups >= {"pool", "activation", "norm", "resize", "upconv", "reduce", "int16"}
+    assert {case.scheme for case in found.cases if case.group == "int16"} == {"a16w8"}
+    assert found.cases[0].source == "default_grid.toml:12"

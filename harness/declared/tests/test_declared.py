@@ -1,0 +1,92 @@
+"""Modules and tensors of declarations: the same in every session, and nothing but layers and functions of tensors."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.bench.case import BenchInput
+from ethos_hil.harness.declared.source_digest import declared_digest
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.versions import source_digest
+
+FOLDER = Path(__file__).parents[1]
+
+
+def digest_of(name: str) -> str:
+    """The SHA-256 of all numbers of a layer and its inputs, drawn for a declaration of that name."""
+    from ethos_hil.harness.declared.new_layer import new_layer
+    from ethos_hil.harness.declared.random_inputs import random_inputs
+    from ethos_hil.harness.declared.seed import seed
+
+    seed(name)
+    layer = new_layer("BatchNorm2d", (3,), {})
+    example, calibration = random_inputs(
+        (BenchInput((1, 3, 4, 4), channels_last=True), BenchInput((5,), "int8", -9, 9))
+    )
+    tensors = [*layer.state_dict().values(), *example, *(each for inputs in calibration for each in inputs)]
+    return hashlib.sha256(b"".join(each.contiguous().numpy().tobytes() for each in tensors)).hexdigest()
+
+
+def test_numbers_come_from_the_name_and_stay_as_they_are() -> None:
+    """Caches and recordings of operator tests know a model by its numbers: drawn in another order, all are void."""
+    assert digest_of("one") == digest_of("one") != digest_of("two")
+    assert digest_of("one")[:16] == "e0eb978c9a7c5ba9"
+
+
+def test_the_example_is_one_of_the_calibration_sets_and_keeps_its_limits() -> None:
+    from ethos_hil.harness.declared.random_inputs import random_inputs
+
+    example, calibration = random_inputs((BenchInput((1, 8, 5, 7), low=0.5, high=2, channels_last=True),))
+    assert len(calibration) == 3
+    assert calibration[0] is example
+    assert 0.5 <= example[0].min() < 0.7 < 1.8 < example[0].max() <= 2
+    assert example[0].stride() == (280, 1, 56, 8)
+
+
+def test_norms_do_something() -> None:
+    from ethos_hil.harness.declared.new_layer import new_layer
+
+    norm = new_layer("LayerNorm", (64,), {})
+    assert norm.weight.std() > 0.1
+    assert norm.bias.std() > 0.1
+
+
+@pytest.mark.parametrize("name", ["mul", "cat", "nn.functional.gelu", "linalg.vector_norm", "ops.aten.slice"])
+def test_a_function_of_tensors_is_found(name: str) -> None:
+    from ethos_hil.harness.declared.tensor_function import tensor_function
+
+    assert callable(tensor_function(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["save", "load", "compile", "os.system", "hub.load", "serialization.os.system", "nn.functional.torch", "pi"],
+)
+def test_what_computes_nothing_from_tensors_is_refused(name: str) -> None:
+    """A grid is a file that others may have written: `save` with an option would write where it says."""
+    from ethos_hil.harness.declared.tensor_function import tensor_function
+
+    with pytest.raises(UsageError, match=f"torch.{name} computes nothing from tensors"):
+        tensor_function(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("init", "is no layer"), ("Module.eval", "is no layer"), ("Relu", "has no")]
+)
+def test_what_is_no_layer_is_refused(name: str, said: str) -> None:
+    from ethos_hil.harness.declared.new_layer import new_layer
+
+    with pytest.raises(UsageError, match=said):
+        new_layer(name, (), {})
+
+
+def test_what_is_kept_is_kept_for_this_source(tmp_path: Path) -> None:
+    assert declared_digest() == source_digest(FOLDER)
+    copy = shutil.copytree(FOLDER, tmp_path / "declared")
+    with (copy / "seed.py").open("a") as stream:
+        stream.write("# changed\n")
+    assert source_digest(copy) != declared_digest()

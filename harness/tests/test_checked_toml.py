@@ -1,0 +1,55 @@
+"""TOML files that a schema describes: the line of what is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.checked_toml import CheckedToml, line_of, read_checked
+from ethos_hil.lowering.errors import UsageError
+
+SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {"part": {"type": "array", "items": {"properties": {"size": {"type": "integer"}}}}},
+}
+
+
+def checked(folder: Path, text: str) -> CheckedToml:
+    (folder / "schema.json").write_text(json.dumps(SCHEMA))
+    (folder / "it.toml").write_text(text)
+    return read_checked(folder / "it.toml", folder / "schema.json", "read the manual")
+
+
+@pytest.mark.parametrize("place", [["suite", 1, "one_in"], ["suite", 1], ["gone"]])
+def test_lines_are_counted(place: list[str | int]) -> None:
+    text = "a = 1\n[[suite]]\none_in = 1\n\n[ [suite]]\n[[suite]] # the second\n'one_in' = 2\n"
+    assert line_of(text, place) == {3: 7, 2: 6, 1: 1}[len(place)]
+
+
+def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
+    found = checked(tmp_path, "[[part]]\nday = 2026-11-25\n[[part]]\nsize = 3\n")
+    assert found.data == {"part": [{"day": "2026-11-25"}, {"size": 3}]}
+    assert found.line_of("part", 1, "size") == f"{tmp_path}/it.toml:4"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[part]]\n[[part]]\nsize = 'x'\n", "it.toml:3: part[2].size: 'x' is not of type 'integer'"),
+        ("pary = 1\n", "it.toml:1: pary is not known: did you mean part?"),
+        ("part = \n", "it.toml is no TOML: Invalid value (at line 1, column 8)"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_the_document(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as error:
+        checked(tmp_path, text)
+    assert said in error.value.message
+    assert error.value.hint == "read the manual"
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"gone.toml cannot be read: No such file"):
+        read_checked(tmp_path / "gone.toml", tmp_path / "schema.json", "")
