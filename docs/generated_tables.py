@@ -107,6 +107,27 @@ def _fuzzing_boots() -> str:
     return f"| {' | '.join(boots)} |\n|---{'|---:' * (len(boots) - 1)}|\n| {' | '.join(cells)} |\n"
 
 
+def _clocks() -> str:
+    from ethos_hil.results.clock import frequency
+    from ethos_hil.results.known_clocks import PARTS
+
+    lines = ["| `--clock` | part | NPU | its clock | CPU | source |", "|---|---|---|---:|---:|---|"]
+    for each in PARTS:
+        cpu = frequency(each.cpu_hz) if each.cpu_hz else ""
+        cells = (f"`{each.name}`", each.part, each.npu or "as built", frequency(each.hz), cpu, each.source)
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _system_clocks() -> str:
+    from ethos_hil.results.clock import frequency
+    from ethos_hil.results.known_clocks import SYSTEM_CLOCKS
+
+    lines = ["| `--clock` | the NPU's clock |", "|---|---:|"]
+    lines += [f"| `{name}` | {frequency(hz)} |" for name, hz in SYSTEM_CLOCKS.items()]
+    return "\n".join(lines) + "\n"
+
+
 def _piece(pieces: Callable[[], dict[str, str]], name: str) -> str:
     return pieces()[name]
 
@@ -124,6 +145,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,
     "fvp-settings": _fvp_settings,
+    "clocks": _clocks,
+    "system-clocks": _system_clocks,
     "kernels": _kernels,
     "npu-operations": _npu_operations,
     "npu-forms": _npu_forms,

@@ -21,7 +21,7 @@ class StatedClock:
 
     Attributes:
         hz: of the NPU.
-        of: whose it is, in words: "Vela's system configuration Ethos_U55_High_End_Embedded", "--clock 400MHz",
+        of: whose it is, in words: "Vela's system configuration NAME", "stated with --clock 400MHz",
             "Alif Ensemble E8, HP core and its ethos-u55-256".
         cpu_hz: of the processor; 0 where it is not stated.
     """

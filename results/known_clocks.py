@@ -99,7 +99,7 @@ def stated_clock(text: str) -> StatedClock:
     npu, several, cpu = text.partition("/")
     if several or is_frequency(text):
         hz = parse_frequency(npu)
-        return StatedClock(hz, f"--clock {text.strip()}", parse_frequency(cpu) if several else 0.0)
+        return StatedClock(hz, f"stated with --clock {text.strip()}", parse_frequency(cpu) if several else 0.0)
     wanted = text.strip().lower()
     part = next((each for each in PARTS if each.name == wanted), None)
     if part is not None:

@@ -52,13 +52,13 @@ def _latency(figures: PointFigures) -> float | None:
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType({
     each.name: each
     for each in (
-        Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second at the stated clock"),
-        Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference at the stated clock"),
+        Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second"),
+        Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference"),
         Quantity("cycles", _COUNT, "k, M, G", False, lambda f: f.cycles, "cycles of the NPU"),
-        Quantity("sram", _BYTES, "B, KB, MB, GB", False, lambda f: f.sram_peak, "bytes of SRAM that the NPU's program takes"),
-        Quantity("dram", _BYTES, "B, KB, MB, GB", False, lambda f: f.dram_bytes, "bytes moved to and from DRAM or flash, an inference"),
-        Quantity("weights", _BYTES, "B, KB, MB, GB", False, lambda f: f.weight_bytes, "bytes of encoded weights"),
-        Quantity("energy", _JOULES, "J, mJ, uJ, nJ", False, lambda f: f.energy_j, "energy of an inference, by the user's table"),
+        Quantity("sram", _BYTES, "B, KB, MB, GB", False, lambda f: f.sram_peak, "SRAM of the NPU's program"),
+        Quantity("dram", _BYTES, "B, KB, MB, GB", False, lambda f: f.dram_bytes, "bytes to and from DRAM and flash"),
+        Quantity("weights", _BYTES, "B, KB, MB, GB", False, lambda f: f.weight_bytes, "encoded weights"),
+        Quantity("energy", _JOULES, "J, mJ, uJ, nJ", False, lambda f: f.energy_j, "energy, by the user's table"),
     )
 })  # fmt: skip
 _CONDITION = re.compile(r"\s*([A-Za-z_]+)\s*(<=|>=|=<|=>|==|<|>|=|≤|≥)\s*([^\s,;]*)\s*([^,;]*?)\s*")

@@ -28,7 +28,7 @@ class PointFigures:
         reason: why there are no figures; "" where there are.
         provenance: of `cycles`: measured, fvp or modelled.
         clock_hz: the stated clock of the NPU that times are made with; `clock_of` says whose it is: "Vela's system
-            configuration NAME", "--clock 400MHz", or a part's name.
+            configuration NAME", "stated with --clock 400MHz", or a part's name.
         cycles: NPU cycles of one inference.
         macs: products that it needs, those with padding included.
         npu_s: seconds of the NPU at the stated clock.

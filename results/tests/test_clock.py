@@ -14,7 +14,7 @@ from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS, stated_clock
 )
 def test_a_frequency_is_read(text: str, hz: float) -> None:
     assert parse_frequency(text) == hz
-    assert stated_clock(text) == StatedClock(hz, f"--clock {text.strip()}")
+    assert stated_clock(text) == StatedClock(hz, f"stated with --clock {text.strip()}")
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_what_is_no_clock_is_refused_in_one_line(text: str, said: str) -> None:
 
 
 def test_npu_and_cpu_may_have_clocks_of_their_own() -> None:
-    assert stated_clock("500MHz/1GHz") == StatedClock(500e6, "--clock 500MHz/1GHz", 1e9)
-    assert str(stated_clock("500MHz/1GHz")) == "500 MHz, CPU 1 GHz (--clock 500MHz/1GHz)"
+    assert stated_clock("500MHz/1GHz") == StatedClock(500e6, "stated with --clock 500MHz/1GHz", 1e9)
+    assert str(stated_clock("500MHz/1GHz")) == "500 MHz, CPU 1 GHz (stated with --clock 500MHz/1GHz)"
 
 
 def test_a_part_and_a_system_configuration_are_clocks_by_name() -> None:

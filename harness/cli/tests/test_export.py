@@ -63,6 +63,7 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
         ["folded", ".folded"], ["json", ".json"],
         ["model-explorer", ".graph.json"], ["model-explorer-cycles", ".cycles.json"],
         ["model-explorer-vela", ".vela.json"], ["parquet", ".parquet"], ["perfetto", ".pftrace"],
+        ["bench-csv", ".csv"], ["bench-parquet", ".parquet"],
         ["github-benchmark", ".json"], ["junit", ".xml"], ["openmetrics", ".txt"], ["points-csv", ".csv"],
         ["points-parquet", ".parquet"], ["pytorch-benchmark", ".json"], ["summary", ".md"],
     ]  # fmt: skip
@@ -142,7 +143,7 @@ def test_a_run_is_written_in_every_format(ethos_hil: Call, name: str) -> None:
     expected = export_run(find_results(shards), None, name)
     assert ethos_hil("export", *map(str, shards), "--to", name, "-o", "out") == (0, "", "")
     assert Path("out").read_bytes() == expected
-    if name != "points-parquet":
+    if not name.endswith("-parquet"):
         assert ethos_hil("export", *map(str, shards), "--to", name) == (0, expected.decode(), "")
         assert all(f"net{number}.py" in expected.decode() for number in range(5))
     assert ethos_hil("export", "shard1", "--to", name, "-o", "out") == (0, "", "")

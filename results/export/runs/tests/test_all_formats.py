@@ -13,7 +13,8 @@ from ethos_hil.results.export.runs.tests import made
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 
-NAMES = ("github-benchmark", "junit", "openmetrics", "points-csv", "points-parquet", "pytorch-benchmark", "summary")
+NAMES = ("bench-csv", "bench-parquet", "github-benchmark", "junit", "openmetrics", "points-csv", "points-parquet",
+         "pytorch-benchmark", "summary")  # fmt: skip
 Write = Callable[..., bytes]
 
 

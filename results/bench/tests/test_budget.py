@@ -1,0 +1,138 @@
+"""Budgets: how they are read, and which place meets one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ethos_hil.results.bench.answer import answer
+from ethos_hil.results.bench.budget import BadBudget, Budget
+from ethos_hil.results.bench.figures import figures_of
+from ethos_hil.results.bench.tests.samples import point, refused
+from ethos_hil.results.inference_profile import InferenceProfile, MemoryBehind
+from ethos_hil.results.record import BenchInfo, Record
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("fps>=30", 30.0),
+        ("FPS >= 30 fps", 30.0),
+        ("latency<=20ms", 0.02),
+        ("latency ≤ 15.5 us", 15.5e-6),
+        ("sram<=512KB", 512 * 1024),
+        ("sram<=512KiB", 512 * 1024),
+        ("sram<=1.5 MB", 1.5 * 1024 * 1024),
+        ("dram<=4096", 4096.0),
+        ("cycles<=3M", 3e6),
+        ("weights=<2k", 2048.0),
+        ("energy<=1.5mJ", 1.5e-3),
+    ],
+)
+def test_a_condition_is_read_in_its_unit(text: str, limit: float) -> None:
+    (condition,) = Budget.parse(text).conditions
+    assert condition.limit == pytest.approx(limit)
+    assert condition.text == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "nothing at character 1"),
+        ("fps>=30,", "nothing at character 9"),
+        ("fps>=30, , sram<=1", "nothing at character 1"),
+        ("fps<=30", "at character 1, 'fps<=30': fps takes >=, since more of it is better, and not <="),
+        ("fps>=30,  sram>1KB", "at character 11, 'sram>1KB': sram takes <=, since less of it is better"),
+        ("fsp>=30", "'fsp' is unknown; did you mean fps"),
+        ("sram<=512QB", "the unit 'QB' is unknown; sram takes: B, KB, MB, GB"),
+        ("latency<=20", "the unit is missing; latency takes: s, ms, us, ns"),
+        ("sram<=-5KB", "'-5KB' is no number"),
+        ("sram<=", "'' is no number"),
+        ("sram<=nan", "'nan' is no number"),
+        ("cycles<=1.2.3", "'1.2.3' is no number"),
+        ("cycles<=1e999", "is too large"),
+        ("fps>=0", "every point has fps>=0"),
+        ("fps>=3, fps>=5", "at character 9, 'fps>=5': fps is there twice"),
+        ("small", "it is no condition; write one such as fps>=30"),
+    ],
+)
+def test_what_is_no_budget_is_refused_with_its_place(text: str, said: str) -> None:
+    with pytest.raises(BadBudget, match=said) as caught:
+        Budget.parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def placed(npu: str, cycles: float, sram: int, mode: str = "Shared_Sram", case: str = "conv_56") -> Record:
+    profile = InferenceProfile(macs_per_cycle=128, memories={"Sram": MemoryBehind(8.0, sram)})
+    return point(npu, cycles, profile=profile, memory_mode=mode, bench=BenchInfo("g", case, "conv3x3"))
+
+
+RECORDS = [
+    placed("ethos-u55-256", 1_000_000, 400 << 10),
+    placed("ethos-u55-128", 1_900_000, 400 << 10),
+    placed("ethos-u55-128", 1_800_000, 700 << 10, "Sram_Only"),
+    placed("ethos-u55-64", 30_000_000, 300 << 10),
+    placed("ethos-u55-32", 60_000_000, 700 << 10),
+    refused("ethos-u85-2048"),
+]
+
+
+def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack() -> None:
+    found = answer([figures_of(each) for each in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
+    assert [(each.npu, each.memory_mode, each.meets) for each in found.places] == [
+        ("ethos-u55-128", "Shared_Sram", True),
+        ("ethos-u55-256", "Shared_Sram", True),
+        ("ethos-u55-128", "Sram_Only", False),
+        ("ethos-u55-64", "Shared_Sram", False),
+        ("ethos-u55-32", "Shared_Sram", False),
+        ("ethos-u85-2048", "Shared_Sram", False),
+    ]
+    assert found.best is found.places[0]
+    lacks = {each.npu + each.memory_mode: [(lack.condition.text, lack.found, lack.short) for lack in each.lacks]
+             for each in found.places}  # fmt: skip
+    assert lacks["ethos-u55-128Sram_Only"] == [("sram<=512KB", 700 << 10, 700 / 512)]
+    assert lacks["ethos-u55-64Shared_Sram"] == [("fps>=30", pytest.approx(500 / 30), pytest.approx(1.8))]
+    assert len(lacks["ethos-u55-32Shared_Sram"]) == 2
+    assert found.places[-1].refused == "compile: Vela cannot compile it"
+
+
+def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:
+    def order(*records: Record) -> list[str]:
+        return [each.memory_mode for each in answer([figures_of(r) for r in records], Budget.parse("fps>=1")).places]
+
+    less, more = placed("ethos-u55-128", 9, 5), placed("ethos-u55-128", 7, 6, "Sram_Only")
+    assert order(more, less) == ["Shared_Sram", "Sram_Only"]
+    slow, fast = placed("ethos-u55-128", 9, 5), placed("ethos-u55-128", 7, 5, "Sram_Only")
+    assert order(slow, fast) == ["Sram_Only", "Shared_Sram"]
+
+
+def test_all_models_have_to_meet_it_and_the_worst_is_told() -> None:
+    records = [
+        placed("ethos-u55-128", 1_000, 100, case="a"), placed("ethos-u55-128", 5_000, 100, case="b"),
+        placed("ethos-u55-128", 9_000, 100, case="c"), placed("ethos-u55-256", 1_000, 100, case="a"),
+    ]  # fmt: skip
+    found = answer([figures_of(each) for each in records], Budget.parse("cycles<=2k"))
+    slow, partial = found.places
+    assert found.labels == ("a", "b", "c")
+    assert [(lack.label, lack.found, lack.short) for lack in slow.lacks] == [("c", 9_000, 4.5)]
+    assert partial.refused == "b was not tried there"
+    assert found.best is None
+
+
+def test_a_figure_that_is_not_known_meets_nothing() -> None:
+    found = answer([figures_of(point())], Budget.parse("energy<=1J"))
+    (lack,) = found.places[0].lacks
+    assert (found.best, lack.found, lack.short) == (None, None, None)
+
+
+def test_the_answer_is_json_with_the_figures_it_was_judged_by() -> None:
+    found = answer([figures_of(each) for each in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
+    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    assert data["budget"][1] == {"quantity": "sram", "limit": 524288.0, "text": "sram<=512KB"}
+    assert data["places"][0]["points"][0] == {
+        "label": "conv_56", "verdict": "compiled-only", "provenance": "modelled", "clock_hz": 500e6,
+        "clock_of": "Vela's system configuration Ethos_U55_High_End_Embedded",
+        "fps": pytest.approx(500e6 / 1.9e6), "sram": 400 << 10,
+    }  # fmt: skip
+    assert [each["meets"] for each in data["places"]] == [True, True, False, False, False, False]

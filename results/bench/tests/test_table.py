@@ -1,0 +1,99 @@
+"""The long form: a row a point, the same in CSV and Parquet, exact, and harmless in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from ethos_hil.results.bench.figures import figures_of
+from ethos_hil.results.bench.scaling import scaling
+from ethos_hil.results.bench.table import COLUMNS, bench_rows
+from ethos_hil.results.bench.table_files import as_csv, as_parquet
+from ethos_hil.results.bench.tests.samples import point, refused
+from ethos_hil.results.clock import StatedClock
+from ethos_hil.results.record import BenchInfo
+
+ROOT = Path(__file__).parents[3]
+RECORDS = [point(), point("ethos-u55-256", 2_500), refused()]
+
+
+def test_a_row_has_the_figures_and_what_they_depend_on() -> None:
+    first, second, third = bench_rows(RECORDS)
+    figures = figures_of(RECORDS[0])
+    shared = set(COLUMNS) & set(vars(figures))
+    assert len(shared) > 25
+    assert {name: first[name] for name in shared} == {name: getattr(figures, name) for name in shared}
+    assert (first["sram_read"], first["sram_written"], first["off_chip_flash_read"], first["dram_read"]) == (
+        4_000, 3_000, 2_000, None,
+    )  # fmt: skip
+    assert (first["sram_bandwidth_share"], first["macs_per_cycle"], first["family"]) == (7 / 32, 128, "ethos-u55")
+    assert (first["grid"], first["tags"], first["vela"], first["timing_model"]) == (
+        "default",
+        "long",
+        "5.1.0",
+        "ab" * 8,
+    )
+    assert (second["speed_up"], second["mac_efficiency"]) == (1.6, 0.8)
+    assert (third["reason"], third["cycles"], third["speed_up"]) == ("compile: Vela cannot compile it", None, None)
+
+
+def test_csv_and_parquet_say_the_same_with_all_digits(tmp_path: Path) -> None:
+    rows = list(bench_rows(RECORDS, StatedClock(300e6, "stated with --clock 300MHz")))
+    path = tmp_path / "bench.parquet"
+    path.write_bytes(as_parquet(rows))
+    with duckdb.connect() as database:
+        answer = database.execute("FROM read_parquet(?)", [str(path)])
+        names = [each[0] for each in answer.description or ()]
+        read = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+    assert read == rows
+    lines = list(csv.DictReader(io.StringIO(as_csv(rows).decode())))
+    assert [list(line) for line in lines] == [list(COLUMNS)] * 3
+    for line, row in zip(lines, rows, strict=True):
+        for name, value in row.items():
+            assert line[name] == ("" if value is None else repr(value) if isinstance(value, float) else str(value))
+
+
+def test_a_text_that_a_spreadsheet_would_compute_is_inert() -> None:
+    bench = BenchInfo("g", '=HYPERLINK("x")', "@sum\n", ("+1",), "a,b")
+    text = as_csv(bench_rows([point(bench=bench)])).decode()
+    (line,) = csv.DictReader(io.StringIO(text))
+    assert (line["label"], line["case_group"], line["tags"]) == ('\'=HYPERLINK("x")', "'@sum\\n", "'+1")
+    assert text.count("\n") == 2
+
+
+def test_scaling_is_within_one_case_family_mode_and_provenance() -> None:
+    others = [
+        point("ethos-u55-256", 1_000, memory_mode="Sram_Only"),
+        point("ethos-u85-256", 1_000),
+        point("ethos-u55-256", 1_000, bench=BenchInfo("default", "other", "conv3x3")),
+    ]
+    points = [figures_of(each) for each in (point("ethos-u55-256", 2_500), point(), refused("ethos-u55-32"), *others)]
+    steps = [(step.point.npu, step.speed_up, step.efficiency) for step in scaling(points)]
+    assert steps == [
+        ("ethos-u55-128", 1.0, 1.0), ("ethos-u55-256", 1.6, 0.8), ("ethos-u55-256", 1.0, 1.0),
+        ("ethos-u85-256", 1.0, 1.0), ("ethos-u55-256", 1.0, 1.0),
+    ]  # fmt: skip
+
+
+def test_a_grid_of_3000_points_is_written_in_seconds() -> None:
+    records = [point(bench=BenchInfo("g", f"case{number}", "conv3x3")) for number in range(3_000)]
+    began = time.process_time()
+    rows = list(bench_rows(records))
+    assert len(as_csv(rows)) > 1_000_000
+    assert len(as_parquet(rows)) < 200_000
+    assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_column_is_documented(name: str) -> None:
+    """Columns of memories are documented by their end."""
+    text = (ROOT / "docs" / "formats.md").read_text("utf-8")
+    section = text.split("### A row for each point", 1)[1].split("\n## ", 1)[0]
+    ends = ("read", "written", "bandwidth", "bandwidth_share")
+    known = [f"`MEMORY_{end}`" for end in ends if name.endswith(f"_{end}") and name != "created"]
+    assert f"`{name}`" in section or any(each in section for each in known)
