@@ -9,10 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.render import add_row, plain
+from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
 from ethos_hil.results.ledger.summary import By, LedgerGroup, LedgerSummary
 from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
 
+_MODELLED = "modelled"
 _NEAR, _FAR = 1.1, 1.5
 """Ratios up to which an estimate is close, and from which it is far off."""
 
@@ -45,6 +47,8 @@ def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top:
     for head in heads.values():
         table.add_column(f"{head}: median", justify="right")
         table.add_column("worst", justify="right")
+    first = _MODELLED if _MODELLED in heads else next(iter(heads))
+    table.add_column(f"worst {heads[first]}", overflow="fold")
     for group in groups[:top]:
         cells: list[Text | str] = []
         for name in heads:
@@ -52,10 +56,17 @@ def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top:
             cells += ["", ""] if ratio is None else [_ratio(ratio.median), _ratio(ratio.worst)]
         against = ", ".join(f"{name} {count:,}" for name, count in group.against.items())
         held = f", {group.held_out:,} held out" if group.held_out else ""
-        add_row(table, group.name, group.where.removeprefix("ethos-"), f"{group.rows:,}", against + held, *cells)
+        farthest = group.ratios.get(first)
+        place = "" if farthest is None else _place(farthest.worst_row)
+        add_row(table, group.name, group.where.removeprefix("ethos-"), f"{group.rows:,}", against + held, *cells, place)
     if len(groups) > top:
         add_row(table, f"{len(groups) - top:,} more; --top N or --json FILE shows them")
     return table
+
+
+def _place(row: LedgerRow) -> str:
+    """Return which row it is, without what its group says."""
+    return " ".join(filter(None, (row.case, row.row, row.npu.removeprefix("ethos-"), row.memory_mode)))
 
 
 def _ratio(value: float) -> Text:

@@ -80,16 +80,22 @@ def joined(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
     """Return rows, each with what others say of the same operation of the same program, and it does not: a board's
     count beside the FVP's, and the cycles by the newest timing model there is.
 
-    Operations that share a count take the sum of what is said of each.
+    Operations that share a count take the sum of what is said of each. What was published keeps what it says: it was
+    modelled with the memories of its own run.
     """
     newest: dict[tuple[Place, str], LedgerRow] = {}
-    for row in rows:
+    for row in filter(_ours, rows):
         for name in ("modelled", *COUNTED):
-            if row.stream and getattr(row, name) is not None:
+            if getattr(row, name) is not None:
                 before = newest.setdefault((place(row), name), row)
                 if row.created > before.created:
                     newest[place(row), name] = row
-    return tuple(_completed(row, newest) if row.stream else row for row in rows)
+    return tuple(_completed(row, newest) if _ours(row) else row for row in rows)
+
+
+def _ours(row: LedgerRow) -> bool:
+    """Return whether it is known which program it is of, with the memories of its system configuration."""
+    return bool(row.stream) and not row.source
 
 
 def place(row: LedgerRow) -> Place:

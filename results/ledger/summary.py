@@ -131,7 +131,11 @@ def _once(rows: Iterable[LedgerRow]) -> list[LedgerRow]:
     once: dict[tuple[object, ...], LedgerRow] = {}
     for row in rows:
         numbers = [getattr(row, name) for name in NUMBERS]
-        key = (*place(row), row.operation, row.target, *numbers) if row.stream else (row,)
+        key = (
+            (*place(row), row.operation, row.target, row.timing_adapters, row.source, *numbers)
+            if row.stream
+            else (row,)
+        )
         once.setdefault(key, row)
     return list(once.values())
 

@@ -110,6 +110,15 @@ def test_a_row_takes_what_others_say_of_the_same_operation_and_the_newest_model(
     assert joined([fvp, other])[1] == other
 
 
+def test_what_was_published_keeps_the_cycles_that_were_modelled_with_its_own_memories() -> None:
+    published = counted("conv", 0, 90, 80, 100, source="a link", timing_adapters="off", created="2026-01-01")
+    later = replace(CONV, modelled=99, timing_model="m2", created="2026-01-03")
+    other = counted("conv", 0, 90, None, 100)
+    assert [row.modelled for row in joined([published, later, other])] == [80, 99, 99]
+    assert [row.modelled for row in joined([published, other])] == [80, None]
+    assert summarise([published, replace(published, timing_adapters="on")]).rows == 2
+
+
 def test_operations_that_share_a_count_take_the_sum() -> None:
     parts = [replace(CONV, row=f"npu0000{at}", modelled=40 + at, timing_model="m1", created="2026-01-03")
              for at in (0, 1)]  # fmt: skip
