@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
+from ethos_hil.harness.bench.points import ALL
 from ethos_hil.harness.checked_toml import CheckedToml, read_checked
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -27,13 +28,17 @@ _MOST = 1 << 26
 _FILES = (".py", ".pt2", ".pte", ".bpte")
 
 
-def read_grid(path: Path) -> BenchGrid:
+def read_grid(path: Path, vela_ini: Path | None = None) -> BenchGrid:
     """Read a user's grid.
+
+    Args:
+        path: the file.
+        vela_ini: a configuration file whose memory modes and systems it names, in place of Arm/vela.ini.
 
     Raises:
         UsageError: it cannot be used; the message names the file and the line.
     """
-    return _grid(path, str(path))
+    return _grid(path, str(path), None if vela_ini is None else VelaIni.read(vela_ini))
 
 
 def default_grid() -> BenchGrid:
@@ -41,7 +46,7 @@ def default_grid() -> BenchGrid:
     return _grid(Path(__file__).with_name(DEFAULT), DEFAULT)
 
 
-def _grid(path: Path, shown: str) -> BenchGrid:
+def _grid(path: Path, shown: str, ini: VelaIni | None = None) -> BenchGrid:
     file = read_checked(path, resources.files(__package__).joinpath(SCHEMA), SEE, shown)
     entries: Sequence[Mapping[str, Any]] = file.data.get("case", ())
     if not entries:
@@ -57,26 +62,29 @@ def _grid(path: Path, shown: str) -> BenchGrid:
     return BenchGrid(
         file.data.get("name", DEFAULT.split("_")[0] if shown == DEFAULT else path.stem),
         cases,
-        tuple(dict.fromkeys(_known(file, "npus", NpuName.parse, NpuName.VALID))),
-        tuple(dict.fromkeys(_known(file, "memory_modes", MemoryMode.parse))),
-        tuple(dict.fromkeys(_known(file, "system_configs", _system))),
+        _known(file, "npus", NpuName.parse) or NpuName.VALID,
+        _known(file, "memory_modes", _memory_mode if ini is None else str),  # one's own are not looked up
+        _known(file, "system_configs", lambda name: _system(name, ini or VelaIni.shipped())),
     )
 
 
-def _known(file: CheckedToml, key: str, parse: Any, default: Sequence[str] = ()) -> list[str]:
+def _known(file: CheckedToml, key: str, parse: Callable[[str], object]) -> tuple[str, ...]:
     """Return the names that the file has for a key. Raises UsageError, with the line, where `parse` does."""
     try:
-        return [str(parse(name)) for name in file.data.get(key, default)]
+        return tuple(dict.fromkeys(str(parse(name)) for name in file.data.get(key, ())))
     except UsageError as error:
         raise UsageError(f"{file.line_of(key)}: {key}: {error.message}", hint=error.hint) from None
 
 
-def _system(name: str) -> str:
-    known = VelaIni.shipped().systems
-    if name not in known:
-        close = difflib.get_close_matches(name, known, n=1)
+def _memory_mode(name: str) -> str:
+    return name if name == ALL else MemoryMode.parse(name).name
+
+
+def _system(name: str, ini: VelaIni) -> str:
+    if name not in ini.systems:
+        close = difflib.get_close_matches(name, ini.systems, n=1)
         suggestion = f"did you mean {close[0]}? " if close else ""
-        raise UsageError(f"{name!r} is no system of Vela", hint=f"{suggestion}valid: {', '.join(known)}")
+        raise UsageError(f"{name!r} is no system of {ini.name}", hint=f"{suggestion}valid: {', '.join(ini.systems)}")
     return name
 
 

@@ -83,7 +83,7 @@ class BenchOrder:
 
     def _grid(self) -> BenchGrid:
         if not self.models:
-            return default_grid() if self.grid is None else read_grid(self.grid)
+            return default_grid() if self.grid is None else read_grid(self.grid, self.vela_ini)
         if self.grid is not None:
             raise UsageError("a model and --grid are both given", hint="leave out one, or put the model into the grid")
         for model in self.models:

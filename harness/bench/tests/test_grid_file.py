@@ -37,7 +37,7 @@ def test_all_of_it_is_read(tmp_path: Path) -> None:
         """
 name = "edge"
 npus = ["Ethos-U55-128", "ethos-u85-256", "ethos-u55-128"]
-memory_modes = ["sram_only"]
+memory_modes = ["sram_only", "all"]
 system_configs = ["Ethos_U85_SYS_DRAM_High"]
 [[case]]
 name = "stem"
@@ -58,13 +58,26 @@ model = "suites.models.digits:digits"
 """,
     )
     assert (found.name, found.npus) == ("edge", ("ethos-u55-128", "ethos-u85-256"))
-    assert (found.memory_modes, found.system_configs) == (("Sram_Only",), ("Ethos_U85_SYS_DRAM_High",))
+    assert (found.memory_modes, found.system_configs) == (("Sram_Only", "all"), ("Ethos_U85_SYS_DRAM_High",))
     stem, net, digits = found.cases
     assert (stem.group, stem.scheme, stem.tags, stem.booted) == ("first", "a16w8", (SHORT, "camera"), True)
     assert list(map(str, stem.steps)) == ["Conv2d(3, 8, (3, 5), padding=(1, 2))", "ReLU6()"]
     assert stem.inputs == (BenchInput((1, 3, 8, 8), "float32", 0, 9.5, True),)
     assert (net.group, net.model, net.source) == ("model", f"{tmp_path}/nets/net.py:net", f"{tmp_path}/mine.toml:18")
     assert digits.model == "suites.models.digits:digits"
+
+
+def test_systems_and_modes_are_those_of_a_configuration_file(tmp_path: Path) -> None:
+    ini = tmp_path / "vela.ini"
+    ini.write_text("[System_Config.Mine]\n[Memory_Mode.Ours]\n")
+    (tmp_path / "mine.toml").write_text(f'{HEAD}memory_modes = ["Ours"]\nsystem_configs = ["Mine"]\n{CASE}')
+    found = read_grid(tmp_path / "mine.toml", ini)
+    assert (found.memory_modes, found.system_configs) == (("Ours",), ("Mine",))
+    (tmp_path / "mine.toml").write_text(f'{HEAD}system_configs = ["Ethos_U85_SYS_DRAM_High"]\n{CASE}')
+    with pytest.raises(
+        UsageError, match=r"mine.toml:2: system_configs: 'Ethos_U85_SYS_DRAM_High' is no system of .*ini"
+    ):
+        read_grid(tmp_path / "mine.toml", ini)
 
 
 STEP = 'steps = [{layer = "ReLU"}]\n'
@@ -88,7 +101,7 @@ STEP = 'steps = [{layer = "ReLU"}]\n'
         ('npu = ["ethos-u55-128"]\n' + CASE, "mine.toml:2: npu is not known: did you mean npus?"),
         ('npus = ["ethos-u55-127"]\n' + CASE, "mine.toml:2: npus: 'ethos-u55-127' is not an Ethos-U configuration"),
         ('memory_modes = ["Sram"]\n' + CASE, "mine.toml:2: memory_modes: 'Sram' is not a memory mode of Vela"),
-        ('system_configs = ["U85"]\n' + CASE, "mine.toml:2: system_configs: 'U85' is no system of Vela"),
+        ('system_configs = ["U85"]\n' + CASE, "mine.toml:2: system_configs: 'U85' is no system of Arm/vela.ini"),
         ("npus = []\n" + CASE, "mine.toml:2: npus: [] should be non-empty"),
         ('[[case]]\nname = "../x"\nmodel = "a:b"\n', "mine.toml:3: case[1].name: '../x' does not match"),
         ('[[case]]\nname = "x"\nsteps = [{}]\ninputs = [[1]]\n', "case x has a step with neither a layer nor a call"),
