@@ -138,6 +138,10 @@ def _proofs(options: LabOptions) -> list[Command]:
     return [_installed(TFLITE_MICRO, PEERS), _pytest(options, "-m", "proof")]
 
 
+def _published(options: LabOptions) -> list[Command]:
+    return [_module("published", "--compile")]
+
+
 def _bench(options: LabOptions) -> list[Command]:
     return [_module("self_bench")]
 
@@ -155,6 +159,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "stress": _stress,
     "suites": _suites,
     "proofs": _proofs,
+    "published": _published,
     "bench": _bench,
 }
 """The commands of each part. A part ends at the first one that fails."""
@@ -170,7 +175,7 @@ def main(
     ] = None,
 ) -> None:
     """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
-    stress, suites, proofs, and the benchmark in turn.
+    stress, suites, proofs, published totals, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

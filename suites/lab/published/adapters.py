@@ -25,6 +25,8 @@ from ethos_hil.harness.npu.timing.memory_system import MemorySystem, Port
 from ethos_hil.lowering.errors import UsageError
 
 OFF = "off"
+RELAXED = "EXT_RLATENCY=0 EXT_WLATENCY=0 EXT_BWCAP=0 SRAM_RLATENCY=0 SRAM_WLATENCY=0"
+"""Changes that leave next to nothing of the adapters."""
 PORTS = ("SRAM", "EXT")
 UNLIMITED = 64
 """Stands for no limit of what may be under way: more than an Ethos-U asks for at once."""

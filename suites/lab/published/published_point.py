@@ -31,6 +31,8 @@ class PointKind(StrEnum):
     OFF = "off"  # the same without adapters
     SWEEP = "sweep"  # the same with changed adapters
     OPERATION = "operation"  # one operation
+    BOARD = "board"  # a network on an FPGA, whose memories are not the adapters'
+    DOCUMENT = "document"  # a log in MLEK's documents, of a stream that another version of Vela made
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,9 @@ class PublishedPoint:
 
     @property
     def cycles(self) -> int:
-        """Cycles in which the NPU was active: what a model is compared with."""
+        """Cycles in which the NPU was active: what a model is compared with. A board's are those that software sees."""
+        if self.kind is PointKind.BOARD:
+            return self.total
         return self.total - IDLE if self.active is None else self.active
 
     @property

@@ -20,7 +20,17 @@ from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.self_bench import evaluation, history, host, launcher, npu, patches, suite_tests, timing_model
+from ethos_hil.suites.lab.self_bench import (
+    evaluation,
+    history,
+    host,
+    launcher,
+    npu,
+    patches,
+    published_totals,
+    suite_tests,
+    timing_model,
+)
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, table, to_json
 
 PARTS: Mapping[str, Callable[[Live], BenchPart]] = {
@@ -29,6 +39,7 @@ PARTS: Mapping[str, Callable[[Live], BenchPart]] = {
     "suites": suite_tests.measure,
     "npu": npu.measure,
     "timing": timing_model.measure,
+    "published": published_totals.measure,
     "patches": patches.measure,
     "evaluate": evaluation.measure,
     "history": history.measure,

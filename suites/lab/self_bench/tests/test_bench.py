@@ -199,7 +199,7 @@ def test_an_unknown_part_is_named() -> None:
     assert done.returncode == 2
     assert done.stderr == (
         "ethos-hil: the benchmark has no part 'speed' "
-        "(there are host, launcher, suites, npu, timing, patches, evaluate, history)\n"
+        "(there are host, launcher, suites, npu, timing, published, patches, evaluate, history)\n"
     )
 
 

@@ -1,0 +1,219 @@
+"""Protects the published totals, the draw of those that no fit may use, and what is said of the distances."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import sysconfig
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from ethos_hil.harness.npu.isa.configuration import Generation
+from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
+from ethos_hil.harness.progress import Silent
+from ethos_hil.harness.scan.environment import VersionEnvironment
+from ethos_hil.harness.scan.releases import VELA
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.ledger.contribution import read_contribution
+from ethos_hil.suites.lab.published import __main__ as command
+from ethos_hil.suites.lab.published import compile_streams, ledger_rows, tables
+from ethos_hil.suites.lab.published.adapters import OFF, RELAXED, UNLIMITED, memories
+from ethos_hil.suites.lab.published.comparison import ComparedPoint, Spread, compare, label, spreads
+from ethos_hil.suites.lab.published.published_point import (
+    OF_THREE,
+    PointKind,
+    PublishedPoint,
+    drawn,
+    held_out,
+    published_points,
+)
+from ethos_hil.suites.lab.published.stand_ins import WHOLE, stand_in
+from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams, pack
+
+POINTS = published_points()
+FILES = Path(command.__file__).with_name("files.csv")
+SMALL = next(point for point in POINTS if point.stream.startswith("rnnoise/ethos-u55-256"))
+EVERYTHING: dict[str, Any] = {
+    "networks": None, "kind": None, "family": None, "again": False, "folder": None, "keep": False,
+    "environments": None, "ledger": None, "as_json": False,
+}  # fmt: skip
+DRAWN = "6d17dfe77933197dde1f3610fa583e9f5bba820d40f7df691f37abf467b85639"
+
+
+def compared(point: PublishedPoint, modelled: int) -> ComparedPoint:
+    return ComparedPoint(point, kept_streams()[point.stream], modelled, (1, 2, 3, 4))
+
+
+def nobody(_done: int, _all: int) -> None:
+    """Is told progress."""
+
+
+def test_the_draw_is_the_one_that_was_made_before_any_fit() -> None:
+    text = "\n".join(sorted(map(" ".join, held_out())))
+    assert hashlib.sha256(text.encode()).hexdigest() == DRAWN
+    assert drawn(POINTS[1:]) <= {point.pair for point in POINTS}
+    assert drawn([replace(point, network=f"x{point.network}") for point in POINTS]) != held_out()
+
+
+def test_a_third_of_every_stratum_is_held_out() -> None:
+    strata: dict[str, set[tuple[str, str]]] = {}
+    for point in POINTS:
+        strata.setdefault(point.stratum, set()).add(point.pair)
+    assert {"ethos-u55", "ethos-u65", "ethos-u85", "conv1x1", "conv3x3", "dw3x3", "conv1x7"} == set(strata)
+    for pairs in strata.values():
+        assert len(pairs & held_out()) == -(-len(pairs) // OF_THREE)
+
+
+def test_every_point_has_its_stream_and_its_source() -> None:
+    assert {point.stream for point in POINTS} == set(kept_streams())
+    assert {point.source for point in POINTS} <= set(ledger_rows._sources())
+    assert {point.memory_mode.replace("_384KB", "") for point in POINTS} == set(MODES)
+    assert len({(point.kind, point.stream, point.adapters, point.changes) for point in POINTS}) == len(POINTS)
+
+
+def test_streams_of_real_networks_are_those_of_the_published_runs() -> None:
+    """The source gives the SHA-256 of the file that Vela wrote."""
+    with FILES.open(newline="") as file:
+        published = {(row["network"], row["npu"]): row["sha256"] for row in csv.DictReader(file)}
+    ours = {(each.network, each.npu): each.file for each in kept_streams().values() if not each.stand_in}
+    assert ours == published
+
+
+def test_the_archive_keeps_what_is_put_in_it() -> None:
+    some = [kept_streams()[SMALL.stream], kept_streams()["conv1x1-6x6/ethos-u85-256/Dedicated_Sram_384KB"]]
+    packed = pack(some)
+    assert packed == pack(reversed(some))
+    with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+        assert archive.read(f"{SMALL.stream}.bin") == some[0].code
+
+
+@pytest.mark.parametrize("profile", ["u55_high_end", "u85_low", "u85_mid"])
+def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
+    system = SYSTEMS[Generation.U55 if profile.startswith("u55") else Generation.U85]
+    made = memories(system, profile)
+    changed = memories(system, profile, "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0")
+    assert (changed.ports[1].read_latency, changed.ports[1].reads) == (7, UNLIMITED)
+    assert changed.ports[0].rate == system.beat * system.ports[0].ports
+    assert changed.ports[1].rate == made.ports[1].rate < system.beat
+    assert memories(system, profile, RELAXED).ports[1].read_latency == 0
+    off = memories(system, OFF)
+    assert off.ports[1].rate == system.beat * system.ports[1].ports > made.ports[1].rate
+
+
+@pytest.mark.parametrize(
+    ("profile", "changes", "said"),
+    [("u75", "", "there are no adapters 'u75'"), ("u85_low", "EXT_SPEED=1", "'EXT_SPEED=1' is no field")],
+)
+def test_adapters_that_are_not_there_are_refused(profile: str, changes: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        memories(SYSTEMS[Generation.U85], profile, changes)
+
+
+def test_a_total_alone_stands_for_cycles_less_the_idle_ones() -> None:
+    assert replace(SMALL, active=None).cycles < SMALL.total
+    assert SMALL.cycles == SMALL.active
+    assert replace(SMALL, active=None, kind=PointKind.BOARD).cycles == SMALL.total
+
+
+def test_a_point_is_modelled_with_the_memories_of_its_run() -> None:
+    slow = replace(SMALL, kind=PointKind.SWEEP, changes="EXT_BWCAP=25", active=None)
+    fast = replace(SMALL, kind=PointKind.OFF, adapters=OFF)
+    rows = compare([SMALL, slow, fast, replace(SMALL, network="nowhere")], kept_streams(), nobody)
+    assert [row.point for row in rows] == [SMALL, slow, fast]
+    assert rows[1].modelled > rows[0].modelled > rows[2].modelled > 0
+    assert rows[0].ratio == rows[0].modelled / SMALL.cycles
+    assert all(beats > 0 for beats in rows[0].beats[:3])
+
+
+def test_spreads_are_of_both_sides_and_apart() -> None:
+    spread = Spread.of({"half": 0.5, "right": 1.0, "more": 1.1})
+    assert (spread.count, spread.median, spread.worst, spread.worst_name) == (3, 1.0, 1.0, "half")
+    assert spread.error == pytest.approx(0.1)
+    held = next(point for point in POINTS if point.held_out)
+    free = next(point for point in POINTS if not point.held_out)
+    rows = [compared(held, held.cycles * 2), compared(free, free.cycles)]
+    first, second = spreads(rows, lambda _row: "all")
+    assert (first.held_out, first.model.error, second.held_out, second.model.error) == (False, 0, True, 1)
+
+
+def test_tables_have_every_point_and_name_it_once() -> None:
+    rows = [compared(point, point.cycles) for point in POINTS]
+    assert len({label(point) for point in POINTS}) == len(POINTS)
+    assert tables.point_table(rows).row_count == len(POINTS)
+    counts = [each["model"]["count"] for each in tables.to_json(rows)["spreads"]]
+    assert sum(counts) == len(POINTS) == len(tables.to_json(rows)["points"])
+    shown = tables._points(rows)
+    assert shown.count("held out") == sum(point.held_out for point in POINTS)
+    assert len(shown.splitlines()) == len(POINTS) + 2
+
+
+def test_the_ledger_takes_all_points(tmp_path: Path) -> None:
+    rows = [compared(point, point.cycles) for point in POINTS]
+    path = tmp_path / "ledger.jsonl"
+    path.write_text(ledger_rows.ledger_file(rows))
+    read = read_contribution(path).rows
+    assert sum(row.held_out for row in read) == sum(point.held_out for point in POINTS)
+    assert {row.provenance for row in read} == {"fvp", "measured"}
+    assert sum(row.reference or 0 for row in read) == sum(point.cycles for point in POINTS)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> VersionEnvironment:
+    """The installed Vela, as if it were in an environment of its own."""
+    (tmp_path / "site").symlink_to(sysconfig.get_path("purelib"))
+    return VersionEnvironment(VELA, "installed", tmp_path, {})
+
+
+def test_a_stream_is_compiled_and_compared_with_the_kept_one(installed: VersionEnvironment) -> None:
+    points = [point for point in POINTS if point.network in ("dw3x3-6x6", "rnnoise") and point.npu == "ethos-u85-256"]
+    (made,) = compile_streams.compiled(points, {}, installed, Silent())  # rnnoise is not at hand, and has no stand-in
+    kept = kept_streams()[made.name]
+    assert made.stand_in
+    assert len(made.program().ops) == len(kept.program().ops)
+    assert command._changed({kept.name: kept}, {kept.name: replace(kept, code=kept.code + b"\0\0\0\0")}) == [kept.name]
+    assert command._changed({kept.name: kept}, {kept.name: kept}) == []
+    real = replace(kept, stand_in=False)
+    assert command._changed({kept.name: real}, {kept.name: replace(kept, code=b"")}) == []
+
+
+def test_stand_ins_are_the_networks_that_are_not_at_hand() -> None:
+    kept: dict[str, CompiledStream] = {each.network: each for each in kept_streams().values() if each.stand_in}
+    assert {name for name in kept if "-" not in name} == set(WHOLE)
+    assert stand_in("rnnoise") is None
+    assert stand_in("conv3x3-4x9") == stand_in("conv3x3-4x9") != stand_in("conv3x3-9x4")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"networks": ["nothing"]}, "the network 'nothing'"),
+        ({"kind": ["nothing"]}, "the kind 'nothing'"),
+        ({"networks": ["conv3x3-6x6"], "family": ["u55"]}, "no published run is of all these"),
+        ({"keep": True}, "for --compile"),
+    ],
+)
+def test_what_is_not_there_is_refused(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        command.main(**{**EVERYTHING, **arguments})
+
+
+def test_a_folder_without_the_networks_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(b"other")
+    with pytest.raises(UsageError, match="none of the published networks"):
+        compile_streams.networks_in(tmp_path)
+
+
+def test_json_has_the_points_that_are_asked_for(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as ended:
+        command.main(**{**EVERYTHING, "networks": ["kws"], "kind": ["network"], "family": ["u65"], "as_json": True})
+    assert ended.value.exit_code == 0
+    told = json.loads(capfd.readouterr().out)
+    assert [point["npu"] for point in told["points"]] == ["ethos-u65-256", "ethos-u65-512"]
+    assert told["changed"] == []
