@@ -24,6 +24,8 @@ from ethos_hil.results.verdict import FailureKind
 from ethos_hil.results.writing import wait_for_writers
 
 _WORKER = "ethos_hil.harness.bench.worker"
+_MOST_LOSSES = 1
+"""Processes that a job may end before the rest of it is given up: each takes seconds to start."""
 _PATIENCE = 60.0
 """Seconds until the last process of a benchmark that was killed has ended."""
 _FIRST_ESTIMATE = 3.0
@@ -133,16 +135,17 @@ def _jobs(points: Sequence[BenchPoint], settings: PointSettings, part: str) -> I
 
 
 def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[], None]) -> BenchJob | None:
-    """Keep the record of the point that a process ended in. Return the job of those behind it."""
+    """Keep the record of the point that a process ended in. Return the job of those behind it, the first time."""
     done = recorded(run_folder.path)
     left = [point for point in job.points if point.key not in done]
     if not left:
         return None
-    point, *rest = left
     error = EthosHilError(f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL)
-    run_folder.append(refused(point, job.settings.grid, error), part=job.part)
-    one_more()
-    return replace(job, points=tuple(rest)) if rest else None
+    ended, rest = (left[:1], left[1:]) if job.losses < _MOST_LOSSES else (left, [])
+    for point in ended:
+        run_folder.append(refused(point, job.settings.grid, error), part=job.part)
+        one_more()
+    return replace(job, points=tuple(rest), losses=job.losses + 1) if rest else None
 
 
 def _check_name(name: str) -> None:

@@ -100,8 +100,11 @@ def check_delegated(artifact: Artifact) -> None:
     """Raise UsageError, of kind "delegation", if nothing is on the NPU."""
     if artifact.delegates:
         return
-    reasons = [f"{call.operator}: {call.reason}" for call in artifact.placement.calls if call.reason]
-    why = f" ({reasons[0]})" if reasons else ""
+    # An operator that only moves data stays on the CPU with the others; a reason of those says more.
+    told = sorted(
+        (call for call in artifact.placement.calls if call.reason), key=lambda call: "only moves" in call.reason
+    )
+    why = f" ({told[0].operator}: {told[0].reason})" if told else ""
     raise UsageError(f"nothing of it is on the NPU{why}", kind=FailureKind.DELEGATION)
 
 

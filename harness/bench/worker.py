@@ -32,11 +32,13 @@ class BenchJob:
         points: at least one; all of one case.
         settings: of the run.
         part: see `RunInfo`.
+        losses: how many processes have ended in the middle of it.
     """
 
     points: tuple[BenchPoint, ...]
     settings: PointSettings
     part: str = ""
+    losses: int = 0
 
     @property
     def case(self) -> BenchCase:

@@ -1,0 +1,192 @@
+"""A benchmark as a program: interrupted, killed and gone on with, nothing is lost and nothing is there twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.run_state import STATE, recorded
+from ethos_hil.harness.progress import Silent
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.vela_ini import SYSTEMS
+from ethos_hil.results.record import Record
+from ethos_hil.results.store import StoredRecord, read_run
+from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.writing import wait_for_writers
+
+GRID = """
+schema_version = 1
+name = "small"
+npus = ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"]
+
+[[case]]
+name = "relu_1x64"
+steps = [{layer = "ReLU"}]
+inputs = [[1, 64]]
+tags = ["short"]
+
+[[case]]
+name = "linear_640_to_64"
+steps = [{layer = "Linear", args = [640, 64]}]
+inputs = [[1, 640]]
+
+[[case]]
+name = "resize_4x4x8"
+steps = [{layer = "Upsample", options = {scale_factor = 2}}]
+inputs = [[1, 8, 4, 4]]
+"""
+DYING = """
+import os, signal
+
+def net():
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "bench", "--grid", "grid.toml", *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def records(folder: Path) -> list[Record]:
+    found = list(read_run(folder))
+    assert all(isinstance(each, StoredRecord) for each in found), found  # every line is whole
+    return [each.record for each in found if isinstance(each, StoredRecord)]
+
+
+def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + 120
+    while not folder.exists() or len(recorded(folder)) < count:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def processes_of(folder: Path) -> list[str]:
+    """Return the command lines of processes that work for a run folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(folder) in text:
+            found.append(text)
+    return found
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "grid.toml").write_text(GRID)
+    folder = tmp_path / "results" / "runs" / "one"
+    interrupted = start(tmp_path, "--run-name", "one", "--jobs", "2")
+    wait_for_records(folder, 1, interrupted)
+    interrupted.send_signal(signal.SIGINT)
+    _, said = interrupted.communicate(timeout=60)
+    assert interrupted.returncode == 130
+    assert "--resume one goes on with the rest" in said
+    assert not processes_of(folder)
+    first = {each.created for each in records(folder)}
+
+    killed = start(tmp_path, "--resume", "one", "--jobs", "2")
+    wait_for_records(folder, len(first) + 2, killed)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate(timeout=60)
+    assert wait_for_writers(folder, 30)
+    before = Counter(each.dumps() for each in records(folder))
+    assert len(before) < 3 * 8
+
+    for arguments, reason in (
+        (("--npu", "ethos-u55-128"), "other NPUs, memory modes, systems or targets"),
+        (("--repeat", "2"), "boots, repeats or configures Vela otherwise"),
+        (("--case", "relu*"), "other cases of the grid small, or they have changed"),
+    ):
+        other = start(tmp_path, "--resume", "one", *arguments)
+        out, said = other.communicate(timeout=60)
+        assert (other.returncode, out) == (2, "")
+        assert reason in said
+        assert said.count("\n") == 1
+
+    finished = start(tmp_path, "--resume", "one", "--json", "-")
+    out, said = finished.communicate(timeout=120)
+    assert finished.returncode == 0, said
+    after = records(folder)
+    keys = Counter((each.model, each.npu, each.memory_mode) for each in after)
+    assert set(keys.values()) == {1}  # nothing twice
+    assert len(keys) == 3 * 8  # nothing lost
+    assert before <= Counter(each.dumps() for each in after)  # what was there is as it was
+    assert {each.verdict for each in after if each.model == "relu_1x64"} == {Verdict.VERIFIED}
+    assert {each.verdict for each in after if each.model == "linear_640_to_64"} == {Verdict.COMPILED_ONLY}
+    refused = [each for each in after if each.failure is not None]
+    assert {each.failure.kind for each in refused if each.failure is not None} == {FailureKind.DELEGATION}
+    assert {(each.model, each.npu) for each in refused} == {
+        ("resize_4x4x8", "ethos-u55-128"),
+        ("resize_4x4x8", "ethos-u65-256"),
+    }
+    document = json.loads(out)
+    assert document["counts"] == {"verified": 8, "compiled-only": 11, "refused": 5}
+    assert len(document["points"]) == 24
+
+
+def plan(model: str) -> BenchPlan:
+    case = BenchCase(model, "model", (), (), model=model)
+    places = [("ethos-u55-128", mode) for mode in ("Shared_Sram", "Sram_Only")] + [("ethos-u55-256", "Sram_Only")]
+    points = tuple(BenchPoint(case, npu, mode, SYSTEMS["u55"], "virtual") for npu, mode in places)
+    return BenchPlan(points, PointSettings("models"))
+
+
+@pytest.mark.slow
+def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(DYING)
+    wanted = plan("net.py:net")
+    folder = new_run(wanted, tmp_path / "runs")
+    run_bench(wanted, folder, jobs=1, reporter=Silent())
+    found = records(folder.path)
+    assert len(found) == 3
+    for each in found:
+        assert each.failure is not None
+        assert each.failure.kind == FailureKind.INTERNAL
+        assert "its process ended with signal 9" in each.failure.message
+
+
+def test_another_state_of_the_tools_is_refused(tmp_path: Path) -> None:
+    wanted = plan("nothing:here")
+    folder = new_run(wanted, tmp_path, "one")
+    assert resumed_run(wanted, tmp_path, "one").path == folder.path
+    path = folder.path / STATE
+    state = json.loads(path.read_text())
+    state["tools"]["ethos-u-vela version"] = "4.0.0"
+    path.write_text(json.dumps(state))
+    with pytest.raises(UsageError, match=r"made with other tools: ethos-u-vela version was 4\.0\.0 and is"):
+        resumed_run(wanted, tmp_path, "one")
+    with pytest.raises(UsageError, match="there is a run one"):
+        new_run(wanted, tmp_path, "one")
+    with pytest.raises(UsageError, match=r"'\.\./one' is no name of a run"):
+        new_run(wanted, tmp_path, "../one")
+    path.write_text("{}")
+    with pytest.raises(UsageError, match="cannot be read: 'schema_version'"):
+        resumed_run(wanted, tmp_path, "one")
+    with pytest.raises(UsageError, match="two has no benchmark that could be gone on with"):
+        resumed_run(wanted, tmp_path, "two")
+
+
+def test_a_model_that_changed_is_another_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net.py").write_text(DYING)
+    wanted = plan("net.py:net")
+    new_run(wanted, tmp_path, "one")
+    Path("net.py").write_text(DYING + "\n")
+    with pytest.raises(UsageError, match="other cases of the grid models, or they have changed"):
+        resumed_run(wanted, tmp_path, "one")

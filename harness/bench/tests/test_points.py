@@ -1,0 +1,111 @@
+"""Which points a grid has, and which are refused."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
+from ethos_hil.harness.bench.grid_file import default_grid
+from ethos_hil.harness.bench.order import BenchOrder
+from ethos_hil.harness.bench.points import ALL, PointSettings, points_of, refusal_of
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+
+CASE = BenchCase("relu_8", "relu", (BenchStep("ReLU"),), (BenchInput((1, 8)),))
+GRID = BenchGrid("test", (CASE, replace(CASE, name="relu_9", tags=(SHORT,))))
+SETTINGS = PointSettings("test")
+
+
+def places(grid: BenchGrid, settings: PointSettings = SETTINGS) -> set[tuple[str, str, str]]:
+    return {(each.npu, each.memory_mode, each.system_config) for each in points_of(grid, ("virtual",), settings)}
+
+
+def test_default_has_one_mode_of_each_kind() -> None:
+    points = points_of(GRID, ("virtual",), SETTINGS)
+    assert len(points) == len({each.key for each in points}) == 2 * (4 * 2 + 2 * 3 + 5 * 3)
+    assert {each.npu for each in points} == set(NpuName.VALID)
+    assert not [each for each in points if refusal_of(each, SETTINGS)]
+    u55 = {each for each in places(GRID) if each[0] == "ethos-u55-64"}
+    assert u55 == {("ethos-u55-64", mode, "Ethos_U55_High_End_Embedded") for mode in ("Shared_Sram", "Sram_Only")}
+
+
+def test_the_default_grid_has_about_3000_points() -> None:
+    points = points_of(default_grid(), ("virtual",), SETTINGS)
+    assert 2_500 <= len(points) <= 3_500
+
+
+def test_points_with_one_tosa_stand_together() -> None:
+    """Else a case would be lowered more often than it has to be."""
+    mixed = replace(GRID, npus=("ethos-u85-128", "ethos-u55-32", "ethos-u85-256", "ethos-u65-256"))
+    seen = [(each.case.name, "u85" in each.npu) for each in points_of(mixed, ("virtual",), SETTINGS)]
+    changes = sum(one != other for one, other in itertools.pairwise(seen))
+    assert changes == 3
+
+
+def test_what_is_asked_for_is_refused_where_it_cannot_be() -> None:
+    asked = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Dedicated_Sram", "Shared_Sram"))
+    points = points_of(asked, ("virtual",), SETTINGS)
+    refused = {(each.npu, each.memory_mode) for each in points if refusal_of(each, SETTINGS)}
+    assert refused == {("ethos-u55-128", "Dedicated_Sram")}
+    every = points_of(replace(asked, memory_modes=(ALL,)), ("virtual",), SETTINGS)
+    assert not [each for each in every if refusal_of(each, SETTINGS)]
+    assert len({each.memory_mode for each in every if "u65" in each.npu}) == 6
+    assert len({each.memory_mode for each in every if "u55" in each.npu}) == 2
+
+
+def test_a_system_of_arms_is_for_its_family() -> None:
+    asked = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Sram_Only",))
+    both = replace(asked, system_configs=("Ethos_U55_Deep_Embedded", "Ethos_U65_Embedded"))
+    assert places(both) == {
+        ("ethos-u55-128", "Sram_Only", "Ethos_U55_Deep_Embedded"),
+        ("ethos-u65-256", "Sram_Only", "Ethos_U65_Embedded"),
+    }
+    one = replace(asked, system_configs=("Ethos_U55_Deep_Embedded",))
+    points = points_of(one, ("virtual",), SETTINGS)
+    refused = [each for each in points if refusal_of(each, SETTINGS)]
+    assert {each.npu for each in refused} == {"ethos-u65-256"}
+    assert len(points) == 4
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (BenchOrder(npus=("ethos-u55-128",), memory_modes=("Dedicated_Sram",)), "not for ethos-u55-128"),
+        (BenchOrder(npus=("ethos-u55-129",)), "'ethos-u55-129' is not an Ethos-U configuration"),
+        (BenchOrder(memory_modes=("Shared",)), "'Shared' is not a memory mode"),
+        (BenchOrder(npus=("ethos-u55-128",), system_configs=("Ethos_U65_Embedded",)), "is for none of ethos-u55-128"),
+        (BenchOrder(system_configs=("Nothing",)), "Nothing"),
+        (BenchOrder(cases=("no_such_*",)), "no case of the grid default has the name or group 'no_such_\\*'"),
+        (BenchOrder(targets=("nowhere",)), "nowhere"),
+        (BenchOrder(repeat=0), "--repeat is 0"),
+        (BenchOrder(warm_up=-1), "--warm-up is -1"),
+        (BenchOrder(timeout=0), "--timeout is 0"),
+        (BenchOrder(scheme="a4w4"), "a4w4"),
+        (BenchOrder(models=("net.pte",)), "net.pte is a compiled program"),
+        (BenchOrder(models=("net.py:net",), grid=Path("grid.toml")), "a model and --grid are both given"),
+    ],
+)
+def test_bad_orders(order: BenchOrder, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        order.plan()
+
+
+def test_an_empty_grid() -> None:
+    with pytest.raises(UsageError, match="the grid test has no cases"):
+        points_of(replace(GRID, cases=()), ("virtual",), SETTINGS)
+
+
+def test_what_is_booted() -> None:
+    short, long = GRID.cases[1], GRID.cases[0]
+    assert [SETTINGS.booted(each, virtual=True) for each in (short, long)] == [True, False]
+    assert SETTINGS.booted(long, virtual=False)
+    assert [replace(SETTINGS, boot=boot).booted(short, virtual=True) for boot in (True, False)] == [True, False]
+
+
+def test_a_models_scheme_and_tags() -> None:
+    (case,) = {point.case for point in BenchOrder(models=("net.py:net",), scheme="a16w8").plan().points}
+    assert (case.name, case.model, case.scheme, case.booted) == ("net.py:net", "net.py:net", "a16w8", False)
