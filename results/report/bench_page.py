@@ -18,7 +18,6 @@ from ethos_hil.results.report.bench_table import (
     RefusedPoints,
     case_tables,
     costliest,
-    point_line,
     refusals,
 )
 from ethos_hil.results.report.heat_map import HeatMap, heat_maps, key
@@ -108,7 +107,7 @@ def _page(points: Sequence[PlottedPoint], records: Iterable[Record]) -> BenchPag
         scaling_lines=medians,
         rooflines=tuple((mode, tuple(plots)) for mode, plots in rooflines.items()),
         groups=tuple((name, tuple(tables)) for name, tables in groups.items()),
-        costliest=tuple(map(point_line, costliest(timed, _COSTLIEST))),
+        costliest=costliest(timed, _COSTLIEST),
         costliest_of=f"{min(len(timed), _COSTLIEST):,} of {len(timed):,}",
         refusals=refusals(points),
     )

@@ -16,8 +16,7 @@ from ethos_hil.results.report.standing import Standing
 from ethos_hil.results.report.wording import amount, counted, listed
 
 _REASONS = 60
-_NOTHING = 200
-"""Characters of a reason in a row of a table."""
+_NOT_COUNTED = "nothing counted its cycles"
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class PointLine:
 
     Attributes:
         label: case or model.
-        place: NPU and memory mode, with the system configuration where a case has several.
+        place: NPU and memory mode, with the system configuration where they have several.
         standing: how it stands.
         cycles, provenance: of the NPU.
         millis, per_second: time of the NPU at its clock, and inferences per second.
@@ -35,7 +34,6 @@ class PointLine:
         use: of the MAC engine, in percent.
         intensity: MACs a byte of the busiest memory.
         bound: by what.
-        energy: microjoules by the user's own table.
         reason: why there are no cycles.
     """
 
@@ -52,7 +50,6 @@ class PointLine:
     use: str
     intensity: str
     bound: str
-    energy: str
     reason: str
 
 
@@ -132,7 +129,7 @@ def _summary(timed: Sequence[PlottedPoint], rest: Sequence[PlottedPoint]) -> str
     return "; ".join(part for part in (told(timed[0]) if timed else "", refused) if part)
 
 
-def point_line(point: PlottedPoint, with_config: bool = True) -> PointLine:
+def point_line(point: PlottedPoint, with_config: bool) -> PointLine:
     """Return the row of a point."""
     figures = point.figures
     config = figures.system_config if with_config else ""
@@ -151,14 +148,15 @@ def point_line(point: PlottedPoint, with_config: bool = True) -> PointLine:
         use=percent(figures.utilisation),
         intensity=f"{near:.3g}" if near is not None else "",
         bound=figures.bound_by,
-        energy=f"{figures.energy_j * 1e6:,.3g}" if figures.energy_j else "",
-        reason="" if point.cycles else figures.reason or "nothing counted its cycles",
+        reason="" if point.cycles else figures.reason or _NOT_COUNTED,
     )
 
 
-def costliest(points: Iterable[PlottedPoint], most: int) -> list[PlottedPoint]:
-    """Return the points with the longest times, or the most cycles where there are no times."""
-    return sorted(points, key=lambda each: (-each.millis, -each.cycles))[:most]
+def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PointLine, ...]:
+    """Return the rows of the points with the longest times, or the most cycles where there are no times."""
+    found = sorted(points, key=lambda each: (-each.millis, -each.cycles))[:most]
+    several = _several(points)
+    return tuple(point_line(each, several) for each in found)
 
 
 def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
@@ -166,7 +164,7 @@ def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
     found: dict[tuple[str, Standing], list[PlottedPoint]] = {}
     for each in points:
         if not each.cycles:
-            found.setdefault((each.figures.reason or "nothing counted its cycles", each.standing), []).append(each)
+            found.setdefault((each.figures.reason or _NOT_COUNTED, each.standing), []).append(each)
     rows = [
         RefusedPoints(
             reason,

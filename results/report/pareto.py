@@ -89,7 +89,7 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
     path = [f"M{number(corners[0][0])} {number(corners[0][1])}"]
     path += [f"H{number(right)}V{number(low)}" for right, low in corners[1:]]
     parts = [
-        *_grid(x, y, unit),
+        *_grid(x, y, unit, zero=not all(map(_sram, points))),
         element("path", d=Markup("".join([*path, f"H{number(_RIGHT)}"])), class_="front"),
         *(mark(point, *place, f"{told(point)}, {size(_sram(point))} of SRAM")
           for point, place in zip(points, places, strict=True)),
@@ -101,11 +101,14 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
     return picture(_WIDTH, _HEIGHT, label, *parts)
 
 
-def _grid(x: LogAxis, y: LogAxis, unit: str) -> Iterator[Markup]:
-    upright, level = x.sizes(7), y.tens(6)
+def _grid(x: LogAxis, y: LogAxis, unit: str, *, zero: bool) -> Iterator[Markup]:
+    """Yield lines and ticks; `zero`: the left edge is no SRAM at all, which a logarithm has no place for."""
+    upright, level = [tick for tick in x.sizes(7) if tick >= 1], y.tens(6)
     yield grid(map(x.at, upright), map(y.at, level), (_LEFT, _RIGHT, _TOP, _BOTTOM))
     for tick in upright:
         yield text(x.at(tick), _BOTTOM + 14, size(tick), "tick", "middle")
+    if zero:
+        yield text(_LEFT, _BOTTOM + 14, "0", "tick", "middle")
     for tick in level:
         yield text(_LEFT - 6, y.at(tick) + 3.5, amount(tick), "tick", "end")
     yield text(_RIGHT, _BOTTOM + 30, "SRAM that the program needs", "tick", "end")
