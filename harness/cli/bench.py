@@ -35,7 +35,13 @@ def bench(
     resume: bench_options.RESUME = None,
     runs: RUNS = Path("results/runs"),
     clock: CLOCK = None,
+    by: bench_options.BY = None,
+    top: bench_options.TOP = 40,
+    which: bench_options.WHICH = None,
+    energy: bench_options.ENERGY = None,
     json_file: bench_options.JSON = None,
+    csv: bench_options.CSV = None,
+    parquet: bench_options.PARQUET = None,
     contribute: CONTRIBUTE = None,
     who: WHO = None,
     debug: DEBUG = False,
@@ -56,7 +62,7 @@ def bench(
     Example: ethos-hil bench net.py:net --target corstone-300 --npu ethos-u55-128 --repeat 5 --warm-up 1
     """
     from ethos_hil.harness.bench.order import BenchOrder
-    from ethos_hil.harness.cli import bench_run
+    from ethos_hil.harness.cli import bench_output, bench_run
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")
@@ -79,6 +85,7 @@ def bench(
         timeout,
         asked_clock(clock),
     )
-    place = bench_run.BenchPlace(runs, run_name, resume)
-    written = bench_run.BenchFiles(json_file, contribute, who)
-    raise typer.Exit(bench_run.run(order, place, written, jobs or os.cpu_count() or 1))
+    files = bench_output.BenchFiles(json_file, csv, parquet, contribute, who)
+    asked = bench_output.BenchView.of(which, energy, by, top)
+    place = bench_run.BenchPlace(runs, run_name, resume, jobs or os.cpu_count() or 1)
+    raise typer.Exit(bench_run.run(order, place, bench_output.BenchOutput(files, asked)))

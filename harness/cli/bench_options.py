@@ -141,6 +141,47 @@ RESUME = Annotated[
         help="Go on with this run, which ended early. The other options have to be those of that run.",
     ),
 ]
+BY = Annotated[
+    str | None,
+    typer.Option(
+        "--by",
+        metavar="group|case|npu",
+        rich_help_panel=_OUT,
+        help="Rows of the table: groups of cases, cases, or NPUs with their modes. Default: group; npu for one case.",
+    ),
+]
+TOP = Annotated[int, typer.Option("--top", min=1, metavar="N", rich_help_panel=_OUT, help="The most rows of a table.")]
+WHICH = Annotated[
+    str | None,
+    typer.Option(
+        "--which",
+        metavar="BUDGET",
+        rich_help_panel=_OUT,
+        help="Show which NPU and memory mode meets a budget, the smallest first: 'fps>=30, sram<=512KB' "
+        "(docs/latency.md).",
+    ),
+]
+ENERGY = Annotated[
+    Path | None,
+    typer.Option(
+        "--energy",
+        metavar="FILE",
+        rich_help_panel=_OUT,
+        help="A table of energies of yours (docs/latency.md); there are none without it.",
+    ),
+]
+CSV = Annotated[
+    Path | None,
+    typer.Option(
+        "--csv",
+        metavar="FILE",
+        rich_help_panel=_OUT,
+        help="Write a row for each point; - for stdout, instead of the table.",
+    ),
+]
+PARQUET = Annotated[
+    Path | None, typer.Option("--parquet", metavar="FILE", rich_help_panel=_OUT, help="The same rows as Parquet.")
+]
 JSON = Annotated[
     Path | None,
     typer.Option(

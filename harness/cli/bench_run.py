@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.point_record import is_refusal
 from ethos_hil.harness.bench.run_state import recorded
-from ethos_hil.harness.cli.contribution import check_contribution, contribute_records
-from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+from ethos_hil.harness.cli.bench_output import BenchOutput, said
+from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.progress import Live
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import one_line
@@ -25,62 +24,41 @@ from ethos_hil.results.verdict import FailureKind, Verdict
 if TYPE_CHECKING:
     from ethos_hil.results.store import Skipped
 
-SCHEMA_VERSION = 1
-_STDOUT = Path("-")
-
 
 @dataclass(frozen=True)
 class BenchPlace:
-    """Where the records go.
+    """Where the records go, and how many processes make them.
 
     Attributes:
         runs: the folder of run folders.
         name: of the run folder; None for a new one.
         resume: name of a run folder to go on with, or None.
+        jobs: processes.
     """
 
     runs: Path
     name: str | None = None
     resume: str | None = None
+    jobs: int = 1
 
 
-@dataclass(frozen=True)
-class BenchFiles:
-    """The files that are written.
-
-    Attributes:
-        json_file: the figures, or None.
-        contribute, who: a ledger's file to add counts to, and who counted; or None.
-    """
-
-    json_file: Path | None = None
-    contribute: Path | None = None
-    who: str | None = None
-
-    def check(self, grid: Path | None) -> None:
-        """Check that they can be written. Raises UsageError."""
-        written = {"--json": self.json_file, "--contribute": self.contribute}
-        check_contribution(self.contribute, self.who)
-        check_files(written.values())
-        check_distinct(written, {"--grid": grid})
-
-
-def run(order: BenchOrder, place: BenchPlace, files: BenchFiles, jobs: int) -> int:
+def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
     """Make a benchmark's points, and show them. Return the exit status.
 
     Raises:
         UsageError, ToolError: what is asked cannot be made.
     """
-    files.check(order.grid)
+    output.files.check({"--grid": order.grid, "--vela-ini": order.vela_ini})
     plan = order.plan()
     try:
         folder = _run_folder(plan, place)
         with Live() as live:
-            _followed(plan, folder, jobs, live)
+            _followed(plan, folder, place.jobs, live)
         records = records_of(plan, folder.path)
     except OSError as error:
         raise unwritable(error.filename or place.runs, error) from error
-    _show(records, folder, plan, files)
+    output.put(records, folder.path.name, plan.settings.grid)
+    sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
     return _status(records)
 
 
@@ -112,41 +90,6 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
             if key in order:
                 found[order[key]] = record
     return [found[number] for number in sorted(found)]
-
-
-def _show(records: Sequence[Record], folder: RunFolder, plan: BenchPlan, files: BenchFiles) -> None:
-    if files.json_file is not None:
-        from ethos_hil.harness.cli.commands import write_json
-
-        write_json(files.json_file, document(records, folder.path.name, plan.settings.grid))
-    if files.contribute is not None:
-        contribute_records(files.contribute, records, who=files.who)
-    sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
-
-
-def document(records: Sequence[Record], run: str, grid: str) -> dict[str, Any]:
-    """Return a benchmark as JSON."""
-    from ethos_hil.results.bench.figures import figures_of
-
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "run": run,
-        "grid": grid,
-        "counts": dict(_counts(records)),
-        "points": [asdict(figures_of(record)) for record in records],
-    }
-
-
-def _counts(records: Sequence[Record]) -> Counter[str]:
-    return Counter("refused" if is_refusal(record) else str(record.verdict) for record in records)
-
-
-def said(records: Sequence[Record]) -> str:
-    """Return in words how many points there are of each end."""
-    counts = _counts(records)
-    words = (f"{count:,} {'compiled and timed' if word == Verdict.COMPILED_ONLY else word}"
-             for word, count in counts.most_common())  # fmt: skip
-    return f"{len(records):,} points: {', '.join(words)}"
 
 
 def _status(records: Sequence[Record]) -> int:
