@@ -283,14 +283,19 @@ def _copied_from(at: ByteRange, copies: Sequence[Dma]) -> ByteRange:
 
 
 def _prefetch(program: NpuProgram, regions: Mapping[int, Bytes]) -> None:
-    """Start to decode all weights that the steps of the program do not hold yet, in one batch."""
+    """Start to decode all weights that the steps of the program do not hold yet, in one batch.
+
+    None are fetched where the first step holds its own: then all do, unless a part of the weights was exchanged.
+    """
     wanted = []
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
-    for step, source in zip(convolutions, program.weight_sources, strict=True):
+    for number, (step, source) in enumerate(zip(convolutions, program.weight_sources, strict=True)):
         compressed = tuple(_bytes_at(at, regions) for at in source.streams)
         whole = all(len(found) == at.length for found, at in zip(compressed, source.streams, strict=True))
         if whole and not step.holds(compressed):
             wanted.append((compressed, source.order))
+        elif not number:
+            return
     if wanted:
         decompress.prefetch(wanted)
 

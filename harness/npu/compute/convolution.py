@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 
 FLOAT32_EXACT = 1 << 24
 LARGEST_WEIGHT = 256  # magnitude; weights have 9 bits
-CHUNK = 1 << 16  # elements per matrix product, so that they stay in a core's cache
+CHUNK = 1 << 17  # elements per matrix product: more leave a core's cache, fewer take more calls of numpy
 POSITIONS = 256  # the fewest positions per matrix product: each product reads all weights
 
 

@@ -36,7 +36,9 @@ class ElementwiseStep:
     def __init__(self, op: Elementwise) -> None:
         self.op = op
         self._narrow = all(source.bits < WORD for source in op.ifms)
-        self._type = _exact_type(op, [_largest(operand) for operand in op.operands])
+        self._largest = [_largest(operand) for operand in op.operands]
+        self._combined = _combined(op, self._largest)
+        self._type = _exact_type(op, self._largest)
 
     def run(self, memory: RegionMemory) -> None:
         """Read the inputs and write the OFM."""
@@ -50,15 +52,16 @@ class ElementwiseStep:
         if op.mode is ElementwiseMode.LRELU:
             result = _leaky(op, values[0])
         else:
-            values = [scale(value, operand.scale) for value, operand in zip(values, op.operands, strict=True)]
-            if dtype is np.int64:
+            bounds = zip(values, op.operands, self._largest, strict=True)
+            values = [scale(value, operand.scale, largest) for value, operand, largest in bounds]
+            if dtype is np.int64 and self._combined > INT64_MAX:
                 _check_overflow(op, values)
             if op.mode in UFUNCS:
                 whole = next((value for value in values if value.shape == op.ofm.shape), None)
                 result = UFUNCS[op.mode](*values, out=whole)
             else:
                 result = COMBINE[op.mode](op, *values)
-            result = scale(result, op.scale)
+            result = scale(result, op.scale, self._combined if op.mode in UFUNCS else None)
         result = output.finish(result, op.ofm, op.activation, memory)
         op.ofm.store(memory, np.broadcast_to(result, op.ofm.shape))
 
@@ -72,16 +75,23 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
         return np.int64
     if any(not exact_in_floats(*pair) for pair in zip(largest, scales, strict=True)):
         return np.int64
-    scaled = [largest_scaled(*pair) for pair in zip(largest, scales, strict=True)]
-    if op.mode is ElementwiseMode.MUL:
-        combined = math.prod(scaled)
-    else:
-        combined = sum(scaled) if op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB) else max(scaled)
+    combined = _combined(op, largest)
     zero_point = abs(op.ofm.zero_point)
     if all(one.is_one for one in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
         return np.int32
     exact = exact_in_floats(combined, op.scale) and combined + zero_point < FLOAT64_EXACT
     return np.float64 if exact else np.int64
+
+
+def _combined(op: Elementwise, largest: list[int]) -> int:
+    """Return a bound on what comes of combining operands up to these magnitudes, before the result's scale."""
+    scales = [operand.scale for operand in op.operands]
+    if op.mode is ElementwiseMode.LRELU:
+        scales, largest = [*scales, op.negative_scale], [largest[0]] * 2
+    scaled = [largest_scaled(*pair) for pair in zip(largest, scales, strict=True)]
+    if op.mode is ElementwiseMode.MUL:
+        return math.prod(scaled)
+    return sum(scaled) if op.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB) else max(scaled)
 
 
 def _check_overflow(op: Elementwise, values: list[Array]) -> None:

@@ -6,6 +6,7 @@ Float64 is faster than 64-bit integers. (sum + bias) * (multiplier / 2**shift) l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,13 +94,11 @@ class Requantiser:
             out[...] = self.finish(op, sums.reshape(out.shape).astype(np.int64), memory)
             return
         scaled = sums.reshape(-1).astype(np.float64)
-        if self.bias_first is not None:
-            _combine_periodic(np.add, scaled, self.bias_first)
-        _combine_periodic(np.multiply, scaled, self.factor)
-        if isinstance(self.addend, float):
-            scaled += self.addend
-        else:
-            _combine_periodic(np.add, scaled, self.addend)
+        for part, count in _by_period(scaled, self.factor.size):
+            if self.bias_first is not None:
+                part += self.bias_first[:count]
+            part *= self.factor[:count]
+            part += self.addend if isinstance(self.addend, float) else self.addend[:count]
         # The conversion may round values below zero either way: they are clamped to zero or above.
         clamped: Array = scaled.astype(np.int16) if self.narrow else scaled
         clamped.clip(self.low, self.low + activation.maximum - activation.minimum, out=clamped)
@@ -132,12 +131,10 @@ class KeepSums:
         out[...] = sums.reshape(out.shape)
 
 
-def _combine_periodic(combine: np.ufunc, values: Array, period: Array) -> None:
-    """Combine `values` (flat), in place, with the numbers in `period`, which repeat."""
-    whole = values.size // period.size * period.size
+def _by_period(values: Array, period: int) -> Iterator[tuple[Array, int]]:
+    """Yield `values` (flat) as rows of `period` numbers, then the rest, each with its length in numbers."""
+    whole = values.size // period * period
     if whole:
-        body = values[:whole].reshape(-1, period.size)
-        combine(body, period, out=body)
+        yield values[:whole].reshape(-1, period), period
     if whole < values.size:
-        rest = values[whole:]
-        combine(rest, period[: rest.size], out=rest)
+        yield values[whole:], values.size - whole

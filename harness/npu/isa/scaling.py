@@ -63,16 +63,16 @@ class Scale:
 ONE = Scale()
 
 
-def scale(values: Array, by: Scale) -> Array:
+def scale(values: Array, by: Scale, largest: int | None = None) -> Array:
     """Return `values` (any shape) scaled by one Scale, as int64, or as float64 if they are (see `exact_in_floats`).
 
-    Float64 values may be overwritten.
+    Float64 values may be overwritten. `largest` bounds the magnitudes; who knows it spares a search.
     """
     if by.is_one:
         return values
     if values.dtype == np.float64:
         return _scale_floats(values, by)
-    return scale_channels(values, by.multiplier, by.shift, by.rounding, by.early_bits)
+    return scale_channels(values, by.multiplier, by.shift, by.rounding, by.early_bits, largest)
 
 
 def exact_in_floats(largest: int, by: Scale) -> bool:
@@ -90,9 +90,11 @@ def largest_scaled(largest: int, by: Scale) -> int:
 
 def _scale_floats(values: Array, by: Scale) -> Array:
     values *= math.ldexp(by.multiplier, -by.shift)
+    if not by.shift:
+        return values
     if by.rounding is Rounding.TRUNCATE:
         return np.trunc(values, out=values)
-    half = 0.5 if by.shift else 0.0
+    half = 0.5
     threshold = EARLY_SHIFT - by.early_bits
     if by.rounding is Rounding.AWAY:
         values += np.copysign(half, values)
@@ -100,7 +102,7 @@ def _scale_floats(values: Array, by: Scale) -> Array:
     if by.rounding is Rounding.DOUBLE and by.shift > threshold:
         early = math.ldexp(1.0, threshold - 1 - by.shift)
         values += np.where(values < 0, half - early, half + early)
-    elif by.rounding is not Rounding.FLOOR and half:
+    elif by.rounding is not Rounding.FLOOR:
         values += half
     return np.floor(values, out=values)
 
@@ -111,17 +113,18 @@ def scale_channels(
     shift: int | Int64s,
     rounding: Rounding,
     early_bits: int = 0,
+    largest: int | None = None,
 ) -> Int64s:
     """Return `values` scaled by multipliers and shifts that broadcast against them; int64.
 
-    Shifts must be in 0..63 and multipliers in 0..2**32-1.
+    Shifts must be in 0..63 and multipliers in 0..2**32-1. `largest` is as for `scale`.
     """
     if values.size == 0:
         return values
-    largest = max(abs(int(values.min())), abs(int(values.max())))
     top_shift = int(np.max(shift))
     half = 1 << (top_shift - 1) if top_shift else 0
-    if largest * int(np.max(multiplier)) + half + (1 << 30) > INT64_MAX:
+    most = (INT64_MAX - half - (1 << 30)) // max(1, int(np.max(multiplier)))  # whose product does not overflow
+    if (largest is None or largest > most) and max(abs(int(values.min())), abs(int(values.max()))) > most:
         return _rounded_wide(
             values, np.asarray(multiplier, np.int64), np.asarray(shift, np.int64), rounding, early_bits
         )
