@@ -25,6 +25,7 @@ from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
+from ethos_hil.suites.trial import declared
 from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
 
@@ -135,6 +136,26 @@ def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: 
     assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is None
     assert test.lower(None, cache).artifact.pte == made.artifact.pte
     assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is not None
+
+
+def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`harness.declared`, which the fingerprint of a model does not cover."""
+    test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
+    cache, place = Cache(tmp_path), f"{SAMPLE}::{test.name}"
+
+    def kept() -> bool:
+        return artifact_memo.find(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
+
+    monkeypatch.setattr(declared, "declared_unchanged", lambda: False)
+    test.lower(None, cache)
+    assert not kept(), "the code was changed while the session ran"
+    monkeypatch.undo()
+    test.lower(None, cache)
+    assert kept()
+    monkeypatch.setattr(declared, "declared_digest", lambda: "another")
+    assert not kept()
 
 
 def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: Path) -> None:
