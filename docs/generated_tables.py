@@ -47,6 +47,13 @@ def _zoo() -> dict[str, str]:
     return markdown(data("zoo"))
 
 
+@cache
+def _published() -> dict[str, str]:
+    from ethos_hil.suites.lab.published.tables import markdown
+
+    return markdown()
+
+
 def _fvp_parameters() -> str:
     from ethos_hil.harness.fvp_stand_in import tables
 
@@ -141,6 +148,10 @@ TABLES: dict[str, Callable[[], str]] = {
     **{
         f"zoo-{name}": partial(_piece, _zoo, f"zoo-{name}")
         for name in ("run", "verdicts", "architectures", "cpu", "refused")
+    },
+    **{
+        f"published-{name}": partial(_piece, _published, f"published-{name}")
+        for name in ("summary", "networks", "beats", "off", "sweeps", "operations", "boards")
     },
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,

@@ -32,7 +32,7 @@ _GROUPS = {
     PointKind.SWEEP: "networks, adapters changed",
     PointKind.OPERATION: "operations",
     PointKind.BOARD: "networks, FPGA",
-    PointKind.DOCUMENT: "networks, MLEK's documents",
+    PointKind.DOCUMENT: "networks, documents",
 }
 Row = Sequence[str]
 
