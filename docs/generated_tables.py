@@ -99,6 +99,18 @@ def _npu_outcomes() -> str:
     return f"| {' | '.join(outcomes)} |\n{'|---:' * len(outcomes)}|\n| {' | '.join(counts)} |\n"
 
 
+def _bench_grid() -> str:
+    from ethos_hil.harness.bench.grid_file import default_grid
+
+    lines, group = ["| group | case | what | inputs | bits | tag |", "|---|---|---|---|---|---|"], ""
+    for case in default_grid().cases:
+        steps, inputs = ", ".join(map(str, case.steps)), ", ".join(map(str, case.inputs))
+        cells = (case.group if case.group != group else "", f"`{case.name}`", f"`{steps}`", inputs, case.scheme)
+        lines.append(f"| {' | '.join(cells)} | {', '.join(case.tags)} |")
+        group = case.group
+    return "\n".join(lines) + "\n"
+
+
 def _fuzzing_sessions() -> str:
     found = data("fuzzing")
     lines = ["| date | machine | fuzzer | minutes | inputs | findings |", "|---|---|---|---:|---:|---:|"]
@@ -162,6 +174,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "npu-operations": _npu_operations,
     "npu-forms": _npu_forms,
     "npu-outcomes": _npu_outcomes,
+    "bench-grid": _bench_grid,
     "fuzzing-sessions": _fuzzing_sessions,
     "fuzzing-boots": _fuzzing_boots,
 }

@@ -46,6 +46,7 @@ def test_the_tables_are_in_their_pages(site: Path) -> None:
         "operators": r"<td><p><code[^>]*><span[^>]*>avg_pool2d.default</span>",
         "targets": r"semihosting-heap_limit.*?<td><p>honoured</p></td>",
         "upstream": r"<td><p>ops/acosh</p></td>",
+        "bench-grids": r"<td><p><code[^>]*><span[^>]*>upconv2x2_4x4x32_to_16</span>",
         "npu-coverage": r"<td><p>CONV, depth first</p></td>",
         "npu": r"<td><p>ELEMENTWISE CMP_GE</p></td>",
         "laboratory": r"<td[^>]*><p>38,542,755</p></td>",

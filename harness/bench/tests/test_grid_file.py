@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.bench import grid_file
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
 from ethos_hil.lowering.errors import UsageError
@@ -138,3 +140,13 @@ def test_the_default_grid_has_a_short_case_of_every_group() -> None:
     assert groups >= {"pool", "activation", "norm", "resize", "upconv", "reduce", "int16"}
     assert {case.scheme for case in found.cases if case.group == "int16"} == {"a16w8"}
     assert found.cases[0].source == "default_grid.toml:12"
+
+
+def test_the_document_has_a_grid_that_is_one_and_every_key(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[3] / "docs/bench-grids.md").read_text()
+    (tmp_path / "mine.toml").write_text(text.split("```toml\n")[1].split("```")[0])
+    assert [case.group for case in read_grid(tmp_path / "mine.toml").cases] == ["stem", "gate", "model"]
+    schema = json.loads(Path(grid_file.__file__).with_name(grid_file.SCHEMA).read_text())
+    tables = (schema, schema["properties"]["case"]["items"], schema["$defs"]["step"], schema["$defs"]["input"])
+    keys = {key for table in tables for key in table["properties"]}
+    assert [key for key in sorted(keys) if f"`{key}`" not in text and f"`[[{key}]]`" not in text] == []
