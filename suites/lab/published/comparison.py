@@ -170,6 +170,6 @@ def label(point: PublishedPoint) -> str:
     """Return a short name of a point."""
     kept = point.kind in (PointKind.OFF, PointKind.BOARD, PointKind.DOCUMENT)
     words = (point.network, point.npu.removeprefix("ethos-"), str(point.kind) if kept else "")
-    mode = point.memory_mode if point.network.startswith("conv1x7") else ""
+    mode = point.memory_mode if point.kind is PointKind.MODE or point.network.startswith("conv1x7") else ""
     changes = "relaxed" if point.changes == RELAXED else point.changes
     return " ".join(word for word in (*words, mode, changes) if word)

@@ -31,6 +31,7 @@ class PointKind(StrEnum):
     OFF = "off"  # the same without adapters
     SWEEP = "sweep"  # the same with changed adapters
     OPERATION = "operation"  # one operation
+    MODE = "mode"  # a network in other memory modes, as the sum of its groups of operations, counted one by one
     BOARD = "board"  # a network on an FPGA, whose memories are not the adapters'
     DOCUMENT = "document"  # a log in MLEK's documents, of a stream that another version of Vela made
 

@@ -31,6 +31,7 @@ _GROUPS = {
     PointKind.OFF: "networks, no adapters",
     PointKind.SWEEP: "networks, adapters changed",
     PointKind.OPERATION: "operations",
+    PointKind.MODE: "networks, other memory modes",
     PointKind.BOARD: "networks, FPGA",
     PointKind.DOCUMENT: "networks, documents",
 }
@@ -142,7 +143,9 @@ def markdown() -> dict[str, str]:
         "published-off": _points(by_kind[PointKind.OFF]),
         "published-sweeps": _points(by_kind[PointKind.SWEEP]),
         "published-operations": _points(by_kind[PointKind.OPERATION]),
-        "published-boards": _points([*by_kind[PointKind.BOARD], *by_kind[PointKind.DOCUMENT]]),
+        "published-boards": _points(
+            row for kind in (PointKind.MODE, PointKind.BOARD, PointKind.DOCUMENT) for row in by_kind[kind]
+        ),
     }
 
 
