@@ -522,6 +522,8 @@ def _bench(data: Mapping[str, Any]) -> BenchInfo:
 
 
 def _clock(data: Mapping[str, Any]) -> StatedClock:
+    if not 0 < float(data["hz"]) < math.inf:
+        raise TypeError(f"{data['hz']!r} is no clock")
     return _known(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
 
 

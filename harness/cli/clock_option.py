@@ -1,4 +1,4 @@
-"""The option `--clock` of `run`, `profile` and `bench`."""
+"""The option `--clock` of `run`, `profile`, `bench` and `report`."""
 
 from __future__ import annotations
 

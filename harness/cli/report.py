@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.harness.cli.bad_results import bad_results
+from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
@@ -46,12 +47,14 @@ def report(
         list[Path] | None,
         typer.Option(metavar="FILE", help="What FVPs and boards counted: a file of `bench` or `ledger --contribute`."),
     ] = None,
+    clock: CLOCK = None,
     debug: DEBUG = False,
 ) -> None:
     """Write a report of a run: one HTML file that needs no network and no other file.
 
     It says how the run went, what changed and why, with the commands that show it again and that accept it; it has the
-    matrix of operators and profiles, a page for each model, estimates beside counts, and the history.
+    matrix of operators and profiles, the plots of a benchmark, a page for each model, estimates beside counts, and the
+    history.
 
     Exit status: 0 it was written, whatever it says; 2 it cannot be.
 
@@ -70,6 +73,7 @@ def report(
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
+    stated = asked_clock(clock)
     check_files([output])
     read = {"RUN": runs[0], "--against": Path(against) if against is not None else None, "--policy": policy}
     check_distinct({"--output": output}, read)
@@ -94,6 +98,7 @@ def report(
             baseline=baseline,
             ledger=counts,
             rules=timing_rules(),
+            clock=stated,
         )
     if output == _STDOUT:
         sys.stdout.buffer.write(content)

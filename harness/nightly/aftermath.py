@@ -151,9 +151,14 @@ def _report(config: NightlyConfig, results: RunResults, comparison: RunCompariso
     from ethos_hil.results.report.report import report
 
     try:
-        named = {"baseline": baseline} if baseline else {}
-        history = history_of(config)
-        return report(results, comparison, history, output=config.report, quarantined=results.quarantined, **named)
+        return report(
+            results,
+            comparison,
+            history_of(config),
+            output=config.report,
+            baseline=baseline or "baseline.jsonl",
+            quarantined=results.quarantined,
+        )
     except (OSError, ValueError) as error:
         raise UsageError(f"the report cannot be made: {one_line(str(error))}", hint="--debug shows where") from error
 

@@ -15,6 +15,8 @@ from ethos_hil.results.report.svg import element, number
 _NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
 _FAMILIES = ("u55", "u65", "u85")
+_LONGEST = 1e15
+"""Milliseconds beyond which a clock is none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,8 @@ class PlottedPoint:
     @property
     def millis(self) -> float:
         """Milliseconds of the NPU at its stated clock, 0 where there are none."""
-        return max(0.0, self.figures.npu_s or 0.0) * 1e3
+        found = (self.figures.npu_s or 0.0) * 1e3
+        return found if 0 < found < _LONGEST else 0.0
 
     @property
     def size(self) -> tuple[int, int, str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.results.clock import frequency, of_system
 from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.results.record import JOB, CpuOp, Op, Record
 from ethos_hil.results.report import waterfall
@@ -199,11 +200,8 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
     """Yield what is to know besides the tables."""
     cycles = record.metric("npu_cycles")
     if cycles is not None:
-        time = (
-            f", {duration(cycles.value / record.clock_hz)} at {record.clock_hz / 1e6:,.0f} MHz"
-            if record.clock_hz
-            else ""
-        )
+        clock = record.clock or of_system(record.clock_hz, record.system_config)
+        time = f", {duration(cycles.value / clock.hz)} at {frequency(clock.hz)}" if clock is not None else ""
         yield "NPU", f"{amount(cycles.value)} cycles ({cycles.provenance}){time}"
     profile = record.profile
     if profile is not None and total and profile.macs_per_cycle:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.results.clock import StatedClock, of_system
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import LedgerRow
@@ -48,6 +50,7 @@ def report(
     quarantined: Mapping[str, str] | None = None,
     ledger: Sequence[LedgerRow] = (),
     rules: Rules | None = None,
+    clock: StatedClock | None = None,
 ) -> bytes:
     """Return the report of a run as an HTML file that needs nothing else and loads nothing.
 
@@ -60,10 +63,13 @@ def report(
         quarantined: labels of tests whose failures are known and wait for somebody, with the reason.
         ledger: what FVPs and boards of others counted (docs/ledger.md), for operations that are in the run.
         rules: what is known of the timing model's rules, by their ids.
+        clock: the clock of the NPU to make times with, in place of the one that each record has.
 
     Raises:
         OSError, ValueError: the history cannot be read, or a record has a number that is none.
     """
+    if clock is not None:
+        results = replace(results, records=tuple(replace(each, clock=clock) for each in results.records))
     try:
         content = _content(results, comparison, history, output, baseline, quarantined or {})
         return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
@@ -127,7 +133,8 @@ def _with_page(asked: Sequence[Question]) -> list[Question]:
 def _time(record: Record) -> float:
     """Return how long the NPU needs, in seconds where its clock is known."""
     cycles = record.metric("npu_cycles")
-    return cycles.value / (record.clock_hz or 1.0) if cycles is not None else math.inf
+    clock = record.clock or of_system(record.clock_hz, record.system_config)
+    return cycles.value / (clock.hz if clock is not None else 1.0) if cycles is not None else math.inf
 
 
 def _without_bench(asked: Sequence[Question]) -> list[Question]:

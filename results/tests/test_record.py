@@ -247,3 +247,11 @@ def test_a_kind_of_a_later_version_is_not_lost() -> None:
 def test_a_verdict_of_a_later_version_is_not_guessed() -> None:
     with pytest.raises(ValueError, match="'perhaps'"):
         Record.from_json({**RECORD.to_json(), "verdict": "perhaps"})
+
+
+@pytest.mark.parametrize("hz", [0.0, -1.0, math.nan, math.inf])
+def test_a_clock_that_is_none_is_refused(hz: float) -> None:
+    data = RECORD.to_json()
+    data["clock"]["hz"] = hz
+    with pytest.raises(ValueError, match="is no clock"):
+        Record.from_json(data)

@@ -70,6 +70,19 @@ def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Call) -> N
     assert "--baseline baseline.jsonl" in page
 
 
+def test_times_are_made_with_the_clock_that_is_asked_for(ethos_hil: Call) -> None:
+    model = replace(records()[0], test=None, model="net.py:net")
+    cycles = model.metric("npu_cycles")
+    assert cycles is not None
+    Path("one.json").write_text(json.dumps(model.to_json()))
+    assert ethos_hil("report", "one.json", "--clock", "1MHz")[0] == 0
+    assert f"{cycles.value / 1e6:,.3g} s at 1 MHz" in Path("report.html").read_text()
+    for clock in ("0", "fast"):
+        status, out, err = ethos_hil("report", "one.json", "--clock", clock)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "--clock: " in err
+
+
 def test_shards_are_one_run(ethos_hil: Call) -> None:
     assert ethos_hil("report", "runs/monday", "runs/tuesday")[0] == 0
     assert "2 shards" in Path("report.html").read_text()

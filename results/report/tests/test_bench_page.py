@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import random
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +13,7 @@ import pytest
 from markupsafe import escape
 
 from ethos_hil.results.bench.figures import figures_of
+from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_point import PlottedPoint
@@ -22,7 +25,7 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
 from ethos_hil.results.report.standing import Standing, questions
 from ethos_hil.results.report.tests import bench_samples, samples
-from ethos_hil.results.report.tests.test_report import Reader
+from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 point = bench_samples.point
@@ -317,3 +320,48 @@ def test_an_npu_of_another_name_is_shown_all_the_same(npu: str) -> None:
     made = report(bench_samples.results(tuple(replace(each, npu=npu) for each in FRONT[:3]))).decode()
     section = made[made.index('id="benchmarks"') : made.index('id="environment"')]
     assert f"{escape(npu.removeprefix('ethos-'))} Sram_Only".strip() in section
+
+
+def false_marks(made: str) -> list[str]:
+    """What is said of marks of `made` that are solid though nobody has verified their answer."""
+    marks = re.findall(r'class="(point [^"]*)"><title>(.*?)</title>', made)
+    assert marks
+    return [told for classes, told in marks if "hollow" not in classes and ", verified, " not in told]
+
+
+def test_no_mark_is_solid_that_is_not_verified_and_this_test_would_see_it() -> None:
+    made = report(bench_samples.results(bench_samples.grid(cases=6))).decode()
+    assert false_marks(made) == []
+    assert len(false_marks(made.replace(' hollow"', '"'))) > 50
+
+
+def test_another_clock_makes_other_times_and_says_whose_it_is() -> None:
+    clock = StatedClock(250e6, "stated with --clock 250MHz")
+    made = Reader(report(bench_samples.results(FRONT), clock=clock)).text
+    assert "250 MHz (stated with --clock 250MHz): u55-32, u55-64, u55-128, u55-256, u85-256, u85-512" in made
+    assert "u55-256 Sram_Only 300 modelled, compiled-only 0.0012" in made
+    assert "Vela's system configuration" not in made
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
+    chance = random.Random(seed)
+    stated = StatedClock(400e6, "stated", 100e6)
+    documents = [json.dumps(replace(each, clock=stated).to_json()) for each in FRONT]
+    shown = 0
+    for _ in range(60):
+        data = [json.loads(document) for document in documents]
+        for _ in range(8):
+            document = chance.choice(data)
+            path, value = chance.choice([each for each in leaves(document) if type(each[1]) in EXTREMES])
+            inside = document
+            for key in path[:-1]:
+                inside = inside[key]
+            inside[path[-1]] = chance.choice(EXTREMES[type(value)])
+        try:
+            made = report(bench_samples.results(tuple(map(Record.from_json, data))))
+        except ValueError:
+            continue
+        shown += b'id="benchmarks"' in made
+        assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', made)
+    assert shown > 10
