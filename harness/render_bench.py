@@ -179,6 +179,7 @@ def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
 
 
 def _slowest(timed: Sequence[PointFigures]) -> Table:
+    """Return a table of the slowest cases, each at its slowest place."""
     table = _table()
     table.add_column("case", no_wrap=True, overflow="ellipsis", max_width=_NAME)
     for title in ("NPU", "memory mode"):
@@ -186,7 +187,10 @@ def _slowest(timed: Sequence[PointFigures]) -> Table:
     for title in ("cycles", "time", "MAC use"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
-    for each in sorted(timed, key=lambda each: -_seconds(each))[:_SLOWEST]:
+    worst: dict[str, PointFigures] = {}
+    for each in sorted(timed, key=lambda each: -_seconds(each)):
+        worst.setdefault(each.label, each)
+    for each in list(worst.values())[:_SLOWEST]:
         use = "" if each.utilisation is None else f"{_percent(each.utilisation)} %"
         time = duration(each.npu_s) if each.npu_s else ""
         add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", time, use,
@@ -264,7 +268,7 @@ def _count(number: int, word: str) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.1 else f"{100 * share:.1f}"
+    return f"{100 * share:.0f}" if share >= 0.0995 or not share else f"{100 * share:.1f}"
 
 
 def _amount(number: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.inference_profile import Buffer, InferenceProfile
 from ethos_hil.results.record import Record
 
@@ -70,6 +72,40 @@ def test_weights_are_as_long_as_the_streams_that_are_read(report: Report, profil
     convolutions = [op for op in compiled(report).program.ops if isinstance(op, Convolution)]
     streams = {(at.region, at.base): at.length for op in convolutions for at in op.weights.streams}
     assert sum(cost.weight_bytes for cost in profile.costs.values()) == sum(streams.values())
+
+
+def test_memories_have_what_vela_says_that_they_hold_and_the_constants(
+    report: Report, profile: InferenceProfile
+) -> None:
+    """Vela's summary leaves constants out where they are in SRAM (5.1.0, mode Sram_Only)."""
+    (delegate,) = report.artifact.delegates
+    constants = delegate.blob.stream_size + len(delegate.blob.weights)
+    in_sram = report.record.memory_mode == "Sram_Only"
+    sram, other = profile.memories["Sram"], next(each for name, each in profile.memories.items() if name != "Sram")
+    assert sram.used - (constants if in_sram else 0) == float(delegate.summary["sram_memory_used"]) * 1024
+    assert other.used >= (0 if in_sram else constants)
+    system = compiled(report).system
+    assert [each.rate for each in profile.memories.values()] == [port.rate for port in system.ports]
+
+
+def test_figures_are_what_the_record_in_json_says_by_hand(report: Report) -> None:
+    data = json.loads(report.record.dumps())
+    found = figures_of(report.record)
+    (cycles,) = [each["value"] for each in data["metrics"] if each["name"] == "npu_cycles"]
+    costs = data["profile"]["costs"].values()
+    size = int(data["npu"].rpartition("-")[2])
+    assert (found.cycles, found.npu_s) == (cycles, cycles / data["clock_hz"])
+    assert found.utilisation == sum(cost["macs"] for cost in costs) / (cycles * size)
+    for name, memory in data["profile"]["memories"].items():
+        moved = [each for cost in costs for each in cost["traffic"] if each["memory"] == name]
+        read, written = sum(each["read"] for each in moved), sum(each["written"] for each in moved)
+        assert (found.bytes[f"{name} read"], found.bytes[f"{name} written"]) == (read, written)
+        assert found.bandwidth[name] == pytest.approx((read + written) * data["clock_hz"] / cycles)
+        assert found.bandwidth_share[name] == (read + written) / (cycles * memory["rate"]) <= 1
+    assert found.weight_bytes == sum(cost["weight_bytes"] for cost in costs)
+    assert found.vela_cycles == sum(cost["vela_cycles"] for cost in costs)
+    seconds = {each["name"]: each["value"] for each in data["metrics"] if each["name"].endswith("latency_seconds")}
+    assert seconds == {"npu_latency_seconds": found.npu_s}
 
 
 def test_vela_says_at_least_what_it_needs_without_memories(profile: InferenceProfile) -> None:
