@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
@@ -11,7 +12,7 @@ from rich.text import Text
 from ethos_hil.harness.render import add_row, plain
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
-from ethos_hil.results.ledger.summary import By, LedgerGroup, LedgerSummary
+from ethos_hil.results.ledger.summary import By, LedgerGroup, LedgerSummary, RatioSpread
 from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
 
 _MODELLED = "modelled"
@@ -45,15 +46,15 @@ def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top:
     table.add_column("rows", justify="right")
     table.add_column("against")
     for head in heads.values():
-        table.add_column(f"{head}: median", justify="right")
+        table.add_column(head, justify="right")
         table.add_column("worst", justify="right")
     first = _MODELLED if _MODELLED in heads else next(iter(heads))
-    table.add_column(f"worst {heads[first]}", overflow="fold")
+    table.add_column("worst " + ("modelled" if first == _MODELLED else "ratio"), overflow="fold")
     for group in groups[:top]:
         cells: list[Text | str] = []
         for name in heads:
             ratio = group.ratios.get(name)
-            cells += ["", ""] if ratio is None else [_ratio(ratio.median), _ratio(ratio.worst)]
+            cells += ["", ""] if ratio is None else [_median(ratio), _ratio(ratio.worst)]
         against = ", ".join(f"{name} {count:,}" for name, count in group.against.items())
         held = f", {group.held_out:,} held out" if group.held_out else ""
         farthest = group.ratios.get(first)
@@ -67,6 +68,12 @@ def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top:
 def _place(row: LedgerRow) -> str:
     """Return which row it is, without what its group says."""
     return " ".join(filter(None, (row.case, row.row, row.npu.removeprefix("ethos-"), row.memory_mode)))
+
+
+def _median(ratio: RatioSpread) -> Text:
+    """Return the median, and how far ratios are from 1 by the median."""
+    error = f" ±{ratio.error:.0%}" if math.isfinite(ratio.error) else ""
+    return Text.assemble(_ratio(ratio.median), (error, "dim"))
 
 
 def _ratio(value: float) -> Text:

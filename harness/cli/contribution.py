@@ -66,6 +66,9 @@ def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None)
 
     with bad_results():
         text, found = with_rows(path, rows, who=who or "")
+    if not found.rows:
+        sys.stderr.write(one_line(f"{path} is not written: there is no verified answer whose cycles two say") + "\n")
+        return
     try:
         write_whole(path, text)
     except OSError as error:

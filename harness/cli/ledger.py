@@ -28,7 +28,7 @@ def ledger(
             "which has whole programs only.",
         ),
     ],
-    by: Annotated[str, typer.Option(metavar="WORD", help="class, npu, rule or case: what rows are grouped by.")] = (
+    by: Annotated[str, typer.Option(metavar="WORD", help="class, npu, rule, case or source: how rows are grouped.")] = (
         "class"
     ),
     contribute_to: CONTRIBUTE = None,

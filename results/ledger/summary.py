@@ -14,9 +14,11 @@ from ethos_hil.results.ledger.merge import place
 
 ALL = "all operations"
 NO_RULE = "no rule"
+HELD_OUT, PUBLISHED, OWN = "published, held out", "published", "not published"
+"""Where rows come from; the timing model may have been fitted to those that are published and not held out."""
 ESTIMATES: Mapping[str, str] = {
-    "vela_op": "Vela's estimate",
-    "vela_npu": "Vela's, without memories",
+    "vela_op": "Vela",
+    "vela_npu": "Vela without memories",
     "modelled": "modelled",
 }
 """What is held against a count, by the field of a row."""
@@ -29,6 +31,7 @@ class By(StrEnum):
     NPU = "npu"
     RULE = "rule"
     CASE = "case"
+    SOURCE = "source"
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,14 @@ class RatioSpread:
     Attributes:
         count: how many there are.
         median: of them.
+        error: the median of their distances from 1; 2 and 1 / 2 are both 1 away. A median near 1 does not say that
+            most of them are.
         worst: the one that is farthest from 1, above or below; `worst_row` is its row.
     """
 
     count: int
     median: float
+    error: float
     worst: float
     worst_row: LedgerRow
 
@@ -118,8 +124,12 @@ def summarise(rows: Iterable[LedgerRow], by: By = By.CLASS) -> LedgerSummary:
 def spread_of(ratios: Sequence[tuple[float, LedgerRow]]) -> RatioSpread:
     """Return the median and the worst of some ratios; of an even number the median is the mean of the middle two."""
     values = [ratio for ratio, _ in ratios]
-    worst, row = max(ratios, key=lambda each: abs(math.log(each[0])) if each[0] > 0 else math.inf)
-    return RatioSpread(len(values), statistics.median(values), worst, row)
+    worst, row = max(ratios, key=lambda each: _distance(each[0]))
+    return RatioSpread(len(values), statistics.median(values), statistics.median(map(_distance, values)), worst, row)
+
+
+def _distance(ratio: float) -> float:
+    return max(ratio, 1 / ratio) - 1 if ratio > 0 else math.inf
 
 
 def _parts(row: LedgerRow) -> Iterable[LedgerRow]:
@@ -178,6 +188,8 @@ def _keys(row: LedgerRow, by: By) -> list[tuple[str, str]]:
         return [(row.npu, where)]
     if by is By.CASE:
         return [(row.case, f"{row.npu}, {where}")]
+    if by is By.SOURCE:
+        return [(HELD_OUT if row.held_out else PUBLISHED if row.source else OWN, f"{row.family}, {kind}")]
     return [(row.rule or NO_RULE, row.family)] if row.operation != NETWORK and row.modelled is not None else []
 
 

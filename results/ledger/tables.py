@@ -47,7 +47,7 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, r
 
 def _group(group: LedgerGroup, by: By, rules: Rules) -> dict[str, Any]:
     ratios = {
-        name: {"count": each.count, "median": each.median, "worst": each.worst,
+        name: {"count": each.count, "median": each.median, "error": each.error, "worst": each.worst,
                "worst_case": each.worst_row.case, "worst_row": each.worst_row.row, "worst_npu": each.worst_row.npu}
         for name, each in group.ratios.items()
     }  # fmt: skip

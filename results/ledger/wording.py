@@ -14,8 +14,8 @@ NOTHING_COUNTED = (
 NOT_COUNTED = "Not counted by anybody: the timing model against the compiler."
 OVER_COUNT: Mapping[str, str] = {name: f"{title} / counted" for name, title in ESTIMATES.items()}
 OVER_VELA: Mapping[str, str] = {
-    "vela_op": "modelled / Vela's estimate",
-    "vela_npu": "modelled / Vela's, without memories",
+    "vela_op": "modelled / Vela",
+    "vela_npu": "modelled / Vela without memories",
 }
 """What is divided by what, by the name in `LedgerGroup.ratios`."""
 

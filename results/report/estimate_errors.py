@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -90,4 +91,5 @@ def _cells(ratio: RatioSpread | None) -> tuple[str, str, str]:
         return "", "", ""
     row = ratio.worst_row
     where = f"{row.case} {row.row} for {row.npu}, of {counted(ratio.count, 'row')}"
-    return f"{ratio.median:,.2f}", f"{ratio.worst:,.2f}", where
+    error = f" ±{ratio.error:.0%}" if math.isfinite(ratio.error) else ""
+    return f"{ratio.median:,.2f}{error}", f"{ratio.worst:,.2f}", where

@@ -109,7 +109,7 @@ def test_bad_input_is_one_line(ethos_hil: Run) -> None:
             before = Path(name).read_text()
             assert_one_clear_line(ethos_hil("bench", "absent.py:net", "--contribute", name), 2, name)
             assert Path(name).read_text() == before
-    for arguments, said in ((("ledger.jsonl", "--by", "colour"), "class, npu, rule, case"),
+    for arguments, said in ((("ledger.jsonl", "--by", "colour"), "class, npu, rule, case, source"),
                             (("ledger.jsonl", "--who", "me"), "give --contribute"),
                             (("ledger.jsonl", "--json", "ledger.jsonl"), "same file"),
                             (("ledger.jsonl", "--contribute", "-"), "name a file")):  # fmt: skip

@@ -32,6 +32,8 @@ def test_the_median_is_the_middle_one_and_the_worst_is_farthest_from_one_on_eith
     assert (conv.ratios["vela_op"].median, conv.ratios["vela_op"].worst) == (0.9, 0.5)  # 1 / 2 is farther than 1.9
     assert conv.ratios["vela_op"].worst_row.row == "npu00002"
     assert (conv.ratios["modelled"].median, conv.ratios["modelled"].worst) == (1.01, 1.1)
+    assert conv.ratios["vela_op"].error == pytest.approx(0.9)  # of 1 / 9, 1 and 0.9
+    assert conv.ratios["modelled"].error == pytest.approx(1 / 99)  # of 0.01, 1 / 99 and 0.1
     assert "vela_npu" not in conv.ratios
 
 
@@ -94,6 +96,10 @@ def test_groups_by_npu_rule_and_case() -> None:
     by_rule = summarise(rows, By.RULE)
     assert [(each.name, each.rows, each.held_out) for each in by_rule.counted] == [("kernel", 2, 2), (NO_RULE, 1, 0)]
     assert by_rule.rules == ("", "kernel")
+    assert [(each.name, each.where) for each in summarise([replace(each, source="a link") for each in rows],
+                                                          By.SOURCE).counted] == [
+        ("published", "ethos-u55, operations"), ("published, held out", "ethos-u55, operations")
+    ]  # fmt: skip
     assert [each.name for each in summarise(rows, By.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
     assert [each.name for each in summarise(rows, By.CASE).counted] == ["net", "other"]
 
