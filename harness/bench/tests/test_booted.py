@@ -1,0 +1,110 @@
+"""Points that are booted: verified, with the rows of a profile; a warm-up is compared and not counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
+from ethos_hil.harness.bench.case_work import CaseWork
+from ethos_hil.harness.bench.point_record import is_refusal
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.lowering.vela_ini import SYSTEMS
+from ethos_hil.results.clock import StatedClock
+from ethos_hil.results.latency import NPU_SECONDS
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+CASE = BenchCase(
+    "conv_8x8x8",
+    "conv",
+    (BenchStep("Conv2d", args=(8, 8, 3)), BenchStep("ReLU")),
+    (BenchInput((1, 8, 8, 8)),),
+    tags=(SHORT, "mine"),
+    source="grid.toml:3",
+)
+SETTINGS = PointSettings("test")
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[BoardPool]:
+    with BoardPool() as boards:
+        yield boards
+
+
+def made(
+    pool: BoardPool, settings: PointSettings = SETTINGS, case: BenchCase = CASE, npu: str = "ethos-u55-128",
+    mode: str = "Shared_Sram", target: str = "virtual",
+) -> Record:  # fmt: skip
+    system = SYSTEMS[next(each for each in SYSTEMS if each in npu)]
+    (record,) = CaseWork(case, settings, pool).records([BenchPoint(case, npu, mode, system, target)])
+    return record
+
+
+def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) -> None:
+    booted, timed = made(pool), made(pool, replace(SETTINGS, boot=False))
+    assert (booted.verdict, timed.verdict) == (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
+    assert booted.metric("npu_cycles") == timed.metric("npu_cycles")
+    assert [(op.id, op.cycles) for op in booted.ops] == [(op.id, op.cycles) for op in timed.ops]
+    for record in (booted, timed):
+        assert record.bench is not None
+        assert (record.bench.grid, record.bench.case, record.bench.group) == ("test", "conv_8x8x8", "conv")
+        assert (record.bench.tags, record.bench.source) == ((SHORT, "mine"), "grid.toml:3")
+        assert record.metric("weights_encoded_bytes") is not None
+    assert booted.executions == 1
+    assert timed.executions == 0
+
+
+def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
+    record = made(pool, replace(SETTINGS, repeat=2, warm_up=3))
+    cycles = record.metric("npu_cycles")
+    assert cycles is not None
+    assert record.verdict == Verdict.VERIFIED
+    assert record.executions == 2
+    assert len(cycles.samples) == 2
+    assert all(len(op.samples) == 2 for op in record.ops)
+    assert any("the first 3 of 5 executions are a warm-up" in note for note in record.notes)
+    assert record.outputs[0].compared == 5 * 8 * 6 * 6  # all were compared
+
+
+def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
+    record = made(pool, replace(SETTINGS, clock=StatedClock(100e6, "--clock 100MHz"), boot=False))
+    cycles, seconds = record.metric("npu_cycles"), record.metric(NPU_SECONDS)
+    assert cycles is not None
+    assert seconds is not None
+    assert seconds.value == pytest.approx(cycles.value / 100e6)
+
+
+@pytest.mark.parametrize(
+    ("case", "npu", "mode", "target", "kind", "said"),
+    [
+        (CASE, "ethos-u55-128", "Dedicated_Sram", "virtual", FailureKind.CAPABILITY, "not for ethos-u55-128"),
+        (CASE, "ethos-u85-256", "Sram_Only", "corstone-300", FailureKind.CAPABILITY, "cannot have an ethos-u85-256"),
+        (
+            replace(CASE, steps=(BenchStep("Upsample", options={"scale_factor": 2}),)),
+            "ethos-u55-128", "Shared_Sram", "virtual", FailureKind.DELEGATION, "an Ethos-U55 does not have it",
+        ),
+        (replace(CASE, steps=(BenchStep("NoLayer"),)), "ethos-u55-128", "Shared_Sram", "virtual", FailureKind.USAGE,
+         "grid.toml:3"),
+    ],
+    ids=["mode", "target", "not-on-the-npu", "no-layer"],
+)  # fmt: skip
+def test_refusals_are_records_with_a_reason(
+    pool: BoardPool, case: BenchCase, npu: str, mode: str, target: str, kind: FailureKind, said: str
+) -> None:
+    record = made(pool, case=case, npu=npu, mode=mode, target=target)
+    assert record.failure is not None
+    assert record.failure.kind == kind
+    assert said in record.failure.message
+    assert is_refusal(record)
+    assert record.bench is not None
+    assert (record.npu, record.memory_mode, record.target.name) == (npu, mode, target)
+
+
+def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
+    record = made(pool)
+    wrong = replace(record, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "output 0 differs"))
+    assert not is_refusal(wrong)

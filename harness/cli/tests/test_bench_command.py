@@ -1,0 +1,111 @@
+"""`ethos-hil bench`: its files, its exit status, and what it says of bad input."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.results.ledger.contribution import read_contribution
+
+GRID = """
+schema_version = 1
+npus = ["ethos-u55-128"]
+memory_modes = ["Sram_Only"]
+
+[[case]]
+name = "linear_64_to_8"
+steps = [{layer = "Linear", args = [64, 8]}]
+inputs = [[1, 64]]
+tags = ["short"]
+
+[[case]]
+name = "nothing"
+steps = [{layer = "NoLayer"}]
+inputs = [[1, 64]]
+"""
+
+
+@pytest.fixture
+def grid(tmp_path: Path) -> str:
+    (tmp_path / "mine.toml").write_text(GRID)
+    return "mine.toml"
+
+
+@pytest.mark.slow
+def test_files_and_exit_status(command_line: Call, grid: str) -> None:
+    one = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
+    status, out, said = command_line(
+        *one, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet", "--contribute", "mine.jsonl",
+        "--which", "cycles<=1M", "--clock", "100MHz",
+    )  # fmt: skip
+    assert status == 0, said
+    assert "1 points: 1 verified; records are in results/runs/" in said
+    document = json.loads(out)
+    (point,) = document["points"]
+    assert (point["label"], point["verdict"], point["npu"]) == ("linear_64_to_8", "verified", "ethos-u55-128")
+    assert point["clock_hz"] == 100e6
+    assert document["counts"] == {"verified": 1}
+    assert document["which"]["places"][0]["meets"]
+    with Path("rows.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert int(row["cycles"]) == point["cycles"] > 0
+    assert Path("rows.parquet").read_bytes()[:4] == b"PAR1"
+    assert read_contribution(Path("mine.jsonl")).rows
+
+    status, out, said = command_line(*one, "--timeout", "0.001")
+    assert status == 1
+    assert "failed: linear_64_to_8 on ethos-u55-128 in Sram_Only, virtual:" in said
+    assert "1 points" not in out or "failed" in out
+
+    status, _, said = command_line("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
+    assert status == 2
+    assert said.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
+    assert "mine.toml:13" in said
+    assert "2 points: 1 compiled and timed, 1 refused" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--grid", "missing.toml"), "missing.toml"),
+        (("--grid", "empty.toml"), "the grid has no cases"),
+        (("--case", "nothing*"), "no case of the grid default"),
+        (("--tag", "none"), "has the tag 'none'"),
+        (("--npu", "ethos-u55-129"), "'ethos-u55-129' is not an Ethos-U configuration"),
+        (("--memory-mode", "Sram"), "'Sram' is not a memory mode"),
+        (("--system-config", "No_Such"), "No_Such"),
+        (("--target", "nowhere"), "nowhere"),
+        (("--clock", "0"), "--clock: a clock of '0'"),
+        (("--repeat", "0"), "--repeat is 0"),
+        (("--warm-up", "-1"), "--warm-up is -1"),
+        (("--jobs", "0"), "--jobs is 0"),
+        (("--scheme", "a4w4"), "a4w4"),
+        (("--which", "fps<=30"), "--which: at character 1"),
+        (("--energy", "missing.toml"), "missing.toml cannot be read"),
+        (("--by", "colour"), "--by is 'colour'"),
+        (("--json", "-", "--csv", "-"), "--json and --csv both go to stdout"),
+        (("--parquet", "-"), "--parquet - is no file"),
+        (("--csv", "no/such/folder.csv"), "cannot write no/such/folder.csv"),
+        (("--resume", "nothing"), "nothing has no benchmark"),
+        (("--resume", "one", "--run-name", "two"), "--run-name and --resume are both given"),
+        (("--run-name", "../two"), "'../two' is no name of a run"),
+        (("--contribute", "edited.jsonl"), "edited.jsonl"),
+        (("--who", "me"), "--who is about a contribution"),
+        (("net.pte",), "net.pte is a compiled program"),
+        (("net.py:net", "--grid", "empty.toml"), "a model and --grid are both given"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], said: str) -> None:
+    Path("empty.toml").write_text("schema_version = 1\n")
+    Path("edited.jsonl").write_text('{"ethos_hil_ledger": 1, "rows": 1, "sha256": "0"}\n')
+    status, out, error = command_line("bench", *arguments)
+    assert (status, out) == (2, "")
+    assert said in error
+    assert error.startswith("ethos-hil: ")
+    assert error.count("\n") == 1
+    assert not Path("results").exists()  # nothing was begun
