@@ -20,7 +20,7 @@ from ethos_hil.results.report.bench_table import (
     costliest,
     refusals,
 )
-from ethos_hil.results.report.heat_map import HeatMap, heat_maps, key
+from ethos_hil.results.report.heat_map import FEW, HeatMap, heat_maps, key
 from ethos_hil.results.report.place_roofline import PlaceRoofline, place_rooflines
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
 from ethos_hil.results.report.standing import Question, Standing
@@ -88,13 +88,13 @@ def _place(record: Record) -> tuple[str, str, str]:
 def _page(points: Sequence[PlottedPoint], records: Iterable[Record]) -> BenchPage:
     timed = [each for each in points if each.cycles]
     by_case = _by_case(points)
-    medians = median_lines(scaling_lines(mine) for mine in by_case.values()) if len(by_case) > 1 else ()
+    medians = median_lines(scaling_lines(mine) for mine in by_case.values()) if len(by_case) > FEW else ()
     rooflines: dict[str, list[PlaceRoofline]] = {}
     for plot in place_rooflines(timed):
         rooflines.setdefault(plot.mode, []).append(plot)
     groups: dict[str, list[CaseTable]] = {}
     for each in case_tables(by_case.values(), alone=not rooflines):
-        groups.setdefault(each.group, []).append(each)
+        groups.setdefault(each.group if len(by_case) > FEW else f"{each.label} {each.target}", []).append(each)
     grids = dict.fromkeys(each.bench.grid for each in records if each.bench is not None)
     return BenchPage(
         title=f"{f'grid {listed(grids)}, ' if grids else ''}{counted(len(points), 'point')}",

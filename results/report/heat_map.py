@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus, percent
 
-_FEW = 3
+FEW = 3
 """Cases up to which all memory modes are in one map."""
 STEPS = (0.0, 0.05, 0.15, 0.3, 0.5, 0.75)
 """Where the next colour begins."""
@@ -60,7 +60,9 @@ def heat_maps(points: Sequence[PlottedPoint]) -> tuple[HeatMap, ...]:
     for target in dict.fromkeys(each.figures.target for each in points):
         mine = [each for each in points if each.figures.target == target]
         modes = memory_modes(mine)
-        if len({each.figures.label for each in mine}) <= _FEW and len(modes) > 1:
+        if len({each.figures.label for each in mine}) <= FEW and len(modes) > 1:
+            labels = list(dict.fromkeys(each.figures.label for each in mine))
+            mine.sort(key=lambda each: (labels.index(each.figures.label), modes.index(each.figures.memory_mode)))
             made = _heat_map("", target, mine)
             found += [made] if made.cases else []
             continue

@@ -365,3 +365,13 @@ def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
         shown += b'id="benchmarks"' in made
         assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', made)
     assert shown > 10
+
+
+def test_few_cases_stand_alone_and_the_first_is_open() -> None:
+    for cases, groups in ((2, 2), (3, 3), (12, 10)):
+        page = bench_page.bench_page(questions(bench_samples.grid(cases=cases), {}))
+        assert page is not None
+        assert len(page.groups) == groups
+        assert bool(page.scaling) == (cases > 3)
+    made = report(bench_samples.results(bench_samples.grid(cases=2))).decode()
+    assert '<details class="item" open><summary><span class="label">stem_000</span>' in made
