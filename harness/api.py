@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.harness.asked_clock import asked_clock
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
@@ -76,6 +77,7 @@ def run(
     allow_cpu_only: bool = False,
     require_delegated: bool = False,
     max_cpu_ops: int | None = None,
+    clock: str | None = None,
     profile: ProfileOptions | None = None,
     progress: Reporter | None = None,
 ) -> Result:
@@ -116,6 +118,8 @@ def run(
         allow_cpu_only: accept a program of which nothing is on the NPU.
         require_delegated: fail if an operator is on the CPU; conversions between numbers and integers may be.
         max_cpu_ops: fail if more operators are on the CPU.
+        clock: the clock to make times with: "400MHz", "500MHz/1GHz" for NPU and CPU, or a part's name
+            (docs/latency.md); by default that of the system configuration.
         profile: as `ethos_hil.profile` makes it.
         progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
 
@@ -145,6 +149,7 @@ def run(
         method=method,
         leave=_texts(leave),
         delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
+        clock=asked_clock(clock),
         target=target,
         repeat=repeat,
         timeout=timeout,

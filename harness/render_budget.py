@@ -46,7 +46,9 @@ def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
     if len(able) > top:
         add_row(table, f"and {len(able) - top:,} more")
     parts: list[RenderableType] = [_first_line(found), *map(plain, _facts(found))]
-    return Parts(*parts, *(["", table] if able else []), *map(plain, _refused(found)))
+    if able:
+        parts += ["", table]
+    return Parts(*parts, *map(plain, _refused(found)))
 
 
 def _first_line(found: BudgetAnswer) -> Text:

@@ -1,15 +1,12 @@
-"""The option `--clock` of `run`, `profile`, `bench` and `report`."""
+"""The option `--clock` of `run`, `profile` and `bench`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from ethos_hil.lowering.errors import UsageError
-
-if TYPE_CHECKING:
-    from ethos_hil.results.clock import StatedClock
+from ethos_hil.harness.asked_clock import asked_clock as asked_clock
 
 CLOCK = Annotated[
     str | None,
@@ -20,19 +17,3 @@ CLOCK = Annotated[
         show_default="that of Vela's system configuration",
     ),
 ]
-
-
-def asked_clock(text: str | None) -> StatedClock | None:
-    """Return the clock that an option states, None where it states none.
-
-    Raises:
-        UsageError: it is no clock, or one that no part has.
-    """
-    from ethos_hil.results.known_clocks import stated_clock
-
-    if text is None:
-        return None
-    try:
-        return stated_clock(text)
-    except ValueError as error:
-        raise UsageError(f"--clock: {error}", hint="--clock 400MHz") from error
