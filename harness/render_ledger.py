@@ -12,7 +12,7 @@ from rich.text import Text
 from ethos_hil.harness.render import add_row, plain
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
-from ethos_hil.results.ledger.summary import By, LedgerGroup, LedgerSummary, RatioSpread
+from ethos_hil.results.ledger.summary import Grouping, LedgerGroup, LedgerSummary, RatioSpread
 from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
 
 _MODELLED = "modelled"
@@ -39,7 +39,7 @@ def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
     return Group(*parts)
 
 
-def _table(by: By, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:
+def _table(by: Grouping, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(by), overflow="fold")
     table.add_column("NPU", overflow="fold")

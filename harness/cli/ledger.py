@@ -61,13 +61,13 @@ def ledger(
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.harness.cli.timing_rules import timing_rules
     from ethos_hil.results.ledger.merge import joined, merged
-    from ethos_hil.results.ledger.summary import By, summarise
+    from ethos_hil.results.ledger.summary import Grouping, summarise
     from ethos_hil.results.ledger.tables import csv_table, document
 
     try:
-        groups = By(by)
+        groups = Grouping(by)
     except ValueError:
-        raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(By)}") from None
+        raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(Grouping)}") from None
     if json_file == csv_file == _STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_contribution(contribute_to, who)

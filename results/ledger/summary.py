@@ -24,7 +24,7 @@ ESTIMATES: Mapping[str, str] = {
 """What is held against a count, by the field of a row."""
 
 
-class By(StrEnum):
+class Grouping(StrEnum):
     """What rows are grouped by."""
 
     CLASS = "class"
@@ -88,7 +88,7 @@ class LedgerSummary:
         rules: the timing model's rules that decide modelled cycles of operations; "" where none is known.
     """
 
-    by: By
+    by: Grouping
     counted: tuple[LedgerGroup, ...]
     estimated: tuple[LedgerGroup, ...]
     rows: int
@@ -98,7 +98,7 @@ class LedgerSummary:
     rules: tuple[str, ...]
 
 
-def summarise(rows: Iterable[LedgerRow], by: By = By.CLASS) -> LedgerSummary:
+def summarise(rows: Iterable[LedgerRow], by: Grouping = Grouping.CLASS) -> LedgerSummary:
     """Sum up the rows of a ledger, which `joined` has completed.
 
     A count that several cases or firmwares gave alike, for one program, counts once.
@@ -154,7 +154,7 @@ _Pairs = Callable[[LedgerRow], Mapping[str, tuple[int | None, int | None]]]
 """Returns an estimate and what it is held against, by a name."""
 
 
-def _groups(rows: Sequence[LedgerRow], by: By, pairs: _Pairs) -> tuple[LedgerGroup, ...]:
+def _groups(rows: Sequence[LedgerRow], by: Grouping, pairs: _Pairs) -> tuple[LedgerGroup, ...]:
     grouped: dict[tuple[str, str], list[LedgerRow]] = {}
     for row in rows:
         for key in _keys(row, by):
@@ -179,16 +179,16 @@ def _group(name: str, where: str, rows: Sequence[LedgerRow], pairs: _Pairs) -> L
     )
 
 
-def _keys(row: LedgerRow, by: By) -> list[tuple[str, str]]:
+def _keys(row: LedgerRow, by: Grouping) -> list[tuple[str, str]]:
     kind = "networks" if row.operation == NETWORK else "operations"
     where = ", ".join(filter(None, (row.memory_mode, kind)))
-    if by is By.CLASS:
+    if by is Grouping.CLASS:
         return [(name, row.family) for name in (row.operation, *([ALL] if row.operation != NETWORK else []))]
-    if by is By.NPU:
+    if by is Grouping.NPU:
         return [(row.npu, where)]
-    if by is By.CASE:
+    if by is Grouping.CASE:
         return [(row.case, f"{row.npu}, {where}")]
-    if by is By.SOURCE:
+    if by is Grouping.SOURCE:
         return [(HELD_OUT if row.held_out else PUBLISHED if row.source else OWN, f"{row.family}, {kind}")]
     return [(row.rule or NO_RULE, row.family)] if row.operation != NETWORK and row.modelled is not None else []
 

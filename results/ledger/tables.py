@@ -11,7 +11,7 @@ from typing import Any
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.merge import Merged
 from ethos_hil.results.ledger.rule_facts import Rules, confidence
-from ethos_hil.results.ledger.summary import ESTIMATES, By, LedgerGroup, LedgerSummary
+from ethos_hil.results.ledger.summary import ESTIMATES, Grouping, LedgerGroup, LedgerSummary
 from ethos_hil.results.plain_text import escaped
 
 SCHEMA_VERSION = 1
@@ -45,13 +45,13 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, r
     }
 
 
-def _group(group: LedgerGroup, by: By, rules: Rules) -> dict[str, Any]:
+def _group(group: LedgerGroup, by: Grouping, rules: Rules) -> dict[str, Any]:
     ratios = {
         name: {"count": each.count, "median": each.median, "error": each.error, "worst": each.worst,
                "worst_case": each.worst_row.case, "worst_row": each.worst_row.row, "worst_npu": each.worst_row.npu}
         for name, each in group.ratios.items()
     }  # fmt: skip
-    trust = {"confidence": confidence(group.name, rules)} if by is By.RULE else {}
+    trust = {"confidence": confidence(group.name, rules)} if by is Grouping.RULE else {}
     return {"name": group.name, "where": group.where, "rows": group.rows, "held_out": group.held_out,
             "against": dict(group.against), "ratios": ratios, **trust}  # fmt: skip
 

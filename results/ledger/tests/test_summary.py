@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
 from ethos_hil.results.ledger.merge import joined
 from ethos_hil.results.ledger.rule_facts import RuleFacts, confidence
-from ethos_hil.results.ledger.summary import ALL, NO_RULE, By, LedgerGroup, LedgerSummary, summarise
+from ethos_hil.results.ledger.summary import ALL, NO_RULE, Grouping, LedgerGroup, LedgerSummary, summarise
 
 CONV = LedgerRow("conv", "net", "ethos-u55-128", "npu00000", "Conv2D", "Shared_Sram", stream="1", vela="5.1.0")
 
@@ -93,15 +93,15 @@ def test_a_count_that_several_firmwares_gave_alike_counts_once() -> None:
 def test_groups_by_npu_rule_and_case() -> None:
     row = counted("conv", 1, 90, 100, 100, rule="kernel", held_out=True)
     rows = [row, counted("pool", 2, 90, 100, 100), replace(row, npu="ethos-u55-256", case="other", stream="2")]
-    by_rule = summarise(rows, By.RULE)
+    by_rule = summarise(rows, Grouping.RULE)
     assert [(each.name, each.rows, each.held_out) for each in by_rule.counted] == [("kernel", 2, 2), (NO_RULE, 1, 0)]
     assert by_rule.rules == ("", "kernel")
     assert [(each.name, each.where) for each in summarise([replace(each, source="a link") for each in rows],
-                                                          By.SOURCE).counted] == [
+                                                          Grouping.SOURCE).counted] == [
         ("published", "ethos-u55, operations"), ("published, held out", "ethos-u55, operations")
     ]  # fmt: skip
-    assert [each.name for each in summarise(rows, By.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
-    assert [each.name for each in summarise(rows, By.CASE).counted] == ["net", "other"]
+    assert [each.name for each in summarise(rows, Grouping.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
+    assert [each.name for each in summarise(rows, Grouping.CASE).counted] == ["net", "other"]
 
 
 def test_a_row_takes_what_others_say_of_the_same_operation_and_the_newest_model() -> None:
