@@ -90,9 +90,14 @@ def profile(
     order = _word("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
 
     def text(record: Record) -> RenderableType:
-        from ethos_hil.harness.render_profile import profile as rendered
+        from rich.console import Group
 
-        return rendered(record, by=groups, sort=order, depth=depth, top=top)
+        from ethos_hil.harness.cli.timing_rules import timing_rules
+        from ethos_hil.harness.render_profile import profile as rendered
+        from ethos_hil.harness.render_rules import modelled_by
+
+        shown = rendered(record, by=groups, sort=order, depth=depth, top=top)
+        return Group(shown, *modelled_by(record, timing_rules()))
 
     if (model is None) == (source is None):
         raise UsageError("give a model, or --from with a record", hint="ethos-hil profile net.py:net")
