@@ -263,7 +263,7 @@ class ArtifactInfo:
     """The artifact that ran.
 
     Attributes:
-        sha256, pte_bytes: digest and size of the .pte.
+        sha256, pte_bytes: digest and size of the .pte; "" and 0 where none was written, as for a point of a benchmark.
         npu_ops: the number of its NPU operations that are known.
         cpu_ops: the names of all kernels on the CPU, in order.
         vela_flags: Vela's arguments.

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import refused
-from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded
 from ethos_hil.harness.bench.worker import POINT, BenchJob
 from ethos_hil.harness.crew import Crew
@@ -89,7 +89,15 @@ def resumed_run(plan: BenchPlan, root: Path, name: str) -> RunFolder:
     return RunFolder(root, name=name)
 
 
-def run_bench(plan: BenchPlan, run_folder: RunFolder, *, jobs: int, reporter: Reporter, part: str = "") -> None:
+def run_bench(
+    plan: BenchPlan,
+    run_folder: RunFolder,
+    *,
+    jobs: int,
+    reporter: Reporter,
+    prefix: str = "",
+    folder: Path | None = None,
+) -> None:
     """Make the points of a plan that a run folder has no record of. Each leaves one, whatever happens to it.
 
     Args:
@@ -97,12 +105,13 @@ def run_bench(plan: BenchPlan, run_folder: RunFolder, *, jobs: int, reporter: Re
         run_folder: where records go.
         jobs: processes.
         reporter: receives the progress.
-        part: see `RunInfo`.
+        prefix: how the names of the parts of a nightly begin that the points are; "" outside a nightly.
+        folder: where MODELs start from; by default the working directory.
 
     Raises:
         OSError: a record cannot be written.
     """
-    done = recorded(run_folder.path)
+    done = recorded(run_folder.path, prefix)
     left = tuple(point for point in plan.points if point.key not in done)
     if not left:
         return
@@ -111,7 +120,7 @@ def run_bench(plan: BenchPlan, run_folder: RunFolder, *, jobs: int, reporter: Re
     crew: Crew[BenchJob] = Crew(
         _WORKER,
         [str(run_folder.path)],
-        folder=Path.cwd(),
+        folder=folder or Path.cwd(),
         log=lambda number: run_folder.path / LOGS / f"process-{number + 1}.log",
         processes=jobs,
     )
@@ -124,26 +133,26 @@ def run_bench(plan: BenchPlan, run_folder: RunFolder, *, jobs: int, reporter: Re
     def lost(job: BenchJob, how: str) -> BenchJob | None:
         return _lost(job, how, run_folder, count.one_more)
 
-    crew.run(tuple(_jobs(left, plan.settings, part)), told=told, lost=lost, tick=count.show)
+    crew.run(tuple(_jobs(left, plan.settings, prefix)), told=told, lost=lost, tick=count.show)
     count.show()
 
 
-def _jobs(points: Sequence[BenchPoint], settings: PointSettings, part: str) -> Iterator[BenchJob]:
+def _jobs(points: Sequence[BenchPoint], settings: PointSettings, prefix: str) -> Iterator[BenchJob]:
     """Yield jobs of points that share a TOSA program."""
     for _, group in groupby(points, key=lambda each: (each.case.name, NpuName.parse(each.npu).family == "u85")):
-        yield BenchJob(tuple(group), settings, part)
+        yield BenchJob(tuple(group), settings, prefix)
 
 
 def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[], None]) -> BenchJob | None:
     """Keep the record of the point that a process ended in. Return the job of those behind it, the first time."""
-    done = recorded(run_folder.path)
+    done = recorded(run_folder.path, job.prefix)
     left = [point for point in job.points if point.key not in done]
     if not left:
         return None
     error = EthosHilError(f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL)
     ended, rest = (left[:1], left[1:]) if job.losses < _MOST_LOSSES else (left, [])
     for point in ended:
-        run_folder.append(refused(point, job.settings.grid, error), part=job.part)
+        run_folder.append(refused(point, job.settings.grid, error), part=part_of(job.prefix, point))
         one_more()
     return replace(job, points=tuple(rest), losses=job.losses + 1) if rest else None
 

@@ -54,8 +54,11 @@ class BenchOrder:
     timeout: float = 120.0
     clock: StatedClock | None = None
 
-    def plan(self) -> BenchPlan:
+    def plan(self, *, targets_there: bool = True) -> BenchPlan:
         """Return the plan.
+
+        Args:
+            targets_there: whether a target that is not there is an error; else its points fail.
 
         Raises:
             UsageError: something of it is unknown, contradicts itself, or there is nothing to do.
@@ -78,7 +81,8 @@ class BenchOrder:
         settings.check()
         targets = tuple(dict.fromkeys(self.targets)) or (DEFAULT_TARGET,)
         points = points_of(grid, targets, settings)
-        _check_targets(targets, grid, settings)
+        if targets_there:
+            _check_targets(targets, grid, settings)
         return BenchPlan(points, settings)
 
     def _grid(self) -> BenchGrid:

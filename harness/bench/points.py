@@ -66,6 +66,12 @@ class PointSettings:
         return case.booted if self.boot is None else self.boot
 
 
+def part_of(prefix: str, point: BenchPoint) -> str:
+    """Return which part of a nightly's plan a point belongs to; "" outside a nightly, where there is no prefix."""
+    place = f"{point.npu} {point.target} {point.memory_mode} {point.system_config}"
+    return f"{prefix}: {place}" if prefix else ""
+
+
 def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) -> tuple[BenchPoint, ...]:
     """Return the points, case by case, those with one TOSA program together.
 

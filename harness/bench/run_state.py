@@ -18,6 +18,7 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.tool_state import difference, tool_state
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.record import Record
 from ethos_hil.results.regular_file import read_bytes, read_text
 from ethos_hil.results.store import StoredRecord, read_run
 
@@ -87,14 +88,26 @@ class BenchState:
             )
 
 
-def recorded(folder: Path) -> frozenset[PointKey]:
-    """Return the keys of the points that a run folder has whole records of. Raises OSError."""
+def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
+    """Return the keys of the points that a run folder has whole records of.
+
+    Args:
+        folder: the run folder.
+        prefix: only those of a nightly's parts whose names begin so (`ethos_hil.harness.bench.points.part_of`).
+
+    Raises:
+        OSError: it cannot be read.
+    """
     found = (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
     return frozenset(
         (each.bench.case, each.npu, each.memory_mode, each.system_config, each.target.name)
         for each in found
-        if each.bench is not None
+        if each.bench is not None and _part(each).startswith(f"{prefix}: " if prefix else "")
     )
+
+
+def _part(record: Record) -> str:
+    return record.run.part if record.run is not None else ""
 
 
 def _read(folder: Path) -> BenchState:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
-from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.crew import DONE, own_streams
 from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.lowering.cache_settings import prepare_torch
@@ -31,13 +31,13 @@ class BenchJob:
     Attributes:
         points: at least one; all of one case.
         settings: of the run.
-        part: see `RunInfo`.
+        prefix: how the names of their parts of a nightly begin; "" outside a nightly.
         losses: how many processes have ended in the middle of it.
     """
 
     points: tuple[BenchPoint, ...]
     settings: PointSettings
-    part: str = ""
+    prefix: str = ""
     losses: int = 0
 
     @property
@@ -52,7 +52,7 @@ class BenchJob:
             "case": asdict(self.case),
             "points": [(each.npu, each.memory_mode, each.system_config, each.target) for each in self.points],
             "settings": {**asdict(self.settings), "vela_ini": str(ini) if ini is not None else None},
-            "part": self.part,
+            "prefix": self.prefix,
         }
         return json.dumps(data) + "\n"
 
@@ -65,7 +65,7 @@ class BenchJob:
         ini = None if told["vela_ini"] is None else Path(told["vela_ini"])
         clock = None if told["clock"] is None else StatedClock(**told["clock"])
         settings = PointSettings(**{**told, "vela_ini": ini, "clock": clock})
-        return cls(tuple(BenchPoint(case, *names) for names in data["points"]), settings, data["part"])
+        return cls(tuple(BenchPoint(case, *names) for names in data["points"]), settings, data["prefix"])
 
 
 def _case(data: Mapping[str, Any]) -> BenchCase:
@@ -99,8 +99,9 @@ def main() -> None:
         with BoardPool() as pool:
             for line in jobs:
                 job = BenchJob.parse(line)
-                for record in CaseWork(job.case, job.settings, pool).records(job.points):
-                    run_folder.append(record, part=job.part)
+                records = CaseWork(job.case, job.settings, pool).records(job.points)
+                for point, record in zip(job.points, records, strict=True):
+                    run_folder.append(record, part=part_of(job.prefix, point))
                     say(POINT)
                 say(DONE)
     except OSError as error:

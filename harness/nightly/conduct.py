@@ -1,12 +1,15 @@
-"""Runs the parts of a plan that have no record yet: a known model on each target first, then suites, then models."""
+"""Runs the parts of a plan that have no record yet: a known model on each target first, then suites, models, sweeps."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 
+from ethos_hil.harness.bench.bench import BenchPlan, run_bench
+from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.model_crew import ModelCrew
 from ethos_hil.harness.nightly.model_worker import ModelJob
@@ -77,6 +80,7 @@ class Conductor:
             if part.target not in self._done.down:
                 self._suite(number, part)
         self._models([part for part in self._plan.models if self._is_mine(part)])
+        self._sweeps()
         return self._done
 
     def _is_mine(self, part: ModelPart) -> bool:
@@ -153,6 +157,26 @@ class Conductor:
             self._reporter.stage(stage)
             crew = ModelCrew(self._run_folder, self._config.folder, self._config.jobs)
             crew.run(jobs, self._counter(lambda: len(jobs)))
+
+    def _sweeps(self) -> None:
+        """Make the points of all sweeps, one sweep after the other: its points share what is lowered."""
+        for prefix, parts in groupby(self._plan.sweeps, key=lambda part: part.prefix):
+            mine = [part for part in parts if part.target not in self._done.down]
+            # Case by case, as a benchmark makes them.
+            by_case: dict[str, list[BenchPoint]] = {}
+            for point in (point for part in mine for point in part.points):
+                if self._shard is None or self._shard.takes(point.case.name):
+                    by_case.setdefault(point.case.name, []).append(point)
+            points = tuple(point for found in by_case.values() for point in found)
+            if points:
+                run_bench(
+                    BenchPlan(points, mine[0].settings),
+                    self._run_folder,
+                    jobs=self._config.jobs,
+                    reporter=self._reporter,
+                    prefix=prefix,
+                    folder=self._config.folder,
+                )
 
     def _with_inputs(self, part: ModelPart) -> ModelPart:
         if not part.inputs:

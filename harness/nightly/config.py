@@ -45,6 +45,24 @@ class ModelEntry:
 
 
 @dataclass(frozen=True)
+class SweepEntry:
+    """A `[[sweep]]`: points of a benchmark. Empty: as the grid has it; without a grid, the default one.
+
+    Attributes:
+        boot: as in `ethos_hil.harness.bench.points.PointSettings`.
+    """
+
+    targets: tuple[str, ...]
+    grid: str = ""
+    cases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    npus: tuple[str, ...] = ()
+    memory_modes: tuple[str, ...] = ()
+    system_configs: tuple[str, ...] = ()
+    boot: bool | None = None
+
+
+@dataclass(frozen=True)
 class ExportEntry:
     """An `[[export]]`: a format for a whole run, and its file."""
 
@@ -54,11 +72,11 @@ class ExportEntry:
 
 @dataclass(frozen=True)
 class NightlyConfig:
-    """What a nightly's file says; paths are absolute, but for those in entries of suites and models.
+    """What a nightly's file says; paths are absolute, but for those in entries of suites, models and sweeps.
 
     Attributes:
         path: the file.
-        suites, models: what runs.
+        suites, models, sweeps: what runs.
         jobs: processes.
         known_model: MODEL that is verified first on each target, or "".
         timeout: seconds of a model's run on a target.
@@ -86,6 +104,7 @@ class NightlyConfig:
     exports: tuple[ExportEntry, ...]
     quarantine: Path | None
     audit_one_in: int
+    sweeps: tuple[SweepEntry, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -105,8 +124,11 @@ def read_config(path: Path) -> NightlyConfig:
     targets = tuple(run.get("targets", (DEFAULT_TARGET,)))
     suites = tuple(SuiteEntry(**_tuples({"targets": targets, **each})) for each in data.get("suite", ()))
     models = tuple(ModelEntry(**_tuples({"targets": targets, **each})) for each in data.get("model", ()))
-    if not suites and not models:
-        raise UsageError(f"{path} has nothing to run", hint="add a [[suite]] or a [[model]]; docs/nightly.md has both")
+    sweeps = tuple(SweepEntry(**_tuples({"targets": targets, **each})) for each in data.get("sweep", ()))
+    if not suites and not models and not sweeps:
+        raise UsageError(
+            f"{path} has nothing to run", hint="add a [[suite]], a [[model]] or a [[sweep]]; docs/nightly.md has them"
+        )
     compare: Mapping[str, str] = data.get("compare", {})
 
     def file(table: str, key: str) -> Path | None:
@@ -128,6 +150,7 @@ def read_config(path: Path) -> NightlyConfig:
         exports=tuple(ExportEntry(each["to"], path.parent / each["file"]) for each in data.get("export", ())),
         quarantine=file("quarantine", "file"),
         audit_one_in=data.get("audit", {}).get("one_in", 0),
+        sweeps=sweeps,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from ethos_hil.harness.bench.point_record import is_refusal
 from ethos_hil.harness.nightly.conduct import AUDIT, Conducted, down_parts, final
 from ethos_hil.harness.nightly.plan import NightlyPlan
 from ethos_hil.harness.nightly.quarantine import Quarantined
@@ -105,6 +106,12 @@ def judge(
         mine = not shards or any(shard.takes(part.model) for shard in shards)
         if part.name not in skipped and mine and (part.name, part.model) not in there:
             tests.append(JudgedTest(part.name, part.model, part.npu, part.target, MISSING, "it has no record"))
+    for sweep in plan.sweeps:
+        for case in sweep.cases:
+            mine = not shards or any(shard.takes(case.name) for shard in shards)
+            name = case.model or case.name
+            if sweep.name not in skipped and mine and (sweep.name, name) not in there:
+                tests.append(JudgedTest(sweep.name, name, sweep.npu, sweep.target, MISSING, "it has no record"))
     problems = [f"{part}: {what}" for part, what in conducted.problems.items()]
     problems += [f"{part}: {name} failed" for part, names in conducted.functions.items() for name in names]
     used = {test.quarantine for test in tests}
@@ -120,6 +127,8 @@ def _part(record: Record) -> str:
 
 def _judged(record: Record, target: str, quarantine: Sequence[Quarantined], today: date) -> JudgedTest:
     name, ending = name_of(record), ending_of(record)
+    if record.bench is not None and is_refusal(record):
+        ending = Verdict.SKIPPED  # what cannot be made is no failure of tonight; a gate sees one that could be before
     where = target if record.target.name == "none" else record.target.name
     test = JudgedTest(_part(record), name, record.npu, where, ending, _red(record, ending))
     entry = next((each for each in quarantine if each.matches(name, record.npu, where)), None)

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
-from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint
+from ethos_hil.harness.bench.points import PointSettings, part_of
+from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -70,7 +72,34 @@ class ModelPart:
     inputs: str = ""
 
 
-Part = SuitePart | ModelPart
+@dataclass(frozen=True)
+class SweepPart:
+    """The points of a sweep in one place.
+
+    Attributes:
+        name, target, npu, memory_mode: as in `ModelPart`; `system_config` likewise, by Vela's name.
+        prefix: how the names of the sweep's parts begin.
+        cases: what is measured.
+        settings: of the benchmark.
+    """
+
+    name: str
+    target: str
+    npu: str
+    memory_mode: str
+    system_config: str
+    prefix: str
+    cases: tuple[BenchCase, ...]
+    settings: PointSettings
+
+    @property
+    def points(self) -> tuple[BenchPoint, ...]:
+        """Its points."""
+        place = (self.npu, self.memory_mode, self.system_config, self.target)
+        return tuple(BenchPoint(case, *place) for case in self.cases)
+
+
+Part = SuitePart | ModelPart | SweepPart
 
 
 @dataclass(frozen=True)
@@ -79,7 +108,7 @@ class NightlyPlan:
 
     Attributes:
         known: for each target, the run of a model whose answer is known to be right there; empty where none is asked.
-        suites, models: what runs then.
+        suites, models, sweeps: what runs then.
         audit_one_in: as in `NightlyConfig`.
     """
 
@@ -87,16 +116,17 @@ class NightlyPlan:
     suites: tuple[SuitePart, ...]
     models: tuple[ModelPart, ...]
     audit_one_in: int = 0
+    sweeps: tuple[SweepPart, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """Every part, in the order in which they run."""
-        return (*self.known, *self.suites, *self.models)
+        return (*self.known, *self.suites, *self.models, *self.sweeps)
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The targets, in the order in which they come first."""
-        parts: tuple[Part, ...] = (*self.suites, *self.models)
+        parts: tuple[Part, ...] = (*self.suites, *self.models, *self.sweeps)
         return tuple(dict.fromkeys(part.target for part in parts))
 
     @property
@@ -116,23 +146,24 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
     models = tuple(part for number, each in enumerate(config.models, 1) for part in _runs(number, each))
     for part in models:
         check_npu(find_plugin(part.target), NpuName.parse(part.npu))
-    plan = NightlyPlan((), suites, models, config.audit_one_in)
+    sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each, config))
+    plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
     if not config.known_model:
         return plan
     known = tuple(
-        ModelPart(f"known model: {target}", config.known_model, _npu_of(target, models), target)
+        ModelPart(f"known model: {target}", config.known_model, _npu_of(target, (*models, *sweeps)), target)
         for target in plan.targets
     )
-    return NightlyPlan(known, suites, models, config.audit_one_in)
+    return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)
 
 
 def npu_for(target: str, plan: NightlyPlan) -> str:
     """Return an NPU that a target of a plan has to have."""
-    return _npu_of(target, plan.models)
+    return _npu_of(target, (*plan.models, *plan.sweeps))
 
 
-def _npu_of(target: str, models: Sequence[ModelPart]) -> str:
-    asked = [part.npu for part in models if part.target == target]
+def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
+    asked = [part.npu for part in parts if part.target == target]
     able = find_plugin(target).npus
     return next((npu for npu in (*asked, *_USUAL) if npu in able), able[0])
 
@@ -170,6 +201,31 @@ def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
         npu = NpuName.parse(npu).name
         place = " ".join(filter(None, (npu, target, mode)))
         yield ModelPart(f"model {number}: {place}", entry.model, npu, target, mode, entry.profile, entry.inputs)
+
+
+def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[SweepPart]:
+    """Yield the parts of a sweep: one for each NPU, target, memory mode and system."""
+    from ethos_hil.harness.bench.order import BenchOrder
+
+    plan = BenchOrder(
+        grid=config.folder / entry.grid if entry.grid else None,
+        cases=entry.cases,
+        tags=entry.tags,
+        npus=entry.npus,
+        memory_modes=entry.memory_modes,
+        system_configs=entry.system_configs,
+        targets=entry.targets,
+        boot=entry.boot,
+        timeout=config.timeout,
+    ).plan(targets_there=False)
+    prefix = f"sweep {number}"
+    found: dict[str, list[BenchPoint]] = {}
+    for point in plan.points:
+        found.setdefault(part_of(prefix, point), []).append(point)
+    for name, points in found.items():
+        (_, *place), cases = points[0].key, tuple(point.case for point in points)
+        npu, mode, system, target = place
+        yield SweepPart(name, target, npu, mode, system, prefix, cases, plan.settings)
 
 
 def _suffix(text: str) -> str:

@@ -1,0 +1,121 @@
+"""Sweeps: points of a benchmark as a part of a night."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.judgement import MISSING, judge
+from ethos_hil.harness.nightly.night import nights
+from ethos_hil.harness.nightly.plan import plan_of
+from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.recorded import records_of
+from ethos_hil.harness.nightly.tests.plans import nightly, record, write
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.record import BenchInfo, Record
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+GRID = """
+schema_version = 1
+npus = ["ethos-u55-128", "ethos-u85-256"]
+memory_modes = ["Sram_Only"]
+
+[[case]]
+name = "relu_64"
+steps = [{layer = "ReLU"}]
+inputs = [[1, 64]]
+tags = ["short"]
+
+[[case]]
+name = "resize_4x4x8"
+steps = [{layer = "Upsample", options = {scale_factor = 2}}]
+inputs = [[1, 8, 4, 4]]
+"""
+SWEEP = '[[sweep]]\ngrid = "grid.toml"\n'
+PARTS = [
+    "sweep 1: ethos-u55-128 virtual Sram_Only Ethos_U55_High_End_Embedded",
+    "sweep 1: ethos-u85-256 virtual Sram_Only Ethos_U85_SYS_DRAM_Mid",
+]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "grid.toml").write_text(GRID)
+    return write(tmp_path, SWEEP)
+
+
+def point(case: str, part: str, kind: FailureKind | None = None) -> Record:
+    made = record(case, part, kind, npu=part.split()[2])
+    return replace(made, test=None, bench=BenchInfo("grid", case, "group"))
+
+
+def test_a_part_for_each_place(file: Path) -> None:
+    plan = plan_of(read_config(file))
+    assert [part.name for part in plan.parts] == PARTS
+    assert [case.name for case in plan.sweeps[0].cases] == ["relu_64", "resize_4x4x8"]
+    file.write_text(f"schema_version = 1\n{SWEEP}cases = ['relu*']\nnpus = ['ethos-u85-128']\nboot = false\n")
+    (part,) = plan_of(read_config(file)).sweeps
+    assert (part.npu, len(part.cases), part.settings.boot) == ("ethos-u85-128", 1, False)
+    assert plan_of(read_config(file)).digest != plan.digest
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[[sweep]]\ngrid = 'missing.toml'\n", "missing.toml"),
+        (f"{SWEEP}npus = ['ethos-u99']\n", "'ethos-u99' is not an Ethos-U configuration"),
+        (f"{SWEEP}cases = ['nothing']\n", "has the name or group 'nothing'"),
+        (f"{SWEEP}boots = true\n", "boots"),
+    ],
+)
+def test_what_cannot_be_used_is_said(file: Path, text: str, said: str) -> None:
+    file.write_text(f"schema_version = 1\n{text}")
+    with pytest.raises(UsageError, match=said):
+        plan_of(read_config(file))
+
+
+def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
+    plan = plan_of(read_config(file))
+    first, second = PARTS
+    records = [
+        point("relu_64", first, FailureKind.MISMATCH),
+        point("resize_4x4x8", first, FailureKind.DELEGATION),
+        point("relu_64", second),
+    ]
+    found = judge(plan, records, Conducted(), (), today())
+    endings = {(test.name, test.npu): test.ending for test in found.tests}
+    assert endings == {
+        ("relu_64", "ethos-u55-128"): Verdict.FAILED,
+        ("resize_4x4x8", "ethos-u55-128"): Verdict.SKIPPED,
+        ("relu_64", "ethos-u85-256"): Verdict.VERIFIED,
+        ("resize_4x4x8", "ethos-u85-256"): MISSING,
+    }
+    assert {(test.name, test.npu) for test in found.red} == {
+        ("relu_64", "ethos-u55-128"),
+        ("resize_4x4x8", "ethos-u85-256"),
+    }
+
+
+@pytest.mark.slow
+def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
+    done = nightly(file, "--json", "out.json")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(": 2 verified, 1 skipped, 1 compiled only; green\n") or "green" in done.stdout
+    (night,) = nights(tmp_path / "results/runs")
+    found = Counter(
+        (each.run.part, each.model, str(each.verdict)) for each in records_of(night) if each.run is not None
+    )
+    assert found == Counter({
+        (PARTS[0], "relu_64", "verified"): 1,
+        (PARTS[0], "resize_4x4x8", "failed"): 1,
+        (PARTS[1], "relu_64", "verified"): 1,
+        (PARTS[1], "resize_4x4x8", "compiled-only"): 1,
+    })  # fmt: skip
+    counts = json.loads((tmp_path / "out.json").read_text())["counts"]
+    assert counts == {"verified": 2, "skipped": 1, "compiled-only": 1}
