@@ -105,7 +105,9 @@ def profile(
         profile_folder.check(out)
     if model is None:
         assert source is not None
-        raise typer.Exit(_show(with_latency(kept_record(source), stated), json_file, out, text))
+        kept = kept_record(source)
+        kept = kept if stated is None else with_latency(kept, stated)
+        raise typer.Exit(_show(kept, json_file, out, text))
     names = tuple(events or DEFAULT_EVENTS)
     event_numbers(names)  # wrong ones are said before anything is lowered
     request = RunRequest(
