@@ -149,7 +149,9 @@ class NpuProgram:
         """
         key = (tuple(sorted(ports.items())), system)
         if key not in self._timings:
-            self._timings[key] = timing_model.model(self.ops, self.configuration, ports, self.waits, system)
+            self._timings[key] = timing_model.model(
+                self.ops, self.configuration, ports, self.waits, system, len(self.stream)
+            )
         return self._timings[key]
 
 
@@ -245,7 +247,10 @@ class Npu:
                 if observe is not None:
                     observe(op, memory)
         if program.has_branches:
-            return Execution(lambda: timing_model.model(ran, self.configuration, ports, program.waits, self.system))
+            size = len(program.stream)
+            return Execution(
+                lambda: timing_model.model(ran, self.configuration, ports, program.waits, self.system, size)
+            )
         return Execution(lambda: program.timing(ports, self.system))
 
 

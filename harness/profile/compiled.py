@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import Configuration, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Op
-from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
 from ethos_hil.harness.profile.stream_parts import rows_of
 from ethos_hil.lowering import compiled_for
@@ -68,9 +68,9 @@ class CompiledDelegate:
             index = row_at(self.rows, op.offset)
             yield len(self.rows) - 1 if index is None else index, op
 
-    def cost(self, op: Op) -> timing_model.Cost:
+    def cost(self, op: Op) -> Cost:
         """Return the modelled cost of an operation alone."""
-        return timing_model.cost(op, self.configuration, self.system, self.ports)
+        return cost(op, self.configuration, self.system, self.ports)
 
     def memory(self, region: int) -> str:
         """Return the name of the memory that a region is in."""

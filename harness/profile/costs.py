@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op
-from ethos_hil.harness.npu.timing.traffic import flows, transfer
+from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.results.inference_profile import OpCost, Traffic
@@ -54,7 +54,7 @@ def _with_vela(cost: OpCost, row: NpuOp | None) -> OpCost:
 def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
     kernels = [op for op in ops if not isinstance(op, Dma)]
     each = [compiled.cost(op) for op in kernels]
-    busy = [transfer(op, compiled.system, compiled.ports).busy for op in ops]
+    busy = [compiled.cost(op).busy for op in ops]
     ports = (sum(port[0] for port in busy), sum(port[1] for port in busy))
     mac = sum(cost.engine.active for cost in each)
     output = sum(cost.output for cost in each)
@@ -110,7 +110,7 @@ def _traversal(op: Op | None) -> str:
 def _traffic(compiled: CompiledDelegate, ops: Sequence[Op]) -> tuple[Traffic, ...]:
     moved: dict[tuple[int, str], list[int]] = {}
     for op in ops:
-        for flow in flows(op):
+        for flow in flows(op, compiled.configuration):
             port = compiled.ports.get(flow.region, 0)
             moved.setdefault((port, flow.purpose), [0, 0])[flow.write] += flow.size
     return tuple(

@@ -68,10 +68,10 @@ def _modelled(compiled: CompiledDelegate, events: Sequence[OpEvent], start: int)
         index, op = operations[event.offset]
         row = compiled.rows[index]
         cost = compiled.cost(op)
-        moved = cost.transfers
+        read, written = ((math.ceil(bytes_[0]), math.ceil(bytes_[1])) for bytes_ in (cost.read, cost.moved))
         lane, name = ("dma", f"DMA for {row.npu_op}") if isinstance(op, Dma) else ("npu", row.npu_op)
         mac = math.ceil(cost.engine.active)
-        yield Slice(lane, name, start + event.begin, start + event.end, row.id, mac, moved.read, moved.written)
+        yield Slice(lane, name, start + event.begin, start + event.end, row.id, mac, read, written)
 
 
 def _end_to_end(ops: Sequence[Op], instruction: int, start: int) -> Iterator[Slice]:

@@ -9,7 +9,6 @@ wheel, those with one input are slower than those with two).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
@@ -29,6 +28,15 @@ STEP_WEIGHTS = 32  # weights of an OFM channel for one step
 DECODED_BYTES = 7.0
 DECODED_WEIGHTS = 32
 DIVISION = 33.0  # cycles per element of DIV
+GROUP, LEAST_GROUP = 5, 2  # elements of a kernel that an Ethos-U85 takes together
+SLICE, STEP = 31, 9  # cycles; fitted to runs without timing adapters, U55 and U65
+BRICK_LANES, LEAST_LANES = 16, 8
+LANES = {
+    "ethos-u55-256": 16, "ethos-u65-256": 16, "ethos-u65-512": 32, "ethos-u85-512": 16, "ethos-u85-1024": 32,
+    "ethos-u85-2048": 16,
+}  # fmt: skip
+"""Channels that the output stage works on together where it writes bricks, LEAST_LANES where none is given;
+elementwise operations take whole bricks. Fitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,7 @@ OUTPUT: dict[str, OutputRatesU55 | OutputRatesU85] = {
     "ethos-u85-256": OutputRatesU85(0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.5),
     "ethos-u85-512": OutputRatesU85(0.125, 0.125, 0.25, 0.5, 0.25, 0.25, 0.125, 0.25),
     "ethos-u85-1024": OutputRatesU85(0.0625, 0.125, 0.25, 0.5, 0.125, 0.25, 0.0625, 0.125),
-    "ethos-u85-2048": OutputRatesU85(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.03125, 0.0625),
+    "ethos-u85-2048": OutputRatesU85(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.0625, 0.0625),
 }
 
 
@@ -111,13 +119,19 @@ def mac_time(kernel: Kernel, part: Block, configuration: Configuration) -> MacTi
     if isinstance(kernel, Pool) and kernel.mode is PoolMode.NONE:
         return MacTime(4 * positions * slices, 4 * positions * slices)
     work = MacTime()
-    loading = _weight_cycles(kernel, deep, configuration)
     for elements, times in _subkernels(kernel):
+        loading = _weight_cycles(kernel, elements, deep, configuration)
         steps, each, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
         rounds = steps * slices * passes
         work += MacTime(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
-    return work
+    return work + MacTime(_part_kernel_pause(kernel) * slices)
+
+
+def _part_kernel_pause(kernel: Convolution | MatMul | Pool) -> int:
+    if not isinstance(kernel, Convolution) or kernel.depthwise or not kernel.weights.order.part_kernel:
+        return 0
+    return SLICE + STEP * sum(-(-elements // 4) * times for elements, times in _subkernels(kernel))
 
 
 def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int]:
@@ -153,6 +167,8 @@ def _steps(
 ) -> tuple[int, int, int]:
     """Return how many steps `elements` of the kernel take, the cycles of each, and the passes over all IFM channels."""
     size = max(kernel.ifm.bits // 8, 1)
+    if configuration.generation is Generation.U85:
+        return _steps_u85(kernel, elements, positions, size)
     if isinstance(kernel, Convolution) and kernel.depthwise:
         return -(-elements // 4), 4 * positions * size, 1
     if isinstance(kernel, Convolution) and kernel.weights.order.part_kernel:
@@ -160,25 +176,35 @@ def _steps(
         return -(-elements // (2 if size == 2 else 4)), 4 * positions, passes
     channels = channels_at_a_time(kernel, configuration)
     passes = -(-kernel.ifm.depth // channels)
-    if configuration.generation is Generation.U85:
-        used = min(channels, -(-kernel.ifm.depth // STEP_CHANNELS) * STEP_CHANNELS)
-        return elements, used // STEP_CHANNELS * positions * size, passes
     return elements, 4 * positions, passes
 
 
-def _weight_cycles(kernel: Convolution | MatMul | Pool, ublock_depth: int, configuration: Configuration) -> float:
-    """Return the cycles to decode a step's weights: for 32 IFM channels; on Ethos-U85 for a whole IFM block."""
+def _steps_u85(kernel: Convolution | MatMul | Pool, elements: int, positions: int, size: int) -> tuple[int, int, int]:
+    """Return the same as `_steps`: a step is an element with all IFM channels, or all elements with 8 channels."""
+    channels = -(-kernel.ifm.depth // STEP_CHANNELS)
+    if isinstance(kernel, Convolution) and (kernel.depthwise or kernel.weights.order.part_kernel):
+        groups, rest = divmod(elements, GROUP)
+        cycles = groups * GROUP + (max(rest, LEAST_GROUP) if rest else 0)
+        return 1, cycles * positions * size, 1 if kernel.depthwise else channels
+    return elements, channels * positions * size, 1
+
+
+def _weight_cycles(
+    kernel: Convolution | MatMul | Pool, elements: int, ublock_depth: int, configuration: Configuration
+) -> float:
+    """Return the cycles to decode a step's weights: 32 of each OFM channel; on Ethos-U85 what `_steps_u85` has."""
     if not isinstance(kernel, Convolution):
         return 0
     order, streams = kernel.weights.order, kernel.weights.streams
-    channels = STEP_WEIGHTS
-    decoders = 1
+    weights, decoders = STEP_WEIGHTS, 1
     if configuration.generation is Generation.U85:
         decoders = 1 if order.fast else configuration.cores
-        if not order.depthwise and not order.part_kernel:
-            channels = min(order.ifm_block, -(-order.ifm_depth // STEP_CHANNELS) * STEP_CHANNELS)
+        if order.depthwise or order.part_kernel:
+            weights = elements * (1 if order.depthwise else STEP_CHANNELS)
+        else:
+            weights = -(-kernel.ifm.depth // STEP_CHANNELS) * STEP_CHANNELS
     density = sum(stream.length for stream in streams) / max(sum(order.lengths), 1)
-    return channels * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
+    return weights * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
 
 
 def _pause(
@@ -234,6 +260,12 @@ def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:
     return max(each, rates.turned if turned else rates.straight)
 
 
-def scale_cycles(depth: int, latency: int) -> float:
-    """Return the cycles to fetch the scales of `depth` channels, 10 bytes each, with 256 bytes under way."""
-    return math.ceil(10 * depth * latency / 256)
+def output_elements(kernel: Kernel, configuration: Configuration) -> int:
+    """Return the OFM elements that the output stage works on, with those that fill up bricks."""
+    ofm, depth = kernel.ofm, kernel.ofm.depth
+    if ofm.layout is Layout.BRICKS:
+        lanes = LANES.get(configuration.name, LEAST_LANES)
+        if isinstance(kernel, Elementwise):
+            lanes = max(lanes, BRICK_LANES)
+        depth = -(-depth // lanes) * lanes
+    return ofm.height * ofm.width * depth

@@ -1,10 +1,14 @@
-"""The bytes that an operation moves over the AXI ports, and how long that takes.
+"""The bytes that an operation moves over the AXI ports.
 
-Each block of a kernel fetches the part of its inputs that it needs, including the rows and columns it shares with its
-neighbours, once for each 8x8 part of the kernel; a convolution or matrix product does so again for every block of
-output channels. Weights are fetched again for every block in height and width. A transaction moves bytes that lie
-together in memory, so that short runs waste the rest of a burst. These are the rules of Vela's public estimators; the
-areas are exact here.
+A block of a kernel fetches the part of its inputs that it needs, with the rows and columns that it shares with its
+neighbours, for each part of the kernel (8x8 at most) its own. A convolution or matrix product needs its IFM again for
+every block of output channels: Ethos-U55 and U65 fetch it again; an Ethos-U85 keeps what fits in its IFM memory, and
+goes through the channels there and back, so that it fetches only the rest. Weights are fetched for every block in
+height and width, on Ethos-U85 the scales too. Bricks are moved whole, with the lanes that fill them up, and a run of
+bytes in whole words of the bus.
+
+Vela's public estimators have the first of these rules. The others are from the words that FVPs count: with them this
+module's counts are the published ones, in most cases to the word (suites/lab/published).
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
@@ -28,8 +33,10 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.blocks import Kernel
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.throughput import SUBKERNEL
+
+IFM_BYTES: Mapping[int, int] = {128: 8192, 256: 16384, 512: 16384, 1024: 16384, 2048: 32768}
+"""Bytes of IFM memory of an Ethos-U85, by MACs (regor, ethos_u85.cpp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +49,8 @@ class Flow:
         write: whether they go to memory.
         run: bytes that lie together.
         first: bytes that the first block waits for, or that the last one writes.
-        purpose: "ifm", "ofm", "weights", "scales" or "dma".
+        purpose: "ifm" (windows of an input), "stream" (an input that is read once), "ofm", "weights", "scales" or
+            "dma".
     """
 
     region: int
@@ -52,8 +60,13 @@ class Flow:
     first: int = 0
     purpose: str = "ifm"
 
+    def moved(self, beat: int) -> float:
+        """Return the bytes of the bus words that are moved for it; `beat` is the word's size."""
+        run = max(min(self.run, self.size), 1)
+        return self.size / run * (-(-run // beat) * beat)
 
-def flows(op: Op) -> Iterator[Flow]:
+
+def flows(op: Op, configuration: Configuration) -> Iterator[Flow]:
     """Yield everything that `op` reads and writes outside of the NPU."""
     if isinstance(op, Dma):
         size = op.length * op.sizes[0] * op.sizes[1]
@@ -68,79 +81,101 @@ def flows(op: Op) -> Iterator[Flow]:
     elif isinstance(op, Resize):
         yield from _whole(op.ifm, op)
     else:
-        yield from _windows(op)
+        yield from _windows(op, configuration)
     if isinstance(op, MatMul):
         yield from _whole(op.ifm2, op)
     if op.ofm.layout is not Layout.CHAIN:
-        block = (op.block.height, op.block.width, op.block.depth)
-        sizes = tuple(min(part, whole) for part, whole in zip(block, op.ofm.shape, strict=True))
-        _, width, depth = (sizes[axis] for axis in op.ofm.axes)
-        run = _run(op.ofm, depth, width)
-        if op.ofm.layout is Layout.NHWC and depth > BRICK:
-            run = BRICK * op.ofm.size
-        size = op.ofm.elements * op.ofm.size
-        yield Flow(op.ofm.region, size, True, run, math.prod(sizes) * op.ofm.size, "ofm")
-    yield from _constants(op)
+        yield _written(op)
+    yield from _constants(op, configuration)
+
+
+def _written(op: Kernel) -> Flow:
+    ofm, block = op.ofm, (op.block.height, op.block.width, op.block.depth)
+    sizes = tuple(min(part, whole) for part, whole in zip(block, ofm.shape, strict=True))
+    _, width, depth = (sizes[axis] for axis in ofm.axes)
+    run = _run(ofm, depth, width)
+    if ofm.layout is Layout.NHWC and depth > BRICK:
+        run = BRICK * ofm.size
+    size = ofm.height * ofm.width * _lanes(ofm, ofm.depth) * ofm.size
+    return Flow(ofm.region, size, True, run, sizes[0] * sizes[1] * _lanes(ofm, sizes[2]) * ofm.size, "ofm")
+
+
+def _lanes(feature_map: FeatureMap, depth: int) -> int:
+    """Return the channels that are moved for `depth` channels."""
+    return -(-depth // BRICK) * BRICK if feature_map.layout is Layout.BRICKS else depth
 
 
 def _whole(source: FeatureMap, op: Kernel) -> Iterator[Flow]:
     if source.layout is not Layout.CHAIN:
-        block = min(op.block.depth, source.depth), min(op.block.width, source.width)
-        first = min(op.block.height, source.height) * block[0] * block[1] * source.size
-        yield Flow(source.region, source.elements * source.size, False, _run(source, *block), first)
+        depth, width = min(op.block.depth, source.depth), min(op.block.width, source.width)
+        first = min(op.block.height, source.height) * width * _lanes(source, depth) * source.size
+        size = source.height * source.width * _lanes(source, source.depth) * source.size
+        yield Flow(source.region, size, False, _run(source, depth, width), first, "stream")
 
 
-def _windows(op: Convolution | MatMul | Pool) -> Iterator[Flow]:
+def _windows(op: Convolution | MatMul | Pool, configuration: Configuration) -> Iterator[Flow]:
     """Yield the IFM of an operation that slides windows over it."""
     source = op.ifm
     if source.layout is Layout.CHAIN:
         return
     if isinstance(op, MatMul):
-        rows, columns, passes = op.ofm.height, op.ofm.width, 1
-        first_rows, first_columns = min(op.block.height, rows), min(op.block.width, columns)
+        rows, columns = op.ofm.height, op.ofm.width
+        tall, wide = min(op.block.height, rows), min(op.block.width, columns)
     else:
-        taps = op.kernel
-        shrink = 1 if op.upscale is Upscale.NONE else 2
-        tall = (taps.height - 1) * taps.dilation_y + 1
-        wide = (taps.width - 1) * taps.dilation_x + 1
-        rows = sum(
-            count * _span(n, taps.stride_y, tall, shrink, source.height)
-            for n, count in blocks.sizes(op.ofm.height, op.block.height)
-        )
-        columns = sum(
-            count * _span(n, taps.stride_x, wide, shrink, source.width)
-            for n, count in blocks.sizes(op.ofm.width, op.block.width)
-        )
-        passes = -(-taps.height // SUBKERNEL) * -(-taps.width // SUBKERNEL)
-        first_rows = _span(min(op.block.height, op.ofm.height), taps.stride_y, tall, shrink, source.height)
-        first_columns = _span(min(op.block.width, op.ofm.width), taps.stride_x, wide, shrink, source.width)
+        rows, tall = _spans(op, 0)
+        columns, wide = _spans(op, 1)
     sums = isinstance(op, MatMul) or (isinstance(op, Convolution) and not op.depthwise)
-    if sums:
-        passes *= -(-op.ofm.depth // op.block.depth)
+    passes = _passes(op, tall * wide, configuration) if sums else 1.0
     depth = min(op.block.depth, source.depth)
     if sums or (isinstance(op, Pool) and op.mode is PoolMode.REDUCE_SUM):
         depth = min(source.depth, 32)
-    first = first_rows * first_columns * depth * source.size
-    size = rows * columns * source.depth * source.size * passes
-    yield Flow(source.region, size, False, _run(source, depth, first_columns), first)
+    first = tall * wide * _lanes(source, depth) * source.size
+    size = math.ceil(rows * columns * _lanes(source, source.depth) * source.size * passes)
+    yield Flow(source.region, size, False, _run(source, depth, wide), first)
 
 
-def _constants(op: Kernel) -> Iterator[Flow]:
+def _spans(op: Convolution | Pool, axis: int) -> tuple[int, int]:
+    """Return the input rows (axis 0) or columns (1) that all blocks fetch together, and the most that one does."""
+    taps = op.kernel
+    shrink = 1 if op.upscale is Upscale.NONE else 2
+    whole, block, extent, stride, dilation, limit = (
+        (op.ofm.height, op.block.height, taps.height, taps.stride_y, taps.dilation_y, op.ifm.height),
+        (op.ofm.width, op.block.width, taps.width, taps.stride_x, taps.dilation_x, op.ifm.width),
+    )[axis]
+    total = most = 0
+    for part, parts in blocks.sizes(extent, SUBKERNEL):
+        reach = (part - 1) * dilation + 1
+        for outputs, times in blocks.sizes(whole, block):
+            span = min(-(-((outputs - 1) * stride + reach) // shrink), limit)
+            total += parts * times * span
+            most = max(most, span)
+    return total, most
+
+
+def _passes(op: Convolution | MatMul, positions: int, configuration: Configuration) -> float:
+    """Return how often the IFM is fetched, for all blocks of output channels, `positions` at a time."""
+    passes = -(-op.ofm.depth // op.block.depth)
+    several = isinstance(op, Convolution) and max(op.kernel.height, op.kernel.width) > SUBKERNEL
+    if configuration.generation is not Generation.U85 or several:
+        return passes
+    channels = blocks.channels_at_a_time(op, configuration)
+    parts = -(-op.ifm.depth // channels)
+    kept = IFM_BYTES[configuration.macs] // (positions * channels * op.ifm.size)
+    return 1 + (passes - 1) * max(0, parts - kept) / parts
+
+
+def _constants(op: Kernel, configuration: Configuration) -> Iterator[Flow]:
     spatial = -(-op.ofm.height // op.block.height) * -(-op.ofm.width // op.block.width)
+    again = spatial if configuration.generation is Generation.U85 else 1
     if isinstance(op, Convolution):
         for stream in op.weights.streams:
             if stream.length:
                 yield Flow(stream.region, stream.length * spatial, False, stream.length, purpose="weights")
         for stream in op.weights.scales:
-            yield Flow(stream.region, stream.length, False, stream.length, purpose="scales")
+            yield Flow(stream.region, stream.length * again, False, stream.length, purpose="scales")
     elif isinstance(op, Pool) and op.channel_scales is not None:
         for stream in op.channel_scales.streams:
             yield Flow(stream.region, stream.length, False, stream.length, purpose="scales")
-
-
-def _span(outputs: int, stride: int, extent: int, shrink: int, limit: int) -> int:
-    """Return the number of input rows or columns that `outputs` output ones need."""
-    return min(-(-((outputs - 1) * stride + extent) // shrink), limit)
 
 
 def _run(source: FeatureMap, depth: int, width: int) -> int:
@@ -149,52 +184,3 @@ def _run(source: FeatureMap, depth: int, width: int) -> int:
         return BRICK * source.size * width
     together = depth * source.size
     return together * width if together == abs(source.stride_x) else together
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """How long the memories take for an operation, in cycles.
-
-    Attributes:
-        busy: for all of it, by port.
-        alone: for the slowest way in or out by itself, its latency included.
-        fill: until the first block of inputs arrives.
-        drain: from the last block of outputs until it is stored.
-        scales: latency of the memory that scales come from.
-        read, written: bytes, by port.
-    """
-
-    busy: tuple[float, float]
-    alone: float
-    fill: float
-    drain: float
-    scales: int
-    read: tuple[int, int]
-    written: tuple[int, int]
-
-    @property
-    def cycles(self) -> float:
-        """For all of it, by the busiest port."""
-        return max(self.busy)
-
-
-def transfer(op: Op, system: MemorySystem, ports: Mapping[int, int]) -> Transfer:
-    """Return the transfers of one operation."""
-    busy, read, written = [0.0, 0.0], [0, 0], [0, 0]
-    alone = fill = drain = 0.0
-    scales = 0
-    for flow in flows(op):
-        number = ports.get(flow.region, 0)
-        port = system.ports[number]
-        (written if flow.write else read)[number] += flow.size
-        waste = port.burst / max(min(port.burst, flow.run), 1)
-        busy[number] += flow.size * waste / port.rate
-        latency = port.write_latency if flow.write else port.read_latency
-        alone = max(alone, latency + flow.size / port.rate)
-        if flow.purpose == "scales":
-            scales = max(scales, latency)
-        if flow.write:
-            drain = max(drain, latency + flow.first * waste / port.rate)
-        else:
-            fill = max(fill, latency + flow.first * waste / port.rate)
-    return Transfer((busy[0], busy[1]), alone, fill, drain, scales, (read[0], read[1]), (written[0], written[1]))

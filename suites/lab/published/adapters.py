@@ -15,6 +15,7 @@ A word is what a port moves in a cycle. On Corstone SSE-310 and SSE-315 there ar
 from __future__ import annotations
 
 import csv
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -53,7 +54,8 @@ class TimingAdapter:
         cap = self.BWCAP / (self.PULSE_ON + self.PULSE_OFF)
         return replace(
             port,
-            rate=min(width, width * cap) if self.BWCAP else width,
+            rate=width * cap if self.BWCAP else math.inf,
+            window=self.PULSE_ON + self.PULSE_OFF,
             read_latency=self.RLATENCY,
             write_latency=self.WLATENCY,
             reads=self.MAXR % _SIX_BITS or UNLIMITED,
@@ -98,6 +100,4 @@ def memories(system: MemorySystem, profile: str, changes: str = "") -> MemorySys
 
 
 def _at_once(port: Port, system: MemorySystem) -> Port:
-    return replace(
-        port, rate=float(system.beat * port.ports), read_latency=0, write_latency=0, reads=UNLIMITED, writes=UNLIMITED
-    )
+    return replace(port, rate=math.inf, read_latency=0, write_latency=0, reads=UNLIMITED, writes=UNLIMITED)

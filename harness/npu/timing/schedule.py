@@ -1,0 +1,168 @@
+"""When the operations of a program run.
+
+The parser takes the commands in order, one word a cycle, and fetches them in pieces of PIECE bytes, AHEAD of them
+ahead, over the port of the constants. Waits, and the limit on outstanding operations, hold it up.
+
+A kernel runs through its blocks in stages, each of them ready for the next kernel when it has done its last block:
+inputs are fetched, the MAC engine works, the output stage works, outputs are written. Its first block begins START
+cycles after its command. With a block dependency it may begin that many blocks before its predecessor's end, otherwise
+when that has ended; on an Ethos-U85 only a kernel that depends on nothing begins earlier (the largest block dependency,
+INDEPENDENT): with any other rule, published runs on large ones take longer than modelled.
+
+Copies run one after another, next to kernels. All of them share the ports (`PortClock`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ethos_hil.harness.npu.decode.waits import Waits
+from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.harness.npu.isa.feature_map import Layout
+from ethos_hil.harness.npu.isa.operations import Dma, Op
+from ethos_hil.harness.npu.timing.hazards import LIMITS
+from ethos_hil.harness.npu.timing.kernel_cost import START_COPY, Cost
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
+from ethos_hil.harness.npu.timing.port_clock import PortClock
+
+PIECE, AHEAD = 128, 4  # bytes; fitted to rnnoise at several latencies
+START = {Generation.U55: 100, Generation.U65: 100, Generation.U85: 170}  # cycles; fitted to runs without latency
+INDEPENDENT = 7
+WORDS = 20  # of an operation that a branch has led back to
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """When an operation runs, in cycles since the start of the stream."""
+
+    begin: float
+    end: float
+
+
+@dataclass
+class _Stages:
+    """The last kernel: when each of its stages is ready for the next one.
+
+    Attributes:
+        read, multiplied, output, written: ends of the stages.
+        block: cycles between two blocks.
+        blocks: how many there are.
+        chained: whether its output stays inside the NPU.
+    """
+
+    read: float = -math.inf
+    multiplied: float = -math.inf
+    output: float = -math.inf
+    written: float = -math.inf
+    block: float = 0.0
+    blocks: int = 0
+    chained: bool = False
+
+
+def schedule(
+    ops: Sequence[Op],
+    costs: Sequence[Cost],
+    waits: Mapping[int, Waits] | None,
+    configuration: Configuration,
+    system: MemorySystem,
+    ports: Mapping[int, int],
+) -> list[Span]:
+    """Return when each operation runs.
+
+    Args:
+        ops: in the order they run.
+        costs: theirs.
+        waits: before operations, by their offsets; without them each operation waits for all before.
+        configuration: of the NPU.
+        system: the memories.
+        ports: region -> AXI port.
+    """
+    run = _Run(configuration, system, ports)
+    return [
+        run.copy(op, each, held) if isinstance(op, Dma) else run.kernel(op, each, held)
+        for op, each in zip(ops, costs, strict=True)
+        for held in [Waits(0, 0) if waits is None else waits.get(op.offset, Waits())]
+    ]
+
+
+class _Run:
+    def __init__(self, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> None:
+        self.configuration = configuration
+        self.limit = LIMITS[configuration.generation]
+        self.start = START[configuration.generation]
+        self.clocks = [PortClock(port, system.beat) for port in system.ports]
+        self.commands = ports.get(0, 0)
+        self.latency = system.ports[self.commands].read_latency
+        self.issued = 0.0
+        self.offset = 0
+        self.parsed = 0
+        self.pieces: list[float] = []  # when the parser has begun each
+        self.kernels: list[float] = []  # ends
+        self.copies: list[float] = []
+        self.last = _Stages()
+
+    def copy(self, op: Op, each: Cost, held: Waits) -> Span:
+        self._issue(op, held)
+        if len(self.copies) >= self.limit.transfers:
+            self.issued = max(self.issued, self.copies[-self.limit.transfers])
+        begin = max(self.issued + START_COPY, self.copies[-1] if self.copies else 0.0)
+        passed = begin + max(each.inputs.cycles, each.written.cycles)
+        end = max(passed, self._moved(each, begin)) + each.inputs.latency + each.written.latency
+        self.copies.append(end)
+        return Span(begin, end)
+
+    def kernel(self, op: Op, each: Cost, held: Waits) -> Span:
+        last = self.last
+        self._issue(op, held)
+        if len(self.kernels) >= self.limit.kernels and not last.chained:
+            self.issued = max(self.issued, self.kernels[-self.limit.kernels])
+        started = self.issued + self.start
+        begin = max(started, last.read, last.written - self._overlap(held))
+        arrived = begin + each.inputs.latency + each.inputs.first
+        decoded = max(started, last.multiplied) + each.weights.latency if each.weights.cycles else begin
+        multiplying = max(arrived, decoded, last.multiplied)
+        longest = max(each.longest, self._moved(each, begin) - multiplying)
+        multiplied = multiplying + max(each.block * each.blocks, longest - each.stored)
+        output = max(multiplying + each.block, last.output)
+        output = max(output + each.stored * each.blocks, multiplied + each.stored)
+        multiplied = max(multiplied, output - each.stored)
+        chained = not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN
+        written = output if chained else output + each.written.first + each.written.latency
+        written = max(written, multiplying + longest)
+        self.last = _Stages(
+            multiplied - each.block, multiplied, output, written, longest / each.blocks, each.blocks, chained
+        )
+        self.kernels.append(written)
+        return Span(begin, written)
+
+    def _overlap(self, held: Waits) -> float:
+        """Return how many cycles before the last kernel's end the next one may begin."""
+        blocks = held.blocks or 0
+        if self.configuration.generation is Generation.U85 and blocks < INDEPENDENT:
+            return 0.0
+        return min(blocks, self.last.blocks) * self.last.block
+
+    def _moved(self, each: Cost, begin: float) -> float:
+        """Return when the ports have moved what an operation reads and writes."""
+        return max(
+            clock.use(begin, size, write)
+            for write, sizes in ((False, each.read), (True, each.moved))
+            for clock, size in zip(self.clocks, sizes, strict=True)
+        )
+
+    def _issue(self, op: Op, held: Waits) -> None:
+        """Let the parser read the commands up to `op`, and wait as they say."""
+        words = (op.offset - self.offset) // 4 if op.offset > self.offset else WORDS
+        self.offset = op.offset
+        self.parsed += 4 * words
+        while len(self.pieces) * PIECE < self.parsed + 4:
+            asked = self.pieces[-AHEAD] if len(self.pieces) >= AHEAD else 0.0
+            passed = self.clocks[self.commands].use(asked, PIECE, write=False)
+            self.issued = max(self.issued, passed + self.latency)
+            self.pieces.append(self.issued)
+        self.issued += words
+        for ends, left in ((self.kernels, held.kernels), (self.copies, held.transfers)):
+            if left is not None and len(ends) > left:
+                self.issued = max(self.issued, ends[-1 - left])
