@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ethos_hil.results.clock import BadClock, StatedClock, is_frequency, parse_frequency
 
-_ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock"
+_ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock; its SDK has the cores' clocks"
 _MPS3 = "the board's FPGA image: NPU and processor have one clock (harness/socs)"
 
 
@@ -52,7 +52,7 @@ PARTS = (
     ),
     KnownClock(
         "numaker-m55m1", "Nuvoton NuMaker-M55M1", "ethos-u55-256", 220e6, 220e6,
-        "M55M1BSP: the system clock, APLL0 at 220 MHz, drives processor and NPU",
+        "M55M1BSP: the system clock is APLL0 at 220 MHz; that the NPU runs at it is inferred",
     ),
     KnownClock(
         "ek-ra8p1", "Renesas EK-RA8P1", "ethos-u55-256", 500e6, 1e9,

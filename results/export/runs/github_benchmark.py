@@ -35,8 +35,11 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
         if record.verdict == Verdict.FAILED:
             continue  # numbers of a wrong answer are no better for being smaller
         name = f"{record.label} {distinction}"
-        lines += [json.dumps(_point(name, record, each), allow_nan=False) for each in record.metrics
-                  if each.name not in DERIVED]  # a change is drawn once; more inferences per second are no worse
+        lines += [
+            json.dumps(_point(name, record, each), allow_nan=False)
+            for each in record.metrics
+            if each.name not in DERIVED
+        ]  # a change is drawn once; more inferences per second are no worse
     if not lines:
         raise NotExportable("no record of the run has a number that counts", "export a run in which something ran")
     return "[\n" + ",\n".join(lines) + "\n]\n"
