@@ -24,8 +24,8 @@ from ethos_hil.results.verdict import Verdict
 from ethos_hil.results.verdict_letter import LETTERS
 
 _PREFIX = "ethos_hil"
-_UNITS = {"s": "seconds"}
-"""Units as OpenMetrics writes them."""
+_UNITS = {"s": "seconds", "1/s": ""}
+"""Units as OpenMetrics writes them; a rate has none."""
 _SHOWN = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner")
 """The parts of a record that are labels, as PARTS has them."""
 Labels = Mapping[str, str]

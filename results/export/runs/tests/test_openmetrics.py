@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from ethos_hil.results.export.runs import openmetrics
 from ethos_hil.results.export.runs.tests import made
 from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.latency import with_latency
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Metric
 from ethos_hil.results.run_results import RunResults
@@ -103,3 +104,12 @@ def test_foreign_text_stays_a_label() -> None:
     assert not [name for name in found if not name.startswith("ethos_hil_")]
     numbers = {sample.value for family in found.values() for sample in family.samples if "provenance" in sample.labels}
     assert numbers == set(made.NUMBERS)
+
+
+def test_times_and_rates_have_names_that_end_in_their_unit() -> None:
+    found = families(made.run(with_latency(made.record(clock_hz=500e6))))
+    seconds, rate = found["ethos_hil_npu_latency_seconds"], found["ethos_hil_inferences_per_second"]
+    assert (seconds.unit, rate.unit) == ("seconds", "")
+    cycles = (1 << 24) + 1
+    assert values(seconds, "provenance") == {"modelled": cycles / 500e6}
+    assert values(rate, "provenance") == {"modelled": pytest.approx(500e6 / cycles)}
