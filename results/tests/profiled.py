@@ -29,6 +29,7 @@ def cost(memory: str = "Sram") -> OpCost:
         macs=1 << 60, mac_cycles=3, output_cycles=4, weight_cycles=5, port_cycles=(6, 7), bound_by=memory,
         traffic=traffic, ifm=(8, 9, 10), ofm=(11, 12, 13), block=(14, 15, 16), ublock=(1, 2, 8),
         traversal="depth-first", weight_bytes=17, weights=18, kernels=19, transfers=20, cascade=21, vela_cycles=22,
+        modelled=23, rule="output",
     )  # fmt: skip
 
 

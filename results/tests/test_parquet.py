@@ -119,7 +119,8 @@ def flat(cost: Any) -> dict[str, Any]:
     return {
         "bound_by": valid(cost.bound_by), "traversal": "depth-first", "macs": 1 << 60, "mac_cycles": 3,
         "output_cycles": 4, "weight_cycles": 5, "weight_bytes": 17, "weights": 18, "kernels": 19, "transfers": 20,
-        "cascade": 21, "vela_cycles": 22, "vela_npu_cycles": None, "port0_cycles": 6, "port1_cycles": 7,
+        "cascade": 21, "vela_cycles": 22, "vela_npu_cycles": None, "modelled": 23, "rule": "output",
+        "port0_cycles": 6, "port1_cycles": 7,
         "ifm_height": 8, "ifm_width": 9, "ifm_depth": 10, "ofm_height": 11, "ofm_width": 12, "ofm_depth": 13,
         "block_height": 14, "block_width": 15, "block_depth": 16,
         "ublock_height": 1, "ublock_width": 2, "ublock_depth": 8,
