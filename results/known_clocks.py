@@ -108,8 +108,10 @@ def stated_clock(text: str) -> StatedClock:
     if system is not None:
         return StatedClock(SYSTEM_CLOCKS[system], f"Vela's system configuration {system}")
     names = [each.name for each in PARTS]
-    close = difflib.get_close_matches(wanted, [*names, *(name.lower() for name in SYSTEM_CLOCKS)], n=1)
-    suggestion = f" Did you mean {close[0]}?" if close else ""
+    known = [*names, *(name.lower() for name in SYSTEM_CLOCKS)]
+    within = [name for name in known if len(wanted) > 2 and wanted in name]
+    close = within or difflib.get_close_matches(wanted, known, n=1)
+    suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
     raise BadClock(
         f"{text.strip()!r:.60} is no clock.{suggestion} It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU and "
         f"CPU), a system configuration of Vela, or a part: {', '.join(names)}"

@@ -127,7 +127,8 @@ def _condition(part: str, begin: int) -> Condition:
     if quantity is None:
         close = difflib.get_close_matches(name, QUANTITIES, n=1)
         suggestion = f"did you mean {close[0]}? " if close else ""
-        raise _wrong(part, begin, f"{name!r:.30} is unknown; {suggestion}it takes: {', '.join(QUANTITIES)}")
+        known = ", ".join(f"{each.name} ({each.meaning})" for each in QUANTITIES.values())
+        raise _wrong(part, begin, f"{name!r:.30} is unknown; {suggestion}it takes: {known}")
     better = ">=" if quantity.at_least else "<="
     if _OPERATORS.get(operator) != better:
         why = "more of it is better" if quantity.at_least else "less of it is better"

@@ -33,6 +33,8 @@ def test_a_frequency_is_read(text: str, hz: float) -> None:
         ("inf", "'inf' is no clock"),
         ("", "'' is no clock"),
         ("alif-e8-pp", "Did you mean alif-e8-hp"),
+        ("m55m1", "Did you mean numaker-m55m1"),
+        ("alif-e7", "Did you mean alif-e7-hp or alif-e7-he"),
     ],
 )
 def test_what_is_no_clock_is_refused_in_one_line(text: str, said: str) -> None:
