@@ -68,6 +68,9 @@ def test_another_clock_replaces_the_times_and_no_cycles_have_none() -> None:
     twice = with_latency(once, StatedClock(1e9, "--clock 1GHz"))
     assert values(twice) == {"npu_latency_seconds": 0.001, "inferences_per_second": 1000.0}
     assert with_latency(twice) == twice  # it keeps the clock that was stated
+    assert (
+        values(with_latency(twice, StatedClock(250e6, "x")))["npu_latency_seconds"] == 0.004
+    )  # unless there is another
     assert with_latency(dataclasses.replace(RECORD, metrics=())).metrics == ()
     assert with_latency(dataclasses.replace(RECORD, clock_hz=0.0)).metrics == RECORD.metrics
     assert values(with_latency(dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, value=0),)))) == {

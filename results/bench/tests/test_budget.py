@@ -97,6 +97,14 @@ def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack
     assert found.places[-1].refused == "compile: Vela cannot compile it"
 
 
+@pytest.mark.parametrize(
+    ("text", "meets"), [("cycles<=1000", True), ("cycles<=999", False), ("fps>=500000", True), ("fps>=500001", False)]
+)
+def test_a_limit_that_is_just_reached_is_met(text: str, meets: bool) -> None:
+    figures = figures_of(placed("ethos-u55-128", 1_000, 5))
+    assert Budget.parse(text).conditions[0].met_by(figures) is meets
+
+
 def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:
     def order(*records: Record) -> list[str]:
         return [each.memory_mode for each in answer([figures_of(r) for r in records], Budget.parse("fps>=1")).places]

@@ -78,7 +78,7 @@ def test_a_memory_that_nothing_uses_has_no_bytes_and_all_is_sram_where_there_is_
 
 def test_rows_that_have_another_rows_cycles_do_not_bound_anything() -> None:
     ops = [dataclasses.replace(op, cycles=None, merged_with="npu00001") for op in point().ops]
-    ops[1] = dataclasses.replace(ops[1], cycles=4_000, merged_with="")
+    ops[1] = dataclasses.replace(ops[1], cycles=2_000, merged_with="")
     assert figures_of(point(ops=tuple(ops))).bound_by == "OffChipFlash"
     estimated = [dataclasses.replace(op, cycles=None) for op in point().ops]  # an FVP tells no rows: the model's
     assert figures_of(point(ops=tuple(estimated))).bound_by == "mac"
