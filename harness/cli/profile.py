@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
+    from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.results.record import Record
 
 _Word = TypeVar("_Word", bound=StrEnum)
@@ -90,14 +91,7 @@ def profile(
     order = _word("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
 
     def text(record: Record) -> RenderableType:
-        from rich.console import Group
-
-        from ethos_hil.harness.cli.timing_rules import timing_rules
-        from ethos_hil.harness.render_profile import profile as rendered
-        from ethos_hil.harness.render_rules import modelled_by
-
-        shown = rendered(record, by=groups, sort=order, depth=depth, top=top)
-        return Group(shown, *modelled_by(record, timing_rules()))
+        return _text(record, groups, order, depth, top)
 
     if (model is None) == (source is None):
         raise UsageError("give a model, or --from with a record", hint="ethos-hil profile net.py:net")
@@ -130,6 +124,18 @@ def profile(
     )
     files = commands.RunFiles(json_file, None, runs, out)
     raise typer.Exit(commands.run(request, files, text=text))
+
+
+def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> RenderableType:
+    """Return the text of a profile, with where its modelled cycles come from."""
+    from rich.console import Group
+
+    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.render_profile import profile as rendered
+    from ethos_hil.harness.render_rules import modelled_by
+
+    shown = rendered(record, by=by, sort=sort, depth=depth, top=top)
+    return Group(shown, *modelled_by(record, timing_rules()))
 
 
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
