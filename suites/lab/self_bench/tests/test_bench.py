@@ -120,6 +120,17 @@ def row(npu: str, ratio: float) -> CycleComparison:
     return CycleComparison(npu, "Shared_Sram", "Conv2D", 5, round(1000 * ratio), 1000)
 
 
+def test_inferences_a_second_of_all_that_do_mobilenet() -> None:
+    network = replace(FAST, program="MobileNetV2", cold=0.05, warm=0.025)
+    assert npu.inferences([FAST, network], {1: 0.01, 2: 0.005}) == [
+        ("tosa_reference_model", 1.0),
+        ("NPU model, ethos-u55-128, cold", 20.0),
+        ("NPU model, ethos-u55-128, warm", 40.0),
+        ("ExecuTorch's XNNPACK, int8, 1 thread", 100.0),
+        ("ExecuTorch's XNNPACK, int8, 2 threads", 200.0),
+    ]
+
+
 @pytest.mark.parametrize(
     ("part", "short"),
     [
@@ -138,14 +149,18 @@ def row(npu: str, ratio: float) -> CycleComparison:
             lambda: suite_tests.part([compared(1.2, 0.1)], replace(SESSIONS, cached=181)),
             "all operators in all profiles, 2 workers, cached",
         ),
-        (lambda: npu.part([FAST], [], [FAST], 1e9, 0.01), ""),
+        (lambda: npu.part([FAST], [], [FAST], 1e9, 0.01, {1: 0.01}), ""),
         (
-            lambda: npu.part([FAST], [], [FAST, replace(FAST, operations=1, cold=10.0)], 1e9, 0.01),
+            lambda: npu.part([FAST], [], [FAST, replace(FAST, operations=1, cold=10.0)], 1e9, 0.01, {1: 0.01}),
             "all programs together, cold: tosa_reference_model's time / NPU model's",
         ),
         (
-            lambda: npu.part([replace(FAST, warm=1.1)], [], [FAST], 1e9, 0.01),
+            lambda: npu.part([replace(FAST, warm=1.1)], [], [FAST], 1e9, 0.01, {1: 0.01}),
             "network, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
+        ),
+        (
+            lambda: npu.part([replace(FAST, program="MobileNetV2", cold=0.06, warm=0.05)], [], [FAST], 1e9, 0.01, {}),
+            "MobileNetV2, ethos-u55-128, warm: tosa_reference_model's time / NPU model's",
         ),
         (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], [], [PUBLISHED]), ""),
         (
