@@ -138,6 +138,10 @@ def _proofs(options: LabOptions) -> list[Command]:
     return [_installed(TFLITE_MICRO, PEERS), _pytest(options, "-m", "proof")]
 
 
+def _baselines(options: LabOptions) -> list[Command]:
+    return [_installed(ZOO), _module("baselines", "--check", "-j", options.jobs)]
+
+
 def _published(options: LabOptions) -> list[Command]:
     return [_module("published", "--compile")]
 
@@ -160,6 +164,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "suites": _suites,
     "proofs": _proofs,
     "published": _published,
+    "baselines": _baselines,
     "bench": _bench,
 }
 """The commands of each part. A part ends at the first one that fails."""
@@ -175,7 +180,7 @@ def main(
     ] = None,
 ) -> None:
     """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
-    stress, suites, proofs, published totals, and the benchmark in turn.
+    stress, suites, proofs, published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

@@ -1,0 +1,111 @@
+"""`python -m ethos_hil.suites.lab.baselines`: measures the published baselines, and writes their page and their data.
+
+Exit status: 0 written, or as committed; 1 `--check` found something else; 2 unusable arguments; 3 a tool is missing, or
+a program is not verified.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ethos_hil.harness.bench.bench import new_run, resumed_run, run_bench
+from ethos_hil.harness.progress import Live
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.files import write_all
+from ethos_hil.results.store import StoredRecord, read_run
+from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable, differences
+from ethos_hil.suites.lab.baselines.measure import table_of
+from ethos_hil.suites.lab.baselines.networks import NETWORKS
+from ethos_hil.suites.lab.baselines.page import page
+from ethos_hil.suites.lab.baselines.plan import plan_of, use_zoo
+from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.lab.upstream.setting import REPOSITORY
+
+PAGE, JSON, CSV = "baselines.md", "data/baselines.json", "data/baselines.csv"
+RUNS = REPOSITORY / "build/baselines"
+_SHOWN = 20
+
+
+def main(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NETWORK]...", help="With --check: only these.")] = None,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; say what is not as it is written.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
+    resume: Annotated[str | None, typer.Option(metavar="RUN", help="Go on with this run, which ended early.")] = None,
+    docs: Annotated[Path, typer.Option(metavar="DIR", help="The folder of baselines.md.")] = REPOSITORY / "docs",
+) -> None:
+    """Lower known networks, compile and time them for every NPU in every memory mode, boot each on one NPU of each
+    generation, and write the tables of docs/baselines.md and its data. Minutes; less with the networks in the cache.
+    """
+    began = time.monotonic()
+    unknown = [name for name in names or () if name not in NETWORKS]
+    if unknown:
+        raise UsageError(f"no network is called {unknown[0]!r}", hint=f"there are {', '.join(NETWORKS)}")
+    if names and not check:
+        raise UsageError("the page has all networks", hint="leave out their names, or only --check these")
+    chosen = list(dict.fromkeys(names or NETWORKS))
+    if any(NETWORKS[name].needs_zoo for name in chosen):
+        use_zoo()
+    text = (docs / PAGE).read_text("utf-8")
+    measured = measured_table(chosen, NpuName.VALID, jobs, RUNS, resume)
+    if check:
+        status = _checked(docs, measured, text, whole=not names)
+    else:
+        made = {PAGE: page(text, measured), JSON: measured.to_text(), CSV: measured.to_csv()}
+        write_all({docs / name: content.encode() for name, content in made.items()})
+        sys.stdout.write(f"{len(measured.points)} points: {', '.join(map(str, (docs / name for name in made)))}\n")
+        status = 0
+    sys.stdout.write(f"{time.monotonic() - began:.0f} s\n")
+    raise typer.Exit(status)
+
+
+def measured_table(
+    networks: Sequence[str], npus: Sequence[str], jobs: int, runs: Path, resume: str | None = None
+) -> BaselineTable:
+    """Benchmark networks on NPUs, into a run folder.
+
+    Args:
+        networks, npus: their names.
+        jobs: processes.
+        runs: the folder of run folders.
+        resume: the run to go on with; None for a new one.
+
+    Raises:
+        UsageError: there is no such run, or it is of other points.
+        ToolError: a point has no record, or is not verified.
+    """
+    plan = plan_of(networks, npus)
+    folder = new_run(plan, runs) if resume is None else resumed_run(plan, runs, resume)
+    with Live() as live:
+        run_bench(plan, folder, jobs=jobs, reporter=live)
+    sys.stderr.write(f"{folder.path}\n")
+    return table_of(plan.points, [each.record for each in read_run(folder.path) if isinstance(each, StoredRecord)])
+
+
+def _checked(docs: Path, measured: BaselineTable, text: str, *, whole: bool) -> int:
+    """Print what is not as it is written. Return the exit status."""
+    kept = BaselineTable.of_text((docs / JSON).read_text("utf-8"))
+    found = [*differences(kept if whole else kept.only(measured.networks), measured)]
+    if page(text, kept) != text:
+        found.append(f"{PAGE} is not what its data give")
+    if kept.to_csv() != (docs / CSV).read_text("utf-8"):
+        found.append(f"{CSV} is not what {JSON} gives")
+    for line in found[:_SHOWN]:
+        sys.stdout.write(f"{line}\n")
+    if len(found) > _SHOWN:
+        sys.stdout.write(f"... and {len(found) - _SHOWN:,} more\n")
+    sys.stdout.write(
+        "as it is written\n" if not found else f"{len(found):,} differences; without --check they are written\n"
+    )
+    return int(bool(found))
+
+
+if __name__ == "__main__":
+    start(main)
