@@ -84,6 +84,7 @@ def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
         weights=sum(orders.values()),
         kernels=len(kernels),
         transfers=len(ops) - len(kernels),
+        rule=max((compiled.cost(op) for op in ops), key=lambda cost: cost.cycles).rule if ops else "",
     )
 
 

@@ -16,7 +16,7 @@ from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool
 from ethos_hil.harness.npu.tests.test_hazards import network
 from ethos_hil.harness.npu.timing import throughput, timing_model
-from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import ADAPTED, MODES, SYSTEMS, MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
@@ -66,8 +66,11 @@ def test_memories_are_those_of_velas_system_configuration(generation: Generation
         assert port.ports == int(section.get(f"{memory}_ports_used", "1"))
         assert port.rate == system.beat * port.ports * float(section[f"{memory}_clock_scale"])
         figures = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
-        expected = [int(section[f"{memory}_{figure}"]) for figure in figures]
-        assert [port.burst, port.read_latency, port.write_latency, port.reads, port.writes] == expected
+        found = dict(zip(figures, map(int, (section[f"{memory}_{figure}"] for figure in figures)), strict=True))
+        adapted = ADAPTED.get((system.name, number), {})
+        for figure, name in zip(figures, ("burst", "read_latency", "write_latency", "reads", "writes"), strict=True):
+            here, there = adapted.get(name, (found[figure], found[figure]))
+            assert (found[figure], getattr(port, name)) == (here, there)
 
 
 @pytest.mark.parametrize("generation", Generation)
@@ -211,7 +214,7 @@ def test_all_bytes_are_moved_at_least_once(compiled: CompiledGraph) -> None:
     """Every byte of inputs, outputs and constants passes a port once or more."""
     for op in compiled.program().ops:
         sizes: dict[tuple[int, bool], int] = {}
-        for flow in flows(op):
+        for flow in flows(op, compiled.program().configuration):
             sizes[flow.region, flow.write] = sizes.get((flow.region, flow.write), 0) + flow.size
         for access in op.accesses:
             # A pool or convolution with a stride may skip the last row or column.
@@ -224,15 +227,20 @@ def test_the_published_run_of_the_fvp() -> None:
 
     Published for before and after pruning: 97,000 to 99,000 and 22,000 cycles in total, 8,000 of multiplying in both,
     74,000 and 17,000 of decoding weights, 32,000 and 3,000 beats to read 507 and 46 KiB of weights. The weights here
-    are random.
+    are random, 479 KiB when dense. The latency of its memory is not stated; with 500 cycles no buffer of that NPU could
+    read so much in the time, so it is taken to be 250, that of Ethos_U85_SYS_DRAM_Low's adapters.
     """
+    sram, other = SYSTEMS[Generation.U85].ports
+    memories = dataclasses.replace(
+        SYSTEMS[Generation.U85], ports=(sram, dataclasses.replace(other, read_latency=250, write_latency=125))
+    )
     dense, sparse = (compile_graph(dense_layers(kept), "ethos-u85-128", mode="Shared_Sram") for kept in (1.0, 0.05))
     expected = ((98e3, 8e3, 74e3, 32e3 / 507), (22e3, 8e3, 17e3, 3e3 / 46))
     for compiled, (cycles, multiplying, decoding, beats) in zip((dense, sparse), expected, strict=True):
-        result = timed(compiled)
-        assert result.cycles == pytest.approx(cycles, rel=0.4)
+        result = compiled.program().timing({0: 1}, memories)
+        assert result.cycles == pytest.approx(cycles, rel=0.15)
         assert result.events[timing_model.MAC_ACTIVE] == pytest.approx(multiplying, rel=0.1)
-        assert result.events[timing_model.DECODER_ACTIVE] == pytest.approx(decoding, rel=0.1)
+        assert result.events[timing_model.DECODER_ACTIVE] == pytest.approx(decoding, rel=0.12)
         assert result.events[timing_model.AXI_READ_BEATS[1]] == pytest.approx(
             beats * compiled.weights.size / 1024, rel=0.1
         )

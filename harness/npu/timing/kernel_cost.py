@@ -84,7 +84,7 @@ class Cost:
         if not self.blocks:
             return math.ceil(self.alone)
         begin = max(self.inputs.latency + self.inputs.first, self.weights.latency)
-        end = self.written.latency + self.written.first
+        end = self.written.latency
         other = min(self.block, self.stored)
         return math.ceil(begin + max(self.longest, *self.busy) + other + end)
 
@@ -102,7 +102,8 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
         number = ports.get(flow.region, 0)
         port, size = system.ports[number], flow.moved(system.beat)
         kind = "written" if flow.write else flow.purpose if flow.purpose in fetches else "read"
-        rate, latency = _rate(port, flow, configuration, system.beat), _latency(port, flow)
+        latency = _latency(port, flow)
+        rate = _rate(port, flow, latency, configuration, system.beat)
         cycles = size / rate
         fetches[kind] = fetches[kind].and_also(cycles, flow.first / rate, latency)
         (moved if flow.write else read)[number] += size
@@ -119,12 +120,13 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
         output = output_cycles_per_element(op, configuration) * output_elements(op, configuration)
     found = Cost("", number, engine, output, fetches["read"], weights, fetches["scales"],
                  fetches["written"], (read[0], read[1]), (moved[0], moved[1]), (busy[0], busy[1]))  # fmt: skip
-    return _with_rule(found, op)
+    return replace(found, rule=f"{configuration.generation.name.lower()} {_rule(found, op)}")
 
 
-def _with_rule(found: Cost, op: Op) -> Cost:
+def _rule(found: Cost, op: Op) -> str:
+    """Return what takes most of an operation's cycles; "latency" where nothing takes half of them."""
     if isinstance(op, Dma):
-        return replace(found, rule="copy")
+        return "copy"
     engine = found.engine
     needs = {
         _engine_rule(op): engine.cycles,
@@ -138,7 +140,7 @@ def _with_rule(found: Cost, op: Op) -> Cost:
     rule = max(needs, key=lambda name: needs[name])
     if needs["weights"] >= needs[rule]:
         rule = "weights"
-    return replace(found, rule=rule if 2 * needs[rule] >= found.cycles else "latency")
+    return rule if 2 * needs[rule] >= found.cycles else "latency"
 
 
 def _engine_rule(op: Op) -> str:
@@ -153,10 +155,9 @@ def _latency(port: Port, flow: Flow) -> int:
     return port.write_latency if flow.write else port.read_latency
 
 
-def _rate(port: Port, flow: Flow, configuration: Configuration, beat: int) -> float:
+def _rate(port: Port, flow: Flow, latency: int, configuration: Configuration, beat: int) -> float:
     """Return the bytes a cycle that can be under way for a flow; the memory's budget is another matter."""
     bus = float(beat * port.ports)
-    latency = _latency(port, flow)
     if not latency:
         return bus
     burst = min(port.burst, max(flow.run, 1))

@@ -28,13 +28,13 @@ from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.port_clock import PortClock
 
 PIECE, AHEAD = 128, 4  # bytes; fitted to rnnoise at several latencies
-START = {Generation.U55: 100, Generation.U65: 100, Generation.U85: 170}  # cycles; fitted to runs without latency
+START = 100  # cycles; fitted to runs without latency
 INDEPENDENT = 7
 WORDS = 20  # of an operation that a branch has led back to
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class OpSpan:
     """When an operation runs, in cycles since the start of the stream."""
 
     begin: float
@@ -68,7 +68,7 @@ def schedule(
     configuration: Configuration,
     system: MemorySystem,
     ports: Mapping[int, int],
-) -> list[Span]:
+) -> list[OpSpan]:
     """Return when each operation runs.
 
     Args:
@@ -91,7 +91,6 @@ class _Run:
     def __init__(self, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> None:
         self.configuration = configuration
         self.limit = LIMITS[configuration.generation]
-        self.start = START[configuration.generation]
         self.clocks = [PortClock(port, system.beat) for port in system.ports]
         self.commands = ports.get(0, 0)
         self.latency = system.ports[self.commands].read_latency
@@ -103,7 +102,7 @@ class _Run:
         self.copies: list[float] = []
         self.last = _Stages()
 
-    def copy(self, op: Op, each: Cost, held: Waits) -> Span:
+    def copy(self, op: Op, each: Cost, held: Waits) -> OpSpan:
         self._issue(op, held)
         if len(self.copies) >= self.limit.transfers:
             self.issued = max(self.issued, self.copies[-self.limit.transfers])
@@ -111,14 +110,14 @@ class _Run:
         passed = begin + max(each.inputs.cycles, each.written.cycles)
         end = max(passed, self._moved(each, begin)) + each.inputs.latency + each.written.latency
         self.copies.append(end)
-        return Span(begin, end)
+        return OpSpan(begin, end)
 
-    def kernel(self, op: Op, each: Cost, held: Waits) -> Span:
+    def kernel(self, op: Op, each: Cost, held: Waits) -> OpSpan:
         last = self.last
         self._issue(op, held)
         if len(self.kernels) >= self.limit.kernels and not last.chained:
             self.issued = max(self.issued, self.kernels[-self.limit.kernels])
-        started = self.issued + self.start
+        started = self.issued + START
         begin = max(started, last.read, last.written - self._overlap(held))
         arrived = begin + each.inputs.latency + each.inputs.first
         decoded = max(started, last.multiplied) + each.weights.latency if each.weights.cycles else begin
@@ -129,13 +128,13 @@ class _Run:
         output = max(output + each.stored * each.blocks, multiplied + each.stored)
         multiplied = max(multiplied, output - each.stored)
         chained = not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN
-        written = output if chained else output + each.written.first + each.written.latency
+        written = output if chained else output + each.written.latency
         written = max(written, multiplying + longest)
         self.last = _Stages(
             multiplied - each.block, multiplied, output, written, longest / each.blocks, each.blocks, chained
         )
         self.kernels.append(written)
-        return Span(begin, written)
+        return OpSpan(begin, written)
 
     def _overlap(self, held: Waits) -> float:
         """Return how many cycles before the last kernel's end the next one may begin."""

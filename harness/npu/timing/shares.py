@@ -1,7 +1,8 @@
 """The cycles that belong to each operation.
 
-A cycle belongs to the kernel that runs in it (the earlier one where two overlap), else to the transfer that does, else
-to the operation that begins next. Shares sum to the total.
+A cycle belongs to the kernel that runs in it (the earlier one where two overlap), else to a transfer that does and was
+issued before the next kernel, else to that kernel. Shares sum to the total, and those of the first operations to the
+time when the last of these ends.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def _split_gap(
     follows.
     """
     for start, stop, index in copies[first:]:
-        if start >= end:
+        if start >= end or index > owner:  # one that is issued later has not made this kernel wait
             break
         if start > begin:
             yield index, start - begin

@@ -204,6 +204,8 @@ def _weight_cycles(
         else:
             weights = -(-kernel.ifm.depth // STEP_CHANNELS) * STEP_CHANNELS
     density = sum(stream.length for stream in streams) / max(sum(order.lengths), 1)
+    if configuration.generation is Generation.U85 and order.fast:
+        density = 0.0  # fast coding is made for it
     return weights * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
 
 

@@ -23,6 +23,7 @@ from ethos_hil.suites.lab.published import compile_streams, stream_archive, tabl
 from ethos_hil.suites.lab.published.comparison import compare
 from ethos_hil.suites.lab.published.ledger_rows import ledger_file
 from ethos_hil.suites.lab.published.published_point import PointKind, PublishedPoint, published_points, select
+from ethos_hil.suites.lab.published.rule_errors import rule_errors
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams
 
 _FAMILIES = ("u55", "u65", "u85")
@@ -55,6 +56,9 @@ def main(
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a file of the error ledger with all points.")
     ] = None,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Print the errors by the timing model's rules, as its rules.py has them.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Compare published totals with the timing model's and Vela's, points of the fit and held-out ones apart.
@@ -74,6 +78,10 @@ def main(
             streams = {**streams, **{name: each for name, each in made.items() if not _weaker(each, streams)}}
         live.stage(f"Modelling {len(points)} published runs")
         rows = compare(points, streams, live.step)
+    if rules:
+        for rule, numbers in rule_errors(points, streams).items():
+            sys.stdout.write(f'    "{rule}": {numbers},\n')
+        return
     if keep:
         stream_archive.write(streams.values())
     if ledger is not None:

@@ -97,12 +97,17 @@ def compare(
 
 
 def _modelled(point: PublishedPoint, stream: CompiledStream) -> ComparedPoint:
-    ports = next(ports for name, ports in MODES.items() if point.memory_mode.startswith(name))
-    timing = stream.program().timing(ports, memories(_system(point.system, point.npu), point.adapters, point.changes))
+    timing = stream.program().timing(*surroundings(point))
     read, written = timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS
     beats = (timing.events[each] for port in (0, 1) for each in (read[port], written[port]))
     first, second, third, fourth = beats
     return ComparedPoint(point, stream, timing.cycles, (first, second, third, fourth))
+
+
+def surroundings(point: PublishedPoint) -> tuple[Mapping[int, int], MemorySystem]:
+    """Return the port of each region, and the memories, of a run."""
+    ports = next(ports for name, ports in MODES.items() if point.memory_mode.startswith(name))
+    return ports, memories(_system(point.system, point.npu), point.adapters, point.changes)
 
 
 @cache

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import sysconfig
 import zipfile
 from dataclasses import replace
@@ -102,11 +103,13 @@ def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
     made = memories(system, profile)
     changed = memories(system, profile, "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0")
     assert (changed.ports[1].read_latency, changed.ports[1].reads) == (7, UNLIMITED)
-    assert changed.ports[0].rate == system.beat * system.ports[0].ports
+    assert math.isinf(changed.ports[0].rate)
+    assert made.ports[1].window in (400, 5000)
     assert changed.ports[1].rate == made.ports[1].rate < system.beat
     assert memories(system, profile, RELAXED).ports[1].read_latency == 0
     off = memories(system, OFF)
-    assert off.ports[1].rate == system.beat * system.ports[1].ports > made.ports[1].rate
+    assert math.isinf(off.ports[1].rate)
+    assert off.ports[1].read_latency == 0
 
 
 @pytest.mark.parametrize(
