@@ -35,7 +35,7 @@ def test_paths_start_from_the_files_own_folder(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("a = [1\n", "nightly.toml is no TOML: "),
-        (f"{SUITE}[[sweep]]\ngrid = 1\n", "nightly.toml:4: sweep is not known: there are audit, compare, export"),
+        (f"{SUITE}[[swoop]]\ngrid = 1\n", "nightly.toml:4: swoop is not known: "),
         (f"{SUITE}onein = 3\n", "nightly.toml:4: suite[1].onein is not known: did you mean one_in?"),
         (f"{SUITE}{SUITE}one_in = 0\n", "nightly.toml:6: suite[2].one_in: 0 is less than the minimum of 1"),
         (f"{SUITE}[audit]\n", "nightly.toml:4: audit: 'one_in' is a required property"),
@@ -112,7 +112,7 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "arguments", "said"),
     [
-        ("[[sweep]]\n", (), "nightly.toml:2: sweep is not known"),
+        ("[[swoop]]\n", (), "nightly.toml:2: swoop is not known"),
         (SUITE, ("--shard", "3/2"), "--shard '3/2' is no shard (the second of four is 2/4)"),
         (SUITE, ("--resume",), "has no night of nightly.toml to resume"),
         (SUITE, ("--resume", "--fresh"), "--resume and --fresh contradict one another"),
@@ -138,7 +138,7 @@ def test_bad_input_is_refused_before_anything_is_made(
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:
-    done = nightly(write(tmp_path, "[[sweep]]\n"))
+    done = nightly(write(tmp_path, "[[swoop]]\n"))
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"ethos-hil: {tmp_path}/nightly.toml:2: sweep is not known")
+    assert line.startswith(f"ethos-hil: {tmp_path}/nightly.toml:2: swoop is not known")
