@@ -92,9 +92,9 @@ class _Decoder:
                     self.effort += OPERATION_EFFORT
                     found.append(self._branch(parameter, payload))
                     continue
-                registers.write_long(code, parameter << 32 | payload)
+                registers.write(self.dialect.long, code, parameter << 32 | payload)
             elif code >= FIRST_REGISTER:
-                registers.write_short(code, parameter)
+                registers.write(self.dialect.short, code, parameter)
             elif code == Opcode.STOP:
                 return tuple(_with_target(one, targets) for one in found)
             elif code not in self.dialect.operations:

@@ -274,7 +274,7 @@ class Fields(ABC):
     def upscale(self) -> Upscale:
         """Return the upscaling mode."""
         value = self.get("IFM_UPSCALE")
-        if value not in list(Upscale):
+        if value >= len(Upscale):
             raise self.malformed("IFM_UPSCALE", value, "no known upscaling")
         return Upscale(value)
 

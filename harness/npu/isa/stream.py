@@ -6,7 +6,7 @@ the last value written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from ethos_hil.harness.npu.isa.fault import Fault
@@ -81,15 +81,9 @@ class RegisterFile:
         """Drop all values."""
         self._values.clear()
 
-    def write_short(self, code: int, value: int) -> None:
-        """Set a short register."""
-        self._write(self.dialect.short.get(code), code, value)
-
-    def write_long(self, code: int, value: int) -> None:
-        """Set a long register; `value` has the command's parameter above its payload."""
-        self._write(self.dialect.long.get(code), code, value)
-
-    def _write(self, register: Register | None, code: int, value: int) -> None:
+    def write(self, registers: Mapping[int, Register], code: int, value: int) -> None:
+        """Set one of the dialect's short or long `registers`; a long value has the parameter above the payload."""
+        register = registers.get(code)
         if register is None:
             raise self.malformed("opcode", code, "this NPU has no register with this code")
         if value & ~register.valid:
