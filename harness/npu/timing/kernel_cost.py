@@ -99,12 +99,14 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
     fetches = {"read": Fetch(), "weights": Fetch(), "scales": Fetch(), "written": Fetch()}
     read, moved, busy = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
     for flow in flows(op, configuration):
+        if not flow.size:
+            continue
         number = ports.get(flow.region, 0)
         port, size = system.ports[number], flow.moved(system.beat)
         kind = "written" if flow.write else flow.purpose if flow.purpose in fetches else "read"
         latency = _latency(port, flow)
         rate = _rate(port, flow, latency, configuration, system.beat)
-        cycles = size / rate
+        cycles = flow.size / rate
         fetches[kind] = fetches[kind].and_also(cycles, flow.first / rate, latency)
         (moved if flow.write else read)[number] += size
         busy[number] += size / port.rate
@@ -156,15 +158,19 @@ def _latency(port: Port, flow: Flow) -> int:
 
 
 def _rate(port: Port, flow: Flow, latency: int, configuration: Configuration, beat: int) -> float:
-    """Return the bytes a cycle that can be under way for a flow; the memory's budget is another matter."""
-    bus = float(beat * port.ports)
+    """Return the bytes a cycle that a flow can have under way; the memory's budget is another matter.
+
+    Bytes that do not lie together go in transactions and words of their own.
+    """
+    filled = flow.size / flow.moved(beat)
+    bus = beat * port.ports * filled
     if not latency:
         return bus
     burst = min(port.burst, max(flow.run, 1))
     answered = latency + burst / beat
     under_way = (port.writes if flow.write else port.reads) * port.ports * burst
     buffer = math.inf if flow.write else sustained(configuration, flow.purpose)
-    return min(bus, under_way / answered, buffer / answered)
+    return min(bus, under_way / answered, filled * buffer / answered)
 
 
 def _parts(op: blocks.Kernel) -> list[tuple[Block, int]]:
