@@ -11,7 +11,7 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.markdown_text import code, head, row
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
-from ethos_hil.suites.lab.baselines.plan import default_mode
+from ethos_hil.suites.lab.baselines.plan import BOOTED, default_mode
 from ethos_hil.suites.lab.baselines.point import BaselinePoint
 
 _BLOCK = re.compile(
@@ -94,6 +94,15 @@ def _networks(table: BaselineTable) -> str:
     return "\n".join(lines)
 
 
+def _layouts(table: BaselineTable) -> str:
+    titles = ("network", *map(_short, BOOTED))
+    lines = head(titles, right=titles[1:])
+    for name in table.networks:
+        shares = {point.npu: point.transposing for point in table.of_network(name) if is_default(point)}
+        lines.append(row((_link(name), *(_percent(shares.get(npu)) for npu in BOOTED))))
+    return "\n".join(lines)
+
+
 def _cpu(table: BaselineTable) -> str:
     if not table.left:
         return "Nothing: every operator of every network is on the NPU."
@@ -163,9 +172,8 @@ class Best:
 
     def used(self, point: BaselinePoint) -> str:
         """Return the use of the MACs; the best says so."""
-        if point.utilisation is None:
-            return ""
-        return f"{point.utilisation:.0%}{' (best)' if point.utilisation == self._used else ''}"
+        said = " (best)" if point.utilisation is not None and point.utilisation == self._used else ""
+        return f"{_percent(point.utilisation)}{said}"
 
 
 def point_row(point: BaselinePoint, best: Best) -> str:
@@ -231,6 +239,10 @@ def _kib(size: int | None) -> str:
     return f"{size / 1024:,.0f}" if size >= 10240 or not size else f"{size / 1024:.1f}"
 
 
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"
+
+
 def _spread(ratios: Sequence[float]) -> str:
     if not ratios:
         return ""
@@ -248,6 +260,7 @@ TABLES: dict[str, Callable[[BaselineTable], str]] = {
     "smallest": _smallest,
     "systems": _systems,
     "networks": _networks,
+    "layouts": _layouts,
     "cpu": _cpu,
     "estimates": _estimates,
     "points": _points,

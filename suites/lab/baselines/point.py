@@ -11,6 +11,7 @@ from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import Verdict
 
+_TRANSPOSE = "TRANSPOSE"
 _ALL_IN_SRAM = "Sram_Only"
 """The memory mode in which nothing goes off chip."""
 
@@ -30,6 +31,7 @@ class BaselinePoint:
         vela_cycles: the compiler's estimate.
         macs: products that are computed.
         utilisation: the share of all products that the NPU could compute in these cycles, 0 to 1.
+        transposing: the share of the cycles that transpositions take, 0 to 1.
         bound_by: what takes most of the cycles.
         sram_bytes: SRAM that the program needs.
         off_chip_bytes: moved to and from DRAM or flash.
@@ -53,6 +55,7 @@ class BaselinePoint:
     vela_cycles: int | None = None
     macs: int | None = None
     utilisation: float | None = None
+    transposing: float | None = None
     bound_by: str = ""
     sram_bytes: int | None = None
     off_chip_bytes: int | None = None
@@ -88,6 +91,7 @@ class BaselinePoint:
             vela_cycles=figures.vela_cycles,
             macs=figures.macs,
             utilisation=None if figures.utilisation is None else round(figures.utilisation, 4),
+            transposing=_transposing(record, figures.cycles),
             bound_by=figures.bound_by,
             sram_bytes=figures.sram_peak,
             off_chip_bytes=figures.dram_bytes,
@@ -156,6 +160,11 @@ def program_of(record: Record) -> str:
 def cycles_of(record: Record) -> int | None:
     """Return the NPU cycles of a record."""
     return next((int(each.value) for each in record.metrics if each.name == "npu_cycles"), None)
+
+
+def _transposing(record: Record, cycles: int | None) -> float | None:
+    mine = sum(op.cycles or 0 for op in record.ops if op.tosa_op == _TRANSPOSE)
+    return round(mine / cycles, 4) if cycles else None
 
 
 def left_to_cpu(record: Record) -> list[tuple[str, str]]:

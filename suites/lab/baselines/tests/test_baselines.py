@@ -27,7 +27,7 @@ from ethos_hil.suites.lab.upstream.setting import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 NETWORK, NPUS = "autoencoder", ("ethos-u55-128", "ethos-u85-256")
-_OF_THE_MODEL = ("cycles", "utilisation", "bound_by", "off_chip_bytes")
+_OF_THE_MODEL = ("cycles", "utilisation", "transposing", "bound_by", "off_chip_bytes")
 """Fields that another timing model may change."""
 
 
