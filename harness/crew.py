@@ -33,7 +33,7 @@ class CrewJob(Protocol):
 _Job = TypeVar("_Job", bound=CrewJob)
 
 
-class Crew(Generic[_Job]):
+class WorkerCrew(Generic[_Job]):
     """Some processes. Each dies with this one; one that ends in the middle of a job is replaced."""
 
     def __init__(

@@ -14,7 +14,7 @@ from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded
 from ethos_hil.harness.bench.worker import POINT, BenchJob
-from ethos_hil.harness.crew import Crew
+from ethos_hil.harness.crew import WorkerCrew
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -117,7 +117,7 @@ def run_bench(
         return
     (run_folder.path / LOGS).mkdir(exist_ok=True)
     count = _Count(len(plan.points) - len(left), len(plan.points), plan.settings.grid, reporter)
-    crew: Crew[BenchJob] = Crew(
+    crew: WorkerCrew[BenchJob] = WorkerCrew(
         _WORKER,
         [str(run_folder.path)],
         folder=folder or Path.cwd(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ethos_hil.harness.crew import Crew
+from ethos_hil.harness.crew import WorkerCrew
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import SESSIONS
@@ -28,7 +28,7 @@ class ModelCrew:
             processes: how many.
         """
         self._run_folder = run_folder
-        self._crew: Crew[ModelJob] = Crew(
+        self._crew: WorkerCrew[ModelJob] = WorkerCrew(
             _WORKER,
             [str(run_folder.path)],
             folder=folder,

@@ -139,8 +139,8 @@ def test_every_recipe_calls_the_same_command_with_options_that_it_has(
     monkeypatch.chdir(tmp_path)
     seen = set()
     for file, words in commands():
-        write(tmp_path, "[[sweep]]\n")  # refused after the options are read, before anything runs
-        with pytest.raises(Exception, match="sweep is not known"):
+        write(tmp_path, "[[swoop]]\n")  # refused after the options are read, before anything runs
+        with pytest.raises(Exception, match="swoop is not known"):
             app(words, standalone_mode=False)
         seen.add(file)
     assert len(seen) == 3
