@@ -164,8 +164,8 @@ def test_inferences_a_second_of_all_that_do_mobilenet() -> None:
         ),
         (lambda: timing_model.part([row("ethos-u55-128", 1.2), row("ethos-u55-32", 9)], [], [PUBLISHED]), ""),
         (
-            lambda: timing_model.part([row("ethos-u85-256", 0.5)], [], []),
-            "Conv2D, ethos-u85-256: modelled and Vela's cycles, larger / smaller",
+            lambda: timing_model.part([row("ethos-u55-128", 0.5)], [], []),
+            "Conv2D, ethos-u55-128: modelled and Vela's cycles, larger / smaller",
         ),
         (lambda: BenchPart(tuple(host.npu_figures(LARGE, SMALL, 0.012))), ""),
         (
