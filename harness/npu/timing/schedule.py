@@ -79,7 +79,7 @@ def schedule(
         system: the memories.
         ports: region -> AXI port.
     """
-    run = _Run(configuration, system, ports)
+    run = _CommandParser(configuration, system, ports)
     return [
         run.copy(op, each, held) if isinstance(op, Dma) else run.kernel(op, each, held)
         for op, each in zip(ops, costs, strict=True)
@@ -87,7 +87,7 @@ def schedule(
     ]
 
 
-class _Run:
+class _CommandParser:
     def __init__(self, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> None:
         self.configuration = configuration
         self.limit = LIMITS[configuration.generation]

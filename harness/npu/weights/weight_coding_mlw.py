@@ -72,7 +72,7 @@ class Palette:
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class WeightSlice:
     """Numbers of fixed width at a bit of the stream, or the `coded` ones, which were of variable width."""
 
     palette: Palette
@@ -86,7 +86,7 @@ class PlainStream:
     """A stream that is decoded here, taken apart."""
 
     stream: bytes
-    slices: tuple[Slice, ...]
+    slices: tuple[WeightSlice, ...]
 
     def weights(self) -> Array:
         """Return the weights in stream order, int8 or int16."""
@@ -99,7 +99,7 @@ class PlainStream:
             found.append(one.palette.weights(numbers))
         return found[0] if len(found) == 1 else np.concatenate(found)
 
-    def _fields(self, one: Slice) -> Array:
+    def _fields(self, one: WeightSlice) -> Array:
         """Return the numbers of fixed width of a slice, uint8 or uint16. Eight of them end at a whole byte."""
         width, groups = one.palette.fixed_width, -(-one.count // 8)
         begin, shift = divmod(one.at, 8)
@@ -154,7 +154,7 @@ class _Bits:
             raise _NotPlain
 
 
-def _slices(bits: _Bits, count: int) -> Iterator[Slice]:
+def _slices(bits: _Bits, count: int) -> Iterator[WeightSlice]:
     """Yield the slices of a stream of `count` weights. Raises _NotPlain."""
     palette: Palette | None = None
     found, coded = 0, 0
@@ -174,13 +174,13 @@ def _slices(bits: _Bits, count: int) -> Iterator[Slice]:
         if zeros != NO_ZERO_RUNS or palette is None or found > count:
             raise _NotPlain
         if divisor == FIXED_WIDTH:
-            yield Slice(palette, bits.at, number)
+            yield WeightSlice(palette, bits.at, number)
             bits.skip(number * palette.fixed_width)
             continue
         coded += number
         if coded > MOST_CODED * count or divisor > LARGEST_DIVISOR:
             raise _NotPlain
-        yield Slice(palette, bits.at, number, _coded(bits, number, divisor, truncated))
+        yield WeightSlice(palette, bits.at, number, _coded(bits, number, divisor, truncated))
     if found != count or not count:
         raise _NotPlain
 
