@@ -124,10 +124,10 @@ def _windows(op: Convolution | MatMul | Pool, configuration: Configuration) -> I
     else:
         rows, tall = _spans(op, 0)
         columns, wide = _spans(op, 1)
-    sums = isinstance(op, MatMul) or (isinstance(op, Convolution) and not op.depthwise)
-    passes = _passes(op, tall * wide, configuration) if sums else 1.0
-    depth = min(op.block.depth, source.depth)
-    if sums or (isinstance(op, Pool) and op.mode is PoolMode.REDUCE_SUM):
+    passes, depth = 1.0, min(op.block.depth, source.depth)
+    if isinstance(op, MatMul) or (isinstance(op, Convolution) and not op.depthwise):
+        passes, depth = _passes(op, tall * wide, configuration), min(source.depth, 32)
+    elif isinstance(op, Pool) and op.mode is PoolMode.REDUCE_SUM:
         depth = min(source.depth, 32)
     first = tall * wide * _lanes(source, depth) * source.size
     size = math.ceil(rows * columns * _lanes(source, source.depth) * source.size * passes)

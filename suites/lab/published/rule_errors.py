@@ -33,6 +33,10 @@ def rule_errors(
                 if count >= SHARE * timing.cycles:
                     errors.setdefault(rule, []).append(timing.cycles / point.cycles - 1)
     return {
-        rule: (len(found), round(statistics.median(map(abs, found)), 3), round(max(found, key=abs), 3))
+        rule: (len(found), round(statistics.median(map(abs, found)), 3), round(_worst(found), 3))
         for rule, found in sorted(errors.items())
     }
+
+
+def _worst(errors: list[float]) -> float:
+    return max(errors, key=abs)
