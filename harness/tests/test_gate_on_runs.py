@@ -15,7 +15,7 @@ from torch import nn
 
 import ethos_hil
 from ethos_hil.harness.npu import npu
-from ethos_hil.harness.npu.timing import model_id, timing_model
+from ethos_hil.harness.npu.timing import kernel_cost, model_id
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.sides import Side, side_of
 from ethos_hil.results.gate.word import Cause, Word
@@ -111,8 +111,8 @@ def test_an_operator_that_is_left_to_the_cpu_is_another_question_and_a_lost_one_
 @pytest.fixture
 def slower_output(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The timing model's output unit is half as fast."""
-    before = timing_model.output_cycles_per_element
-    monkeypatch.setattr(timing_model, "output_cycles_per_element", lambda kernel, npu: before(kernel, npu) * 2)
+    before = kernel_cost.output_cycles_per_element
+    monkeypatch.setattr(kernel_cost, "output_cycles_per_element", lambda kernel, npu: before(kernel, npu) * 2)
     npu.forget()  # decoded programs are kept with their cycles
     yield
     npu.forget()

@@ -58,8 +58,8 @@ def test_files_and_exit_status(command_line: Call, grid: str) -> None:
 
     assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
     page = Path("bench.html").read_text()
-    row = f'<td class="n">{point["cycles"]:,}</td><td class="word tV">modelled, verified</td>'
-    assert f'<th scope="row">u55-128 Sram_Only</th>{row}' in page
+    cells = f'<td class="n">{point["cycles"]:,}</td><td class="word tV">modelled, verified</td>'
+    assert f'<th scope="row">u55-128 Sram_Only</th>{cells}' in page
     assert "100 MHz (stated with --clock 100MHz): u55-128" in page
 
     status, out, said = command_line(*one, "--timeout", "0.001")
