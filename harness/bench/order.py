@@ -17,9 +17,10 @@ from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
+from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, no_file
 from ethos_hil.results.clock import StatedClock
 
+_EXPORTED = ".pt2"
 MODELS_GRID = "models"
 """The name of the grid of the models on a command line."""
 
@@ -93,6 +94,9 @@ class BenchOrder:
         for model in self.models:
             if model.lower().endswith(PROGRAM_SUFFIXES):
                 raise UsageError(f"{model} is a compiled program", hint="give the model that it was made from")
+            file = Path(model if model.endswith(_EXPORTED) else model.rpartition(":")[0]).expanduser()
+            if file.suffix in (".py", _EXPORTED) and not file.exists():  # now, and not at every point
+                raise no_file(str(file))
         cases = (BenchCase(model, "model", (), (), tags=(LONG,), model=model) for model in dict.fromkeys(self.models))
         return BenchGrid(MODELS_GRID, tuple(cases))
 

@@ -168,4 +168,4 @@ def said(records: Sequence[Record]) -> str:
     counts = _counts(records)
     words = (f"{count:,} {'compiled and timed' if word == Verdict.COMPILED_ONLY else word}"
              for word, count in counts.most_common())  # fmt: skip
-    return f"{len(records):,} points: {', '.join(words)}"
+    return f"{len(records):,} point{'' if len(records) == 1 else 's'}: {', '.join(words)}"

@@ -106,6 +106,10 @@ def test_what_is_booted() -> None:
     assert [replace(SETTINGS, boot=boot).booted(short, virtual=True) for boot in (True, False)] == [True, False]
 
 
-def test_a_models_scheme_and_tags() -> None:
+def test_a_models_scheme_and_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"no such file: net\.py"):
+        BenchOrder(models=("net.py:net",)).plan()
+    Path("net.py").touch()
     (case,) = {point.case for point in BenchOrder(models=("net.py:net",), scheme="a16w8").plan().points}
     assert (case.name, case.model, case.scheme, case.booted) == ("net.py:net", "net.py:net", "a16w8", False)
