@@ -101,9 +101,7 @@ def _checked(docs: Path, measured: BaselineTable, text: str, *, whole: bool) -> 
         sys.stdout.write(f"{line}\n")
     if len(found) > _SHOWN:
         sys.stdout.write(f"... and {len(found) - _SHOWN:,} more\n")
-    sys.stdout.write(
-        "as it is written\n" if not found else f"{len(found):,} differences; without --check they are written\n"
-    )
+    sys.stdout.write(f"what is not as it is written: {len(found):,}\n" if found else "all is as it is written\n")
     return int(bool(found))
 
 
