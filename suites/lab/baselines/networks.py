@@ -33,11 +33,6 @@ class BaselineNetwork:
         """Whether torchvision has to be installed."""
         return "torchvision" in self.about
 
-    @property
-    def trained(self) -> bool:
-        """Whether its weights were trained."""
-        return self.weights != _SEEDED
-
 
 def _suite(name: str, title: str, shape: tuple[int, ...], about: str, *, weights: str = _SEEDED) -> BaselineNetwork:
     return BaselineNetwork(name, title, f"{_SUITE}:{name}", shape, weights, about)
