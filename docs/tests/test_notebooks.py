@@ -66,7 +66,7 @@ def test_the_tutorial_runs_in_a_notebook(tmp_path: Path) -> None:
     )
     assert "verified</b> Net for ethos-u55-256" in table["text/html"]
     assert "equal to tosa_reference_model" in table["text/html"]
-    assert facts["text"] == "(1, 16, 15, 15) float32\n10002 modelled\n"
+    assert facts["text"] == "(1, 16, 15, 15) float32\n9848 modelled\n"
     assert "net.py:13" in operations["text/plain"]
     assert in_a_cell["text"].startswith("<Result verified: Doubled for ethos-u55-128 on virtual, ")
     assert "'ethos-u55-300' is not an Ethos-U configuration\ndid you mean" in refused["text"]
