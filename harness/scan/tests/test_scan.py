@@ -100,8 +100,8 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
     unreadable, old, new = point.versions
     assert (unreadable.version, unreadable.stream_sha256) == ("4.3.0", "")
     assert "Tosa version mismatch" in unreadable.reason
-    assert (old.cycles, old.operations, old.transfers) == (114_675, 10, 5)
-    assert (new.cycles, new.operations, new.transfers) == (93_926, 3, 0)
+    assert (old.cycles, old.operations, old.transfers) == (520_400, 10, 5)
+    assert (new.cycles, new.operations, new.transfers) == (182_602, 3, 0)
     assert old.tosa_sha256 == new.tosa_sha256, "the TOSA is frozen"
     assert old.verdict is new.verdict is Verdict.VERIFIED
     assert old.packages[VELA] == "5.0.0"
@@ -114,7 +114,7 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
     assert rows["first"].change is rows["second"].change is RowChange.FUSED
     assert (sum(row.old for row in change.rows), sum(row.new for row in change.rows)) == (old.cycles, new.cycles)
     assert point.findings(VELA)[0].startswith(
-        "ethos-u-vela 5.1.0 is the first at which the command stream changed: 114,675 -> 93,926 modelled cycles; "
+        "ethos-u-vela 5.1.0 is the first at which the command stream changed: 520,400 -> 182,602 modelled cycles; "
         "10 -> 3 operations; 5 -> 0 DMA transfers"
     )
     check_documents(report)
@@ -124,12 +124,12 @@ def check_documents(report: ScanReport) -> None:
     """JSON and CSV say the same as the report."""
     (point,) = json.loads(json.dumps(document(report), allow_nan=False))["packages"][0]["points"]
     assert point["first_changes"]["stream_sha256"] == "5.1.0"
-    assert point["changes"][0]["quantities"]["cycles"] == {"old": 114_675, "new": 93_926}
-    assert [each["cycles"] for each in point["versions"]] == [None, 114_675, 93_926]
+    assert point["changes"][0]["quantities"]["cycles"] == {"old": 520_400, "new": 182_602}
+    assert [each["cycles"] for each in point["versions"]] == [None, 520_400, 182_602]
     assert {row["change"] for row in point["changes"][0]["rows"]} == {"fused", "slower"}
     rows = list(csv.DictReader(io.StringIO(table(report))))
     assert [(row["version"], row["cycles"], row["verdict"]) for row in rows] == [
-        ("4.3.0", "", "unverified"), ("5.0.0", "114675", "verified"), ("5.1.0", "93926", "verified")
+        ("4.3.0", "", "unverified"), ("5.0.0", "520400", "verified"), ("5.1.0", "182602", "verified")
     ]  # fmt: skip
 
 
