@@ -79,7 +79,23 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
             f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
             hint=f"run it again, {_again(chosen)}, and bundle that run; or set {CACHE_VARIABLE} to that run's cache",
         )
-    return FoundProgram(found.of(record.method).called(record.model))
+    return FoundProgram(_with_lines_of(record, found.of(record.method).called(record.model)))
+
+
+def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:
+    """Return the program with the lines of its run: code that has moved since makes the same program at other lines."""
+    rows = {row.id: row for row in record.ops}
+    delegates = tuple(
+        dataclasses.replace(
+            delegate,
+            npu_ops=tuple(
+                dataclasses.replace(op, source=rows[op.id].source, sources=rows[op.id].sources) if op.id in rows else op
+                for op in delegate.npu_ops
+            ),
+        )
+        for delegate in artifact.delegates
+    )
+    return dataclasses.replace(artifact, delegates=delegates)
 
 
 def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSettings:

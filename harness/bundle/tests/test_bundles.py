@@ -99,6 +99,25 @@ def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) ->
     assert (tmp_path / "b.zip").read_bytes() == failed.data
 
 
+def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: Run, here: Path) -> None:
+    """It makes the same program, and the cache has that of the newest lines."""
+    source = Path(MONITOR.partition(":")[0]).read_text()
+    places = []
+    for folder, text in (("first", source), ("second", "\n" + source)):
+        (here / "moved.py").write_text(text)
+        status = ethos_hil(
+            "run", "moved.py:monitor", "--npu", "ethos-u55-128", "--as-upstream", "--runs", folder
+        ).status
+        assert status == 1
+        (run,) = Path(folder).iterdir()
+        places.append([op.source for op in record_of(run).ops])
+    assert len({*places[0]} - {*places[1]}) == 1
+    (run,) = Path("first").iterdir()
+    assert ethos_hil("bundle", str(run), "-o", "first.zip").status == 0
+    assert ethos_hil("run", "first.zip", "--replay", "--json", "r.json").status == 1
+    assert [op["source"] for op in json.loads(Path("r.json").read_text())["ops"]] == places[0]
+
+
 def test_the_image_is_the_one_that_ran(failed: FailedRun) -> None:
     package = ELFFile(io.BytesIO(failed.files["image.elf"])).get_section_by_name(SECTION_NAME).data()
     header = PackageHeader.unpack(package)
