@@ -163,7 +163,7 @@ TABLES: dict[str, Callable[[], str]] = {
     },
     **{
         f"published-{name}": partial(_piece, _published, f"published-{name}")
-        for name in ("summary", "networks", "beats", "off", "sweeps", "operations", "boards")
+        for name in ("summary", "beats", "off", "sweeps", "operations", "boards")
     },
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,

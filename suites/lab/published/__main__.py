@@ -56,6 +56,9 @@ def main(
     ledger: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a file of the error ledger with all points.")
     ] = None,
+    document: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Bring the tables of docs/npu.md up to date, for all points.")
+    ] = None,
     rules: Annotated[
         bool, typer.Option("--rules", help="Print the errors by the timing model's rules, as its rules.py has them.")
     ] = False,
@@ -84,6 +87,8 @@ def main(
         return
     if keep:
         stream_archive.write(streams.values())
+    if document is not None:
+        write_whole(document, tables.document(document.read_text("utf-8"), rows))
     if ledger is not None:
         write_whole(ledger, ledger_file(rows))
     if as_json:

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.published.comparison import (
     WORDS,
     ComparedPoint,
@@ -138,7 +139,6 @@ def markdown() -> dict[str, str]:
     networks = by_kind[PointKind.NETWORK]
     return {
         "published-summary": _markdown(_SPREAD_HEAD, [_spread_row(each) for each in spreads(rows, group)]),
-        "published-networks": _points(networks),
         "published-beats": _markdown(("words", *WORDS), _beat_rows([*networks, *by_kind[PointKind.DOCUMENT]])),
         "published-off": _points(by_kind[PointKind.OFF]),
         "published-sweeps": _points(by_kind[PointKind.SWEEP]),
@@ -147,6 +147,27 @@ def markdown() -> dict[str, str]:
             row for kind in (PointKind.MODE, PointKind.BOARD, PointKind.DOCUMENT) for row in by_kind[kind]
         ),
     }
+
+
+def document(text: str, rows: Iterable[ComparedPoint]) -> str:
+    """Return docs/npu.md with its two tables of networks as they are now: the errors, and every total.
+
+    Raises:
+        UsageError: the document has no place for one of them.
+    """
+    networks = [row for row in rows if row.point.kind is PointKind.NETWORK]
+    tables = {
+        "errors": _markdown(_SPREAD_HEAD, [_spread_row(each) for each in spreads(networks, group)]),
+        "networks": _points(sorted(networks, key=lambda row: row.point.held_out)),
+    }
+    for name, table in tables.items():
+        begin, end = f"<!-- published: {name} -->\n", f"<!-- end of {name} -->"
+        before, found, rest = text.partition(begin)
+        _, ended, after = rest.partition(end)
+        if not (found and ended):
+            raise UsageError(f"the document has no table {name!r}", hint=f"it stands between {begin.strip()} and {end}")
+        text = f"{before}{begin}\n{table}\n{end}{after}"
+    return text
 
 
 def _points(rows: Iterable[ComparedPoint]) -> str:

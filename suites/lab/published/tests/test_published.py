@@ -34,6 +34,7 @@ from ethos_hil.suites.lab.published.published_point import (
     drawn,
     held_out,
     published_points,
+    select,
 )
 from ethos_hil.suites.lab.published.stand_ins import WHOLE, stand_in
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams, pack
@@ -222,3 +223,13 @@ def test_json_has_the_points_that_are_asked_for(capfd: pytest.CaptureFixture[str
     told = json.loads(capfd.readouterr().out)
     assert [point["npu"] for point in told["points"]] == ["ethos-u65-256", "ethos-u65-512"]
     assert told["changed"] == []
+
+
+def test_the_document_has_the_errors_and_totals_of_today() -> None:
+    path = Path(__file__).resolve().parents[4] / "docs/npu.md"
+    text = path.read_text("utf-8")
+    rows = compare(select(POINTS, kinds=[PointKind.NETWORK], families=[]), kept_streams(), lambda _done, _all: None)
+    assert tables.document(text, rows) == text, "python -m ethos_hil.suites.lab.published --document docs/npu.md"
+    assert tables.document(text.replace("| held out |", "| seen |"), rows) == text
+    with pytest.raises(UsageError, match="no table 'networks'"):
+        tables.document(text.replace("<!-- end of networks -->", ""), rows)
