@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.results.record import ArtifactInfo, CpuOp, DelegateInfo
@@ -29,7 +31,18 @@ def info(artifact: Artifact) -> ArtifactInfo:
         question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
         delegates=tuple(DelegateInfo(each.instruction, *each.digests) for each in artifact.delegates),
         lowering="" if artifact.foreign else artifact.versions.get("ethos-hil-lowering", ""),
+        key=artifact.key,
     )
+
+
+def cached(program: ArtifactInfo, cache: Cache) -> Artifact | None:
+    """Return the artifact that a record describes, or None where the cache no longer has it.
+
+    Where only its key has left the cache, it is the newest copy of the same program: the same bytes, but the lines of
+    the source as they were when that copy was made.
+    """
+    made = cache.get(program.key) if re.fullmatch(r"[0-9a-f]{64}", program.key) else None
+    return made if made is not None and made.sha256 == program.sha256 else cache.find_by_pte(program.sha256)
 
 
 def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:

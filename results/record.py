@@ -276,6 +276,8 @@ class ArtifactInfo:
             digest. "" in records that do not have it.
         delegates: in the order of their calls.
         lowering: digest of the code of ours that lowered it; "" where it was not lowered here.
+        key: its key in the cache, where copies of one program have the lines of their own source; "" where it was not
+            lowered here, and in records that do not have it.
     """
 
     sha256: str
@@ -289,6 +291,7 @@ class ArtifactInfo:
     question: str = ""
     delegates: tuple[DelegateInfo, ...] = ()
     lowering: str = ""
+    key: str = ""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.harness.artifact_info import cached
 from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.image.inputs import InputSet, digest_of
@@ -72,8 +73,8 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
             )
         return FoundProgram(Artifact.of_program(source.data, record.model), source)
     caches = [Cache(), *([Cache(chosen.cache)] if chosen.cache is not None and chosen.cache.is_dir() else [])]
-    cached = next(filter(None, (cache.find_by_pte(wanted) for cache in caches)), None)
-    found = cached or next(_dumped(wanted, chosen, files), None)
+    kept = next(filter(None, (cached(record.artifact, cache) for cache in caches)), None)
+    found = kept or next(_dumped(wanted, chosen, files), None)
     if found is None:
         raise UsageError(
             f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
@@ -83,7 +84,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
 
 
 def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:
-    """Return the program with the lines of its run: code that has moved since makes the same program at other lines."""
+    """Return the program with the lines of its run, also where only a copy made from other lines is left of it."""
     rows = {row.id: row for row in record.ops}
     delegates = tuple(
         dataclasses.replace(

@@ -154,9 +154,10 @@ def _show(record: Record, json_file: Path | None, out: Path | None, text: Callab
 
 def _etrecord(record: Record) -> bytes:
     """Return the ETRecord of the program of a record, if the cache still has it."""
+    from ethos_hil.harness.artifact_info import cached
     from ethos_hil.lowering.cache import Cache
 
-    known = None if record.artifact is None else Cache().find_by_pte(record.artifact.sha256)
+    known = None if record.artifact is None else cached(record.artifact, Cache())
     return b"" if known is None else known.etrecord
 
 

@@ -139,7 +139,7 @@ def test_json_has_the_documented_fields() -> None:
     }
     assert data["artifact"].keys() == {
         *("sha256", "pte_bytes", "npu_ops", "cpu_ops", "vela_flags", "delegated", "cpu_calls", "scheme"),
-        *("question", "delegates", "lowering"),
+        *("question", "delegates", "lowering", "key"),
     }
     assert data["artifact"]["delegates"][0].keys() == {"instruction", "tosa_sha256", "stream_sha256", "weights_sha256"}
     assert {"path", "sha256"} == data["runner"].keys()

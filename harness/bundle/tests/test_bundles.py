@@ -22,6 +22,7 @@ from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, eth
 from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
 from ethos_hil.harness.virtual.tests.programs import DATA, load
+from ethos_hil.lowering.cache import Cache
 from ethos_hil.results.record import Failure, Record, RunnerInfo, SuiteTest, TargetInfo
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -113,9 +114,15 @@ def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: R
         places.append([op.source for op in record_of(run).ops])
     assert len({*places[0]} - {*places[1]}) == 1
     (run,) = Path("first").iterdir()
-    assert ethos_hil("bundle", str(run), "-o", "first.zip").status == 0
-    assert ethos_hil("run", "first.zip", "--replay", "--json", "r.json").status == 1
-    assert [op["source"] for op in json.loads(Path("r.json").read_text())["ops"]] == places[0]
+    artifact = record_of(run).artifact
+    assert artifact is not None
+    for evicted in (False, True):
+        if evicted:
+            shutil.rmtree(Cache().root / "artifacts" / artifact.key)
+        assert ethos_hil("bundle", str(run), "-o", f"{evicted}.zip").status == 0
+        assert ethos_hil("run", f"{evicted}.zip", "--replay", "--json", f"{evicted}.json").status == 1
+        ops = json.loads(Path(f"{evicted}.json").read_text())["ops"]
+        assert [op["source"] for op in ops] == places[0]
 
 
 def test_the_image_is_the_one_that_ran(failed: FailedRun) -> None:

@@ -8,13 +8,15 @@ from ethos_hil.harness.npu.compute import blas
 
 
 def threads() -> set[int]:
-    """Return how many threads each loaded BLAS library would use."""
-    return {library["num_threads"] for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"}
+    """Return how many threads the BLAS of NumPy would use; others that a process has loaded are never called here."""
+    libraries = [each for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"]
+    return {each["num_threads"] for each in libraries if "numpy" in each["filepath"]}
 
 
 def test_blas_uses_one_thread_inside_and_its_old_number_afterwards() -> None:
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = threads()
+        assert len(before) == 1
         with blas.single_thread():
             assert threads() == {1}
         assert threads() == before
