@@ -80,6 +80,7 @@ RECORD = Record(
         question="12" * 32,
         delegates=(DelegateInfo(1, "34" * 32, "56" * 32, "78" * 32),),
         lowering="ef" * 8,
+        key="fe" * 32,
     ),
     versions={"torch": "2.13.0"},
     executions=1,
