@@ -151,6 +151,7 @@ class FirmwareBoard:
         package: where the host puts program and inputs. The rest of the window is the second pool.
         without: kernels that it does without, to save memory: names ("aten::sin.out") or beginnings of names
             ("aten::reflection_pad*").
+        cpu: the processor that the code is made for, as GCC's -mcpu spells it.
     """
 
     name: str
@@ -163,6 +164,7 @@ class FirmwareBoard:
     pool: str
     package: Window
     without: tuple[str, ...] = ()
+    cpu: str = "cortex-m55"
 
 
 @dataclass(frozen=True)
@@ -179,8 +181,8 @@ class Soc:
         npus: the kinds of NPU it can have.
         npu_registers: the NPU's registers.
         npu_irq: number of its interrupt.
-        uarts: UART 0, a CMSDK APB UART. Where sources disagree about its address, all of these; the firmware uses the
-            first one at which it finds it.
+        uarts: UART 0. Where sources disagree about its address, all of these; the firmware uses the first one at which
+            it finds it.
         firmware: how the firmware is built for it.
         timing_adapters: register blocks of the adapters between the NPU's two AXI ports and the memories; None if it
             never has any. FPGA images may leave them out.
@@ -189,6 +191,10 @@ class Soc:
             have it the other way round.
         virtual: whether the virtual board can be it: QEMU's machine has the memories that its firmware needs.
         card: how its board loads images; None where that is not known.
+        uart: its UART's driver: a file below firmware/boards/uarts, without its ending.
+        uart_options: numbers that the driver needs: ("REGISTER_STRIDE", 4) is UART_REGISTER_STRIDE in soc.h.
+        options: numbers that the code of its port needs, by their names in soc.h.
+        interrupts: length of the vector table behind the 16 exceptions of the core.
     """
 
     name: str
@@ -208,6 +214,10 @@ class Soc:
     secure_bit: int = 1 << 28
     virtual: bool = False
     card: ImageCard | None = None
+    uart: str = "cmsdk"
+    uart_options: tuple[tuple[str, int], ...] = ()
+    options: tuple[tuple[str, int], ...] = ()
+    interrupts: int = 128
 
     def memory(self, name: str) -> Memory:
         """Return the memory called `name`.
