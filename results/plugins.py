@@ -22,7 +22,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters")
+GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters", "ethos_hil.socs")
 """All groups of plug-ins."""
 
 

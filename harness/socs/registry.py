@@ -1,14 +1,20 @@
-"""All systems on chip: every file of this folder that declares one."""
+"""All systems on chip: every file of this folder that declares one, and those of sources that plug-ins name.
+
+A source is a plug-in of the group `ethos_hil.socs`. The boards' files are one (harness/boards/catalogue.py): what they
+describe is made of the words of this folder, so this folder cannot import them.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.plugins import PluginError, PluginGroup
 
 _OTHERS = ("firmware_files", "fvps", "registry", "soc")
 """The files of this folder that declare none."""
@@ -45,18 +51,68 @@ SOCS = _declared()
 """In the order of their files' names."""
 
 
+@dataclass(frozen=True)
+class SocSource:
+    """Somewhere else that systems on chip are declared.
+
+    Attributes:
+        name: as its entry point is called.
+        find: returns the system of a name, or None where this source has none.
+        shipped: returns those that our own firmware is built for.
+        names: returns the names of all that it has, for messages.
+    """
+
+    name: str
+    find: Callable[[str], Soc | None]
+    shipped: Callable[[], tuple[Soc, ...]]
+    names: Callable[[], tuple[str, ...]]
+
+
+SOURCES = PluginGroup("ethos_hil.socs", SocSource, "source of systems on chip")
+
+
+def _sources() -> list[SocSource]:
+    """Raises ToolError where one of them cannot be used."""
+    found = []
+    for _, source in SOURCES.all():
+        if isinstance(source, PluginError):
+            raise ToolError(source.message, hint=source.hint)
+        found.append(source)
+    return found
+
+
+def shipped_socs() -> tuple[Soc, ...]:
+    """Return all systems that our own firmware is built for: `SOCS`, then those of the boards that are shipped.
+
+    Raises:
+        ToolError: a source cannot be used.
+        UsageError: a shipped file is damaged.
+        ValueError: two have one name or number.
+    """
+    found = SOCS + tuple(soc for source in _sources() for soc in source.shipped())
+    check_unique(found)
+    return found
+
+
 def find_soc(name: str) -> Soc:
     """Return the system called `name`.
 
     Raises:
         ToolError: there is none; says which there are.
+        UsageError: it is one of a file that is damaged.
     """
     for soc in SOCS:
         if soc.name == name:
             return soc
-    raise ToolError(
-        f"no system on chip is called {name!r}", hint=f"harness/socs declares {', '.join(soc.name for soc in SOCS)}"
-    )
+    sources = _sources()
+    for source in sources:
+        found = source.find(name)
+        if found is not None:
+            return found
+    declared = ", ".join(soc.name for soc in SOCS)
+    others = ", ".join(other for source in sources for other in source.names())
+    boards = f"; files of boards declare {others}" if others else ""
+    raise ToolError(f"no system on chip is called {name!r}", hint=f"harness/socs declares {declared}{boards}")
 
 
 def virtual_soc(npu: str) -> Soc:
