@@ -37,8 +37,8 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port);
 // Clocks, console and interrupt controller; called once, before anything else.
 void initialise();
 
-// Clocks and the console's speed, where they are not those of identity(); 0 leaves one as it is. Call it before
-// write().
+// Clocks and the console's speed, where they are not those of identity(); 0 leaves one as it is. Call it while nothing
+// is on its way: before write(), or when is_drained().
 struct Clocks {
   std::uint32_t cpu_hz;
   std::uint32_t peripheral_hz;
@@ -51,6 +51,19 @@ std::uintptr_t console();
 
 // Sends bytes over the console; returns when the last one is handed to the UART.
 void write(const std::uint8_t* bytes, std::size_t count);
+
+// Sends one byte; false where there is no room for it at the moment.
+bool try_write(std::uint8_t byte);
+
+// Takes one byte that came over the console; false where there is none. Bytes that come while nobody takes them are
+// lost, some UARTs hold no more than one.
+bool try_read(std::uint8_t& byte);
+
+// How many received bytes the console says it lost since the start, at least; wraps at 2^32.
+std::uint32_t lost_bytes();
+
+// Whether the last bit of all that was written has left. Ask until it is true: where the UART cannot tell, this counts.
+bool is_drained();
 
 // Lets the NPU's interrupt through to npu::on_interrupt().
 void enable_npu_interrupt();

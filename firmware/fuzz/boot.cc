@@ -23,6 +23,8 @@ std::jmp_buf parked;
 void* allocations[MAX_ALLOCATIONS];
 std::size_t allocation_count;
 Listener listener_of_all;
+const std::uint8_t* supplied;
+std::size_t supplied_count;
 
 }  // namespace
 
@@ -30,6 +32,7 @@ void boot(Body body, const std::uint8_t* data, std::size_t size) {
   if (setjmp(parked) == 0) body(data, size);
   while (allocation_count > 0) std::free(allocations[--allocation_count]);
   listener_of_all = nullptr;
+  supplied_count = 0;
 }
 
 std::uint8_t* allocate(std::size_t size) {
@@ -50,6 +53,11 @@ board::Pool ddr() { return {ddr_memory, DDR_SIZE}; }
 
 void listen(Listener listener) { listener_of_all = listener; }
 
+void supply(const std::uint8_t* bytes, std::size_t size) {
+  supplied = bytes;
+  supplied_count = size;
+}
+
 }  // namespace fuzz
 
 namespace board {
@@ -57,6 +65,22 @@ namespace board {
 void write(const std::uint8_t* bytes, std::size_t count) {
   if (fuzz::listener_of_all != nullptr) fuzz::listener_of_all(bytes, count);
 }
+
+bool try_write(std::uint8_t byte) {
+  write(&byte, 1);
+  return true;
+}
+
+bool try_read(std::uint8_t& byte) {
+  if (fuzz::supplied_count == 0) return false;
+  byte = *fuzz::supplied++;
+  --fuzz::supplied_count;
+  return true;
+}
+
+std::uint32_t lost_bytes() { return 0; }
+
+bool is_drained() { return true; }
 
 // This machine has neither debugger nor simulator.
 std::int32_t semihosting(std::uint32_t, const void*) { return -1; }

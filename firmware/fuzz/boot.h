@@ -26,4 +26,7 @@ board::Pool ddr();
 using Listener = void (*)(const std::uint8_t* bytes, std::size_t size);
 void listen(Listener listener);
 
+// What comes over the console from now on, until the boot ends. The bytes must stay valid so long.
+void supply(const std::uint8_t* bytes, std::size_t size);
+
 }  // namespace ethos_hil::fuzz

@@ -2,7 +2,7 @@
 #include "boards/board.h"
 
 #include "boards/armv8m/core.h"
-#include "boards/corstone/uart.h"
+#include "boards/uart.h"
 #include "soc.h"
 
 extern "C" {
@@ -14,7 +14,7 @@ namespace ethos_hil::board {
 namespace {
 
 constexpr std::uintptr_t POOL_ALIGNMENT = 32;
-std::uint32_t cpu_hz;  // 0 until set_clocks() says otherwise
+std::uint32_t cpu_hz = soc::CPU_HZ;
 
 Pool between(std::uint8_t* begin, std::uint8_t* end) {
   return {begin,
@@ -23,11 +23,11 @@ Pool between(std::uint8_t* begin, std::uint8_t* end) {
 
 }  // namespace
 
-Identity identity() { return {soc::NUMBER, cpu_hz == 0 ? soc::CPU_HZ : cpu_hz}; }
+Identity identity() { return {soc::NUMBER, cpu_hz}; }
 
 void set_clocks(const Clocks& clocks) {
-  cpu_hz = clocks.cpu_hz;
-  corstone::uart_set_speed(clocks.peripheral_hz, clocks.baud);
+  if (clocks.cpu_hz != 0) cpu_hz = clocks.cpu_hz;
+  uart::set_speed(clocks.peripheral_hz, clocks.baud);
 }
 
 Pool package_window() { return between(__package_start, __package_limit); }
@@ -45,11 +45,24 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port) {
   return reinterpret_cast<volatile std::uint32_t*>(soc::TIMING_ADAPTERS[port]);
 }
 
-void initialise() { corstone::uart_initialise(); }
+void initialise() { static_cast<void>(uart::initialise()); }
 
-std::uintptr_t console() { return corstone::uart_address(); }
+std::uintptr_t console() { return uart::address(); }
 
-void write(const std::uint8_t* bytes, std::size_t count) { corstone::uart_write(bytes, count); }
+void write(const std::uint8_t* bytes, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    while (!uart::try_write(bytes[i])) {
+    }
+  }
+}
+
+bool try_write(std::uint8_t byte) { return uart::try_write(byte); }
+
+bool try_read(std::uint8_t& byte) { return uart::try_read(byte); }
+
+std::uint32_t lost_bytes() { return uart::lost(); }
+
+bool is_drained() { return uart::is_drained(); }
 
 void enable_npu_interrupt() {
   constexpr std::uintptr_t WORD = soc::NPU_IRQ / 32 * 4;

@@ -12,6 +12,6 @@ set(board_sources
   boards/armv8m/startup.cc
   boards/armv8m/wait.cc
   boards/corstone/board.cc
-  boards/corstone/uart.cc
   boards/corstone/vectors.cc
+  boards/uarts/cmsdk.cc
   npu/timing_adapter.cc)

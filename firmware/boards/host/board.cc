@@ -96,6 +96,18 @@ void write(const std::uint8_t* bytes, std::size_t count) {
   }
 }
 
+bool try_write(std::uint8_t byte) {
+  write(&byte, 1);
+  return true;
+}
+
+// Standard input was read to its end for the package.
+bool try_read(std::uint8_t&) { return false; }
+
+std::uint32_t lost_bytes() { return 0; }
+
+bool is_drained() { return true; }
+
 // A process's stack grows on demand, and is not filled with a colour.
 std::uint32_t stack_size() { return 0; }
 std::uint32_t stack_used() { return 0; }
