@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
 _MOST = 10 << 20
 """Largest size of such a file, bytes."""
-_HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>[\w"'.-]+)\s*\]""")
-_KEY = re.compile(r"""\s*["']?(?P<name>[\w-]+)["']?\s*=""")
+_HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>(?:[\w.-]|"[^"]*"|'[^']*')+)\s*\]""")
+_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+_KEY = re.compile(r"""\s*(?P<name>(?:[\w-]+|"[^"]*"|'[^']*'))\s*=""")
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,14 @@ class CheckedToml:
         return f"{self.name}:{line_of(self.text, place)}"
 
 
-def read_checked(path: Path, schema: Traversable, see: str, name: str | None = None) -> CheckedToml:
+def read_checked(
+    path: Path, schema: Traversable | Mapping[str, Any], see: str, name: str | None = None
+) -> CheckedToml:
     """Return what a TOML file says.
 
     Args:
         path: the file.
-        schema: its JSON schema.
+        schema: its JSON schema, or the file with it.
         see: the document that explains such files, for hints: "docs/nightly.md has an example".
         name: what messages call the file; by default its path.
 
@@ -66,14 +69,15 @@ def read_checked(path: Path, schema: Traversable, see: str, name: str | None = N
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{shown} is no TOML: {error}", hint=see) from error
     found = CheckedToml(shown, text, data)
-    problem = _problem(data, json.loads(schema.read_text()))
+    problem = problem_of(data, schema if isinstance(schema, Mapping) else json.loads(schema.read_text()))
     if problem is not None:
         place, message = problem
         raise UsageError(f"{found.line_of(*place)}: {message}", hint=see)
     return found
 
 
-def _problem(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Sequence[str | int], str] | None:
+def problem_of(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Sequence[str | int], str] | None:
+    """Return the key that is not as a JSON schema says, and what is wrong with it; None where all is right."""
     from jsonschema import Draft202012Validator  # late: it takes 0.1 s
     from jsonschema.exceptions import best_match
 
@@ -110,14 +114,14 @@ def line_of(text: str, place: Sequence[str | int]) -> int:
     for number, content in enumerate(text.splitlines(), start=1):
         header, key = _HEADER.match(content), _KEY.match(content)
         if header is not None:
-            name = header["name"].strip("\"'")
-            table = [name]
+            name = header["name"]
+            table = [part.strip("\"'") for part in _PART.findall(name)]
             if header["array"]:
                 seen[name] = seen.get(name, -1) + 1
                 table.append(seen[name])
             here = table
         elif key is not None:
-            here = [*table, key["name"]]
+            here = [*table, key["name"].strip("\"'")]
         else:
             continue
         shared = here[: len(place)]

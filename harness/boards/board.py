@@ -82,6 +82,22 @@ class Loading:
     port: int = 0
     timeout: float = 20.0
 
+    def command_line(self, port: int) -> tuple[str, ...]:
+        """Return the command that starts the server at `port`.
+
+        A word with {serial} or {device} is left out where that is "", and so is the option before it.
+        """
+        known = {"{port}": str(port), "{serial}": self.serial, "{device}": self.device}
+        words: list[str] = []
+        for word in self.command:
+            if any(name in word and not value for name, value in known.items()):
+                del words[-1:]
+                continue
+            for name, value in known.items():
+                word = word.replace(name, value)
+            words.append(word)
+        return tuple(words)
+
 
 @dataclass(frozen=True)
 class WordWrite:
@@ -159,18 +175,51 @@ class Quirk(StrEnum):
 
 
 QUIRKS = {
-    Quirk.REOPEN_SERIAL: "halting the processor upsets the probe's serial port (DAPLink#657): it is opened anew after a "
-    "program was loaded",
-    Quirk.ONE_BYTE_RECEIVER: "its UART holds one received byte, so the firmware may lose some: the monitor starts with "
-    "small chunks and counts what was lost",
-    Quirk.SHORT_WRITES: "its probe breaks packets of more than 64 bytes (openthread#2857): the host writes at most 64 at "
-    "a time",
-    Quirk.UNPOWERED_MEMORY: "a memory may be without power until another processor switches it on: what cannot be read "
-    "back is said to be that",
-    Quirk.KEEPS_MEMORY: "a reset keeps what is in memory, so an old answer may still be there: the host spoils it before "
-    "each start",
+    Quirk.REOPEN_SERIAL: "halting the processor upsets the probe's serial port (DAPLink#657): it is opened anew after "
+    "a load",
+    Quirk.ONE_BYTE_RECEIVER: "its UART holds one received byte, so some may be lost: uploads begin with small chunks",
+    Quirk.SHORT_WRITES: "its probe breaks packets of more than 64 bytes (openthread#2857): writes have 64 at most",
+    Quirk.UNPOWERED_MEMORY: "a memory may have no power until another processor gives it some: the error for words "
+    "that cannot be read back says so",
+    Quirk.KEEPS_MEMORY: "a reset keeps what is in memory: an old answer may still be there",
 }
 """What each quirk makes the code do."""
+
+
+@dataclass(frozen=True)
+class BoardValue:
+    """A value of a board's file.
+
+    Attributes:
+        key: its place in the file: "soc.npu.irq".
+        value: what the file says.
+        source: where it is from; "" where the file does not say.
+        tried: who tried it on a real board, or UNTRIED.
+    """
+
+    key: str
+    value: object
+    source: str
+    tried: str
+
+    def __str__(self) -> str:
+        """Return the value as a file would have it; addresses and sizes are hexadecimal."""
+        return _shown(self.key, self.value)
+
+
+_HEXADECIMAL = ("base", "alias", "size", "address", "value", "secure_bit")
+
+
+def _shown(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"0x{value:08x}" if key.rpartition(".")[2] in _HEXADECIMAL else str(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_shown(name, each)}" for name, each in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_shown(key, each) for each in value) if value else "none"
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -188,8 +237,7 @@ class Board:
         power: how it is switched on and off; None where this machine cannot.
         quirks: what it does unlike others.
         notes: what its user has to do or know first, as sentences.
-        sources: where each address, register and clock is from, by its place in the file: ("soc.npu.irq", "...").
-        tried: who tried a value on a real board, by its place in the file; of the others nobody is known to have.
+        values: all that its file says, with sources, in the file's order.
         path: the file that describes it.
     """
 
@@ -203,23 +251,12 @@ class Board:
     power: Power | None
     quirks: tuple[Quirk, ...]
     notes: tuple[str, ...]
-    sources: tuple[tuple[str, str], ...]
-    tried: tuple[tuple[str, str], ...]
+    values: tuple[BoardValue, ...]
     path: Path
 
-    def source_of(self, key: str) -> str | None:
-        """Return where the value at `key` ("soc.npu.base") is from, or None: said of it, or of what it is a part of."""
-        return _nearest(self.sources, key)
-
-    def tried_by(self, key: str) -> str:
-        """Return who tried the value at `key` on a real board, or UNTRIED."""
-        return _nearest(self.tried, key) or UNTRIED
-
-
-def _nearest(texts: tuple[tuple[str, str], ...], key: str) -> str | None:
-    known = dict(texts)
-    while key:
-        if key in known:
-            return known[key]
-        key = key.rpartition(".")[0]
-    return None
+    def value(self, key: str) -> BoardValue:
+        """Return what the file says at `key`. Raises KeyError where it says nothing."""
+        for each in self.values:
+            if each.key == key:
+                return each
+        raise KeyError(f"{self.path} has no {key}")

@@ -29,6 +29,12 @@ def test_lines_are_counted(place: list[str | int]) -> None:
     assert line_of(text, place) == {3: 7, 2: 6, 1: 1}[len(place)]
 
 
+def test_tables_in_tables_have_lines() -> None:
+    text = "[a]\nb = 1\n[a.b.'c d']\nbase = 1\n[sources]\n\"a.b\" = 2\n"
+    places: list[list[str | int]] = [["a", "b", "c d", "base"], ["a", "b", "e"], ["sources", "a.b"]]
+    assert [line_of(text, place) for place in places] == [4, 2, 6]
+
+
 def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
     found = checked(tmp_path, "[[part]]\nday = 2026-11-25\n[[part]]\nsize = 3\n")
     assert found.data == {"part": [{"day": "2026-11-25"}, {"size": 3}]}

@@ -1,0 +1,364 @@
+"""Reads a board from its file, and from the files that it extends.
+
+What is wrong is said with file, line, key, what was found and what was expected. `board_rules` knows what fits.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.harness.boards.board import (
+    UNTRIED,
+    Board,
+    BoardValue,
+    Dialect,
+    LinkSettings,
+    Loading,
+    Power,
+    Quirk,
+    ResetWords,
+    Server,
+    WordWrite,
+)
+from ethos_hil.harness.boards.board_rules import Complaint, check_board
+from ethos_hil.harness.boards.board_schema import PLACES, board_schema
+from ethos_hil.harness.boards.server_commands import COMMANDS
+from ethos_hil.harness.checked_toml import CheckedToml, problem_of, read_checked
+from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.soc import FirmwareBoard, Memory, NpuChoice, Soc, Window
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.npu_name import NpuName
+
+SEE = "docs/boards.md has all keys and an example"
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*")
+_SAYINGS = ("extends", "sources", "tried")
+"""Keys that say something about the others."""
+Finder = Callable[[str, Path], Path]
+"""Returns the file that another one, which is given as well, extends by that name."""
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """One file: its path, and what is in it."""
+
+    path: Path
+    file: CheckedToml
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+
+def read_board(path: Path, find: Finder, shipped: Path) -> Board:
+    """Return the board that a file describes.
+
+    Args:
+        path: the file. The board is called as the file is, without its ending.
+        find: looks up what files extend.
+        shipped: the folder of our own files: a value of another file whose source is not said is from that file.
+
+    Raises:
+        UsageError: a file cannot be read, or what it says cannot be.
+    """
+    layers = _layers(path, find)
+    return _Reader(layers, shipped).board()
+
+
+def _layers(path: Path, find: Finder) -> list[_Layer]:
+    """Return the file and what it extends, the innermost first."""
+    layers: list[_Layer] = []
+    while True:
+        if any(path.samefile(layer.path) for layer in layers if path.exists()):
+            around = " extends ".join(layer.name for layer in [*layers, _Layer(path, layers[0].file)])
+            raise UsageError(
+                f"{layers[0].file.line_of('extends')}: extends: {around}", hint="let one of them stand alone"
+            )
+        file = read_checked(path, board_schema(whole=False), SEE)
+        layers.append(_Layer(path, file))
+        if "extends" not in file.data:
+            return layers[::-1]
+        path = find(file.data["extends"], path)
+
+
+class _Reader:
+    def __init__(self, layers: list[_Layer], shipped: Path) -> None:
+        self._layers = layers
+        self._top = layers[-1]
+        self._shipped = shipped
+        merged: dict[str, Any] = {}
+        for layer in layers:
+            merged = _merged(merged, layer.file.data)
+        self._data = {key: value for key, value in merged.items() if key not in _SAYINGS}
+
+    def board(self) -> Board:
+        name = self._top.name
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{self._top.path}: the name of a board cannot be {name!r}",
+                hint="call the file with small letters, digits and dashes, such as my-board.toml",
+            )
+        problem = problem_of(self._data, board_schema(whole=True))
+        if problem is not None:
+            raise self._error(problem[0], problem[1], prefix=not problem[0])
+        soc = self._soc()
+        board = Board(
+            name,
+            soc,
+            self._data["description"],
+            self._npus(soc),
+            self._loading(),
+            self._link(),
+            self._reset(),
+            self._power(),
+            tuple(Quirk(each) for each in self._data.get("quirks", ())),
+            tuple(self._data.get("notes", ())),
+            tuple(self._values()),
+            self._top.path,
+        )
+        for complaint in check_board(board):
+            raise self._complaint(complaint)
+        return board
+
+    def _complaint(self, complaint: Complaint) -> UsageError:
+        place = complaint.key.split(".")
+        if isinstance(self._data["soc"], str) and place[0] == "soc":
+            place = ["soc"]
+        return self._error(place, f"{complaint.key}: {complaint.message}", hint=complaint.hint)
+
+    def _error(
+        self, place: Sequence[str | int], message: str, *, hint: str | None = None, prefix: bool = False
+    ) -> UsageError:
+        """Return the error about a key, with the line of the file that has it."""
+        where = self._where(place)
+        among = " extends ".join(layer.name for layer in self._layers[::-1])
+        note = f" ({among})" if prefix and len(self._layers) > 1 else ""
+        return UsageError(f"{where}: {message}{note}", hint=hint or SEE)
+
+    def _where(self, place: Sequence[str | int]) -> str:
+        for layer in reversed(self._layers):
+            if _has(layer.file.data, place):
+                return layer.file.line_of(*place)
+        return self._top.file.line_of(*place)
+
+    def _soc(self) -> Soc:
+        data = self._data["soc"]
+        if isinstance(data, str):
+            return self._declared(data)
+        layers = [layer for layer in self._layers if isinstance(layer.file.data.get("soc"), Mapping)]
+        owner = layers[-1]
+        if owner is not layers[0] and "number" not in owner.file.data["soc"]:
+            raise UsageError(
+                f"{owner.file.line_of('soc')}: soc.number: not given; expected one of its own: what changes [soc] has "
+                f"other firmware than {layers[-2].name}, which has {data['number']}",
+                hint="give it a number from 1000 on that no other board has",
+            )
+        if owner.path.parent != self._shipped and (self._shipped / owner.path.name).exists():
+            raise UsageError(
+                f"{owner.file.line_of('soc')}: soc: {owner.name} is shipped with another [soc]",
+                hint=f"give the file another name than {owner.path.name}; without [soc] it may keep it",
+            )
+        memories = tuple(
+            Memory(
+                memory["base"],
+                memory["size"],
+                memory.get("alias"),
+                name=name,
+                npu=memory.get("npu", False),
+                read_only=memory.get("read_only", False),
+                tcm=memory.get("tcm", False),
+            )
+            for name, memory in data["memories"].items()
+        )
+        names = [memory.name for memory in memories]
+        for part in PLACES:
+            if data["firmware"][part] not in names:
+                raise self._unknown(("soc", "firmware", part), "memory", data["firmware"][part], names)
+        boot = next(memory.base for memory in memories if memory.name == data["firmware"]["boot"])
+        return Soc(
+            name=owner.name,
+            number=data["number"],
+            summary=data["summary"],
+            boot=boot,
+            cpu_hz=data["cpu_hz"],
+            peripheral_hz=data["peripheral_hz"],
+            memories=memories,
+            npus=self._choices(),
+            npu_registers=_window(data["npu"]),
+            npu_irq=data["npu"]["irq"],
+            uarts=(_window(data["uart"]),),
+            firmware=_firmware(data["firmware"], owner.name),
+            secure_bit=data.get("secure_bit", 1 << 28),
+            uart=data["uart"]["driver"],
+            uart_options=tuple(data["uart"].get("options", {}).items()),
+            options=tuple(data.get("options", {}).items()),
+            interrupts=data.get("interrupts", 128),
+        )
+
+    def _declared(self, name: str) -> Soc:
+        for soc in SOCS:
+            if soc.name == name:
+                return soc
+        raise self._unknown(("soc",), "system on chip", name, [soc.name for soc in SOCS])
+
+    def _unknown(self, place: Sequence[str], what: str, name: str, known: Sequence[str]) -> UsageError:
+        close = difflib.get_close_matches(name, known, n=1)
+        suggestion = f"did you mean {close[0]}? " if close else ""
+        return self._error(
+            place, f"{'.'.join(place)}: no {what} is called {name!r}", hint=f"{suggestion}there are {', '.join(known)}"
+        )
+
+    def _names(self) -> list[NpuName]:
+        names = []
+        for index, text in enumerate(self._data["npus"]):
+            try:
+                names.append(NpuName.parse(text))
+            except UsageError as error:
+                raise self._error(("npus", index), f"npus[{index + 1}]: {error.message}", hint=error.hint) from None
+        return names
+
+    def _choices(self) -> tuple[NpuChoice, ...]:
+        macs: dict[str, list[int]] = {}
+        for name in self._names():
+            macs.setdefault(f"ethos-{name.family}", []).append(name.macs)
+        return tuple(NpuChoice(family, tuple(sorted(each)), each[0]) for family, each in macs.items())
+
+    def _npus(self, soc: Soc) -> tuple[str, ...]:
+        names = tuple(str(name) for name in self._names())
+        for index, name in enumerate(names):
+            if name not in soc.npu_names:
+                raise self._error(
+                    ("npus", index), f"npus[{index + 1}]: {soc.name} has no {name}; it has {', '.join(soc.npu_names)}"
+                )
+        return names
+
+    def _loading(self) -> Loading:
+        data = self._data["loading"]
+        server = Server(data["server"])
+        own = server.value if server not in (Server.NONE, Server.RUNNING) else None
+        dialect = data.get("dialect", own)
+        command = tuple(data.get("command", COMMANDS.get(server, ())))
+        return Loading(
+            server,
+            None if dialect is None else Dialect(dialect),
+            data.get("address"),
+            command,
+            data.get("device", ""),
+            data.get("serial", ""),
+            data.get("core", 0),
+            data.get("port", 0),
+            float(data.get("timeout", 20.0)),
+        )
+
+    def _link(self) -> LinkSettings:
+        data = self._data["link"]
+        return LinkSettings(
+            data.get("url"), data["baud"], data.get("fastest_baud", data["baud"]), data.get("printable", False)
+        )
+
+    def _reset(self) -> ResetWords:
+        data = self._data.get("reset", {})
+        dialect = self._loading().dialect
+        usual = () if dialect is None else dialect.reset_and_halt
+        before, after = (
+            tuple(WordWrite(each["address"], each["value"], each.get("why", "")) for each in data.get(when, ()))
+            for when in ("before", "after")
+        )
+        return ResetWords(tuple(data.get("commands", usual)), before, after)
+
+    def _power(self) -> Power | None:
+        data = self._data.get("power")
+        if data is None:
+            return None
+        on, off, cycle = (tuple(data.get(name, ())) for name in ("on", "off", "cycle"))
+        return Power(on, off, cycle, settle=float(data.get("settle", 2.0)))
+
+    def _values(self) -> Iterator[BoardValue]:
+        """Yield all values. The file that a value is from says its source: another's source is not this one's."""
+        leaves = dict(_leaves(self._data))
+        said: dict[str, tuple[str, str]] = {}
+        for layer in self._layers:
+            own = dict(_leaves({key: value for key, value in layer.file.data.items() if key not in _SAYINGS}))
+            default = "" if layer.path.parent == self._shipped else layer.path.name
+            for key in own:
+                said[key] = (
+                    _nearest(layer.file.data.get("sources", {}), key) or default,
+                    _nearest(layer.file.data.get("tried", {}), key) or UNTRIED,
+                )
+            for table in ("sources", "tried"):
+                for key in layer.file.data.get(table, {}):
+                    if not any(_covers(key, leaf) for leaf in leaves):
+                        raise self._pointless(layer, table, key, list(leaves))
+        for key, value in leaves.items():
+            yield BoardValue(key, value, *said[key])
+
+    def _pointless(self, layer: _Layer, table: str, key: str, known: list[str]) -> UsageError:
+        tables = {key.rpartition(".")[0] for key in known} - {""}
+        close = difflib.get_close_matches(key, [*known, *tables], n=1)
+        hint = f"did you mean {close[0]}? It is" if close else "a key is"
+        return UsageError(
+            f'{layer.file.line_of(table, key)}: {table}."{key}": the file has no value there',
+            hint=f'{hint} written as its place, in quotes: "soc.npu.irq"',
+        )
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both; tables are merged, anything else is replaced."""
+    both = dict(base)
+    for key, value in over.items():
+        old = both.get(key)
+        both[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return both
+
+
+def _has(data: Any, place: Sequence[str | int]) -> bool:
+    for part in place:
+        if isinstance(data, Mapping) and part in data:
+            data = data[str(part)]
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return False
+    return True
+
+
+def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in data.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _covers(key: str, leaf: str) -> bool:
+    return leaf == key or leaf.startswith(f"{key}.")
+
+
+def _nearest(texts: Mapping[str, str], key: str) -> str | None:
+    """Return what is said of a key, or of what it is a part of."""
+    while key:
+        if key in texts:
+            return texts[key]
+        key = key.rpartition(".")[0]
+    return None
+
+
+def _window(data: Mapping[str, Any]) -> Window:
+    return Window(data["base"], data["size"], data.get("alias"))
+
+
+def _firmware(data: Mapping[str, Any], name: str) -> FirmwareBoard:
+    package = Window(data["package"]["base"], data["package"]["size"])
+    return FirmwareBoard(
+        name=name,
+        port=data["port"],
+        driver=data["driver"],
+        package=package,
+        without=tuple(data.get("without", ())),
+        cpu=data.get("cpu", "cortex-m55"),
+        **{part: data[part] for part in PLACES},
+    )
