@@ -1,0 +1,143 @@
+"""The registers of a processor as a GDB server numbers them: from its target description, or as GDB did before there
+were any.
+
+The GDB manual has descriptions in its appendix "Target Descriptions". A register without a number has the one behind
+the register before it, over all files of the description in the order in which they are included.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+
+_MOST_FILES = 64
+_MOST_REGISTERS = 4096
+_INCLUDE = "include"
+_OTHER_NAMES = {
+    "sp": ("sp", "r13", "msp"),
+    "lr": ("lr", "r14"),
+    "pc": ("pc", "r15"),
+    "xpsr": ("xpsr", "psr", "cpsr"),
+}
+"""What servers call the registers that the loader needs, the best first. After a reset, sp is msp."""
+
+
+class DescriptionError(Exception):
+    """A target description cannot be used. The message says why."""
+
+
+@dataclass(frozen=True)
+class RspRegister:
+    """A register.
+
+    Attributes:
+        name: the server's, in small letters.
+        number: the server's.
+        bits: its size.
+    """
+
+    name: str
+    number: int
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """Its bytes. OpenOCD has registers of one bit."""
+        return (self.bits + 7) // 8
+
+
+@dataclass(frozen=True)
+class RegisterTable:
+    """The registers that a server has, by their numbers.
+
+    Attributes:
+        registers: they, in the order of their numbers.
+        described: whether the server described them.
+    """
+
+    registers: tuple[RspRegister, ...]
+    described: bool
+
+    def find(self, name: str) -> RspRegister | None:
+        """Return the register of a name, or None."""
+        wanted = name.lower()
+        by_name = {register.name: register for register in self.registers}
+        return next((by_name[each] for each in _OTHER_NAMES.get(wanted, (wanted,)) if each in by_name), None)
+
+    def place(self, wanted: RspRegister, length: int) -> slice | None:
+        """Return where a register is in a `g` packet of `length` bytes, or None where it has no place.
+
+        The registers follow one another by their numbers, without gaps. Old servers of M-profile processors without a
+        description leave the registers of the FPA out, which GDB expects there: those have 17 registers.
+        """
+        begin = 0
+        for register in self.registers:
+            left_out = not self.described and length == _SHORT_BYTES and register.name in _FPA
+            size = 0 if left_out else register.size
+            if register == wanted:
+                return slice(begin, begin + size) if begin + size <= length else None
+            begin += size
+        return None
+
+
+_FPA = frozenset({*(f"f{number}" for number in range(8)), "fps"})
+_SHORT_BYTES = 17 * 4
+UNDESCRIBED = RegisterTable(
+    (
+        *(RspRegister(f"r{number}", number, 32) for number in range(16)),
+        *(RspRegister(f"f{number}", 16 + number, 96) for number in range(8)),
+        RspRegister("fps", 24, 32),
+        RspRegister("cpsr", 25, 32),
+    ),
+    described=False,
+)
+"""GDB's own numbers for Arm, for servers without a description (gdb/arch/arm.h: ARM_F0_REGNUM, ARM_PS_REGNUM)."""
+
+
+def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
+    """Return the registers of a server's description.
+
+    Args:
+        read: returns one of its files, by name.
+
+    Raises:
+        DescriptionError: it is no XML, includes itself, or has no register or too many.
+    """
+    found: dict[int, RspRegister] = {}
+    following = 0
+    for element in _elements("target.xml", read, []):
+        try:
+            number = int(element.get("regnum", str(following)), 0)
+            bits = int(element.get("bitsize", "32"), 0)
+        except ValueError as error:
+            raise DescriptionError(f"it has a register with the number {element.get('regnum')!r}") from error
+        if number < 0 or not 0 < bits <= 1024 or len(found) == _MOST_REGISTERS:
+            raise DescriptionError(f"it has a register {number} of {bits} bits, after {len(found)} others")
+        found[number] = RspRegister(element.get("name", "").lower(), number, bits)
+        following = number + 1
+    if not found:
+        raise DescriptionError("it has no register")
+    return RegisterTable(tuple(found[number] for number in sorted(found)), described=True)
+
+
+def _elements(name: str, read: Callable[[str], bytes], seen: list[str]) -> list[ET.Element]:
+    """Return the `reg` elements of a file, and of those that it includes, in their order."""
+    if name in seen or len(seen) == _MOST_FILES:
+        raise DescriptionError(f"its files include one another without end: {name!r}")
+    seen.append(name)
+    text = read(name)
+    if b"<!ENTITY" in text:
+        raise DescriptionError(f"{name} has entities, which no description needs")
+    try:
+        # A file may have the prefix "xi" without saying whose it is, as QEMU's does.
+        root = ET.fromstring(text.replace(b"<xi:include", b"<include").replace(b"</xi:include", b"</include"))
+    except (ET.ParseError, ValueError, LookupError) as error:  # the others are of its encoding
+        raise DescriptionError(f"{name} is no XML: {error}") from error
+    registers: list[ET.Element] = []
+    for element in root.iter():
+        if element.tag.rpartition("}")[2] == _INCLUDE and element.get("href"):
+            registers += _elements(str(element.get("href")), read, seen)
+        elif element.tag == "reg":
+            registers.append(element)
+    return registers

@@ -1,0 +1,103 @@
+"""Where a program begins: its vector table, and the first two words in it."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+from ethos_hil.harness.image.segments import ElfError, Segment, segments
+from ethos_hil.lowering.errors import UsageError
+
+_TABLE_ALIGNMENT = 128
+"""VTOR has no lower bits (Armv8-M Architecture Reference Manual, VTOR)."""
+_HINT = "does the firmware belong to this board? `ethos-hil boards check` compares a board's file with its firmware"
+
+
+@dataclass(frozen=True)
+class StartPoint:
+    """Where a program begins.
+
+    Attributes:
+        vector_table: address of its vector table.
+        stack: where its stack pointer starts: the table's first word.
+        entry: address of its first instruction: the table's second word, without bit 0.
+    """
+
+    vector_table: int
+    stack: int
+    entry: int
+
+
+@dataclass(frozen=True)
+class LoadableImage:
+    """What a loader needs of an ELF.
+
+    Attributes:
+        parts: what goes into memory: addresses, and the bytes there, by address.
+        segments: all its segments.
+        start: where it begins.
+    """
+
+    parts: tuple[tuple[int, bytes], ...]
+    segments: tuple[Segment, ...]
+    start: StartPoint
+
+    @property
+    def size(self) -> int:
+        """Bytes that are loaded."""
+        return sum(len(data) for _, data in self.parts)
+
+    @classmethod
+    def parse(cls, elf: bytes, vector_table: int) -> LoadableImage:
+        """Return what is in an ELF.
+
+        Args:
+            elf: the file's content.
+            vector_table: the address where its vector table has to be.
+
+        Raises:
+            UsageError: it cannot be loaded, or has no vector table there.
+        """
+        file = io.BytesIO(elf)
+        try:
+            found = segments(file)
+        except ElfError as error:
+            raise UsageError(f"the image cannot be loaded: {error}", hint=_HINT) from error
+        parts = sorted((each.load_address, each.read(file)) for each in found if each.file_size)
+        return cls(tuple(parts), found, _start_point(file, found, vector_table))
+
+    def room_behind_code(self, size: int) -> int:
+        """Return an address with `size` bytes that the image does not use, right behind its code if it can be."""
+        taken = [
+            *((each.load_address, each.file_size) for each in self.segments),
+            *((each.address, each.memory_size) for each in self.segments),
+        ]
+        code = next(each for each in self.segments if each.executable)
+        address = code.address + code.memory_size
+        while True:
+            address = (address + 7) // 8 * 8
+            ends = [begin + length for begin, length in taken if begin < address + size and address < begin + length]
+            if not ends:
+                return address
+            address = max(ends)
+
+
+def _start_point(file: io.BytesIO, found: tuple[Segment, ...], table: int) -> StartPoint:
+    def refused(what: str) -> UsageError:
+        return UsageError(f"the image has no vector table at 0x{table:08x}: {what}", hint=_HINT)
+
+    if table % _TABLE_ALIGNMENT:
+        raise refused(f"one begins at a multiple of {_TABLE_ALIGNMENT}")
+    home = next((each for each in found if each.address <= table and table + 8 <= each.address + each.file_size), None)
+    if home is None:
+        raise refused("nothing is loaded there")
+    words = home.read(file)[table - home.address :]
+    stack, entry = (int.from_bytes(words[at : at + 4], "little") for at in (0, 4))
+    if stack == 0 or stack % 8:
+        raise refused(f"the stack would start at 0x{stack:08x}, which is no multiple of eight")
+    at = entry & ~1
+    if not entry & 1 or not any(
+        each.executable and each.address <= at < each.address + each.file_size for each in found
+    ):
+        raise refused(f"it would start at 0x{entry:08x}, which is no Thumb code of the image")
+    return StartPoint(table, stack, at)
