@@ -12,8 +12,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 unexport PYTHONHOME PYTHONPATH PYTHONUSERBASE PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER PIP_PYTHON
 unexport CC CXX CFLAGS CXXFLAGS LDFLAGS ASM ASMFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH \
 	GCC_EXEC_PREFIX CMAKE_TOOLCHAIN_FILE CMAKE_GENERATOR CMAKE_BUILD_TYPE
-# The boards of harness/socs: what the firmware's build has to know of each is generated (harness/socs/firmware_files.py).
-BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards/*/soc.h)))
+# The boards of harness/socs, on which the tests run: what the firmware's build has to know of each is generated
+# (harness/socs/firmware_files.py). Those of harness/boards/data are one build more, `make boards`.
+BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards/corstone*/soc.h)))
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 MANIFESTS := $(BOARDS:%=build/firmware/%/ethos-hil.json)
 JOBS ?= $(shell nproc)
@@ -21,8 +22,8 @@ JOBS ?= $(shell nproc)
 SECONDS := 120
 MUTANTS := 1000
 
-.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo fvp-check firmware wheel \
-	wheelhouse lock docs docs-links clean
+.PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo fvp-check firmware boards \
+	wheel wheelhouse lock docs docs-links clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
@@ -87,8 +88,12 @@ zoo: setup build/zoo/.installed ## 68 architectures of torchvision, timm and our
 firmware: build/.apt .venv/.installed ## Build the firmware again
 	cd firmware && for board in $(BOARDS); do cmake --preset $$board && cmake --build --preset $$board || exit; done
 
+boards: build/.apt .venv/.installed ## Build the firmware of all boards but the Corstones
+	@$(call lock,build/firmware/boards.lock,the firmware of the boards); cd firmware && cmake --preset boards >/dev/null && \
+	cmake --build --preset boards
+
 # build/lib is setuptools' own, and keeps modules that are gone since. setup.py puts the list of parts into the wheel.
-wheel: setup ## Build a wheel with the firmware of all boards and a list of its parts, into dist/
+wheel: setup boards ## Build a wheel with the firmware of all boards and a list of its parts, into dist/
 	@rm -rf build/lib build/bdist.*
 	@PYTHONPATH=src $(BIN)/python -m ethos_hil.suites.lab.bill_of_materials build/ethos-hil.cdx.json
 	@$(PIP) wheel --no-deps --no-build-isolation -w dist .

@@ -35,7 +35,7 @@ def sabotaged(preset: str, *changes: Change) -> bytes:
                     text = text.replace(change.old, change.new)
             edited, made = Path(scratch) / f"{number}-{Path(source).name}", Path(scratch) / f"{number}.obj"
             edited.write_text(text)
-            target = f"CMakeFiles/ethos-hil.dir/{source}.obj"
+            target = _object(folder, source)
             compile_it = shlex.split(_command(folder, target))
             words = {
                 str(FIRMWARE / source): str(edited),
@@ -50,6 +50,12 @@ def sabotaged(preset: str, *changes: Change) -> bytes:
         link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
         _run(["sh", "-c", link], folder)
         return elf.read_bytes()
+
+
+def _object(folder: Path, source: str) -> str:
+    """Return the object of a source by its path in the build's folder."""
+    (made,) = folder.glob(f"CMakeFiles/*.dir/{source}.obj")
+    return made.relative_to(folder).as_posix()
 
 
 def _command(folder: Path, target: str) -> str:

@@ -11,7 +11,7 @@ import pytest
 from builds import FIRMWARE
 from elftools.elf.elffile import ELFFile
 
-OBJECT = "CMakeFiles/ethos-hil.dir/runtime/operators.cc.obj"
+OBJECT = "CMakeFiles/corstone300.dir/runtime/operators.cc.obj"
 Compile = Callable[[str], "subprocess.CompletedProcess[str]"]
 
 

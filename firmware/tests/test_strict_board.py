@@ -184,7 +184,7 @@ def test_the_uart_is_found_where_it_is(uart: Window) -> None:
 @pytest.mark.slow
 def test_a_uart_that_is_looked_for_without_care_is_a_fault() -> None:
     careless = Change(
-        "boards/corstone/uart.cc",
+        "boards/uarts/cmsdk.cc",
         "  return board::try_load(at, value) && value == expected;",
         "  value = *at;\n  return value == expected;",
     )
@@ -202,7 +202,7 @@ def test_a_uart_without_identification_is_known_by_its_divider(monkeypatch: pyte
 
 @pytest.mark.slow
 def test_a_uart_that_takes_time_loses_nothing() -> None:
-    hasty = Change("boards/corstone/uart.cc", "(uart[STATE] & STATE_TX_FULL) != 0", "false")
+    hasty = Change("boards/uarts/cmsdk.cc", "(read_state() & STATE_TX_FULL) != 0", "false")
     recorded = load("add")
 
     def run(firmware: bytes) -> None:

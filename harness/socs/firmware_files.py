@@ -2,50 +2,93 @@
 
     python -m ethos_hil.harness.socs.firmware_files
 
-writes them into firmware/. A test keeps the files there equal to the declarations.
+writes those of all systems that our own firmware is built for into firmware/. A test keeps the files there equal to the
+declarations. For a board of the user's own,
+
+    python -m ethos_hil.harness.socs.firmware_files --board my-board.toml --into build/my-board
+
+writes them into a folder, from which CMake builds its firmware (firmware/README.md).
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.registry import SOCS, find_soc, shipped_socs
 from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Soc
+from ethos_hil.lowering.errors import EthosHilError, UsageError
 
 PRESETS = "boards/presets.json"
+ALL_BOARDS = "boards"
+"""The preset that builds the firmware of all boards but the Corstones, which have one each."""
 _FOLDER = Path(__file__).resolve().parents[2] / "firmware"
 _COMMAND = "python -m ethos_hil.harness.socs.firmware_files"
 
 
-def firmware_files(socs: Sequence[Soc] = SOCS) -> dict[str, str]:
+def firmware_files(socs: Sequence[Soc] | None = None) -> dict[str, str]:
     """Return the text of each file by its path below firmware/.
+
+    Args:
+        socs: the systems; None for all that our own firmware is built for.
 
     Raises:
         KeyError: a system's firmware is to be in a memory that the system does not have.
+        UsageError: a system's driver or port is not there.
     """
-    files = {PRESETS: _presets(socs)}
-    for soc in socs:
-        folder = f"boards/{soc.firmware.name}"
-        files |= {
-            f"{folder}/soc.h": _header(soc),
-            f"{folder}/memory.ld": _memory(soc),
-            f"{folder}/board.cmake": _board(soc),
-        }
+    chosen = shipped_socs() if socs is None else tuple(socs)
+    files = {PRESETS: _presets(chosen)}
+    for soc in chosen:
+        files |= {f"boards/{soc.firmware.name}/{name}": text for name, text in files_of(soc, _source(soc)).items()}
     return files
 
 
-def _origin(soc: Soc) -> str:
-    return f"Generated from harness/socs/{soc.name.replace('-', '_')}.py by `{_COMMAND}`. Do not edit."
+def files_of(soc: Soc, source: str) -> dict[str, str]:
+    """Return the text of each file of one system, by its name in the folder of the board.
+
+    Args:
+        soc: the system.
+        source: the file that declares it.
+
+    Raises:
+        KeyError: its firmware is to be in a memory that it does not have.
+        UsageError: its driver or its port is not there.
+    """
+    _check_parts(soc)
+    origin = f"Generated from {source} by `{_COMMAND}`. Do not edit."
+    return {"soc.h": _header(soc, origin), "memory.ld": _memory(soc, origin), "board.cmake": _board(soc, origin)}
 
 
-def _header(soc: Soc) -> str:
+def _check_parts(soc: Soc) -> None:
+    board = soc.firmware
+    for what, name, pattern in (
+        ("UART driver", soc.uart, "boards/uarts/{}.cc"),
+        ("port", board.port, "boards/{}/port.cc"),
+        ("NPU driver", board.driver, "npu/{}.cc"),
+    ):
+        if not (_FOLDER / pattern.format(name)).is_file():
+            head, _, tail = pattern.partition("{}")
+            known = sorted(
+                str(path.relative_to(_FOLDER))[len(head) : -len(tail)] for path in _FOLDER.glob(pattern.format("*"))
+            )
+            raise UsageError(
+                f"{soc.name}: the firmware has no {what} {name!r}: there is no firmware/{pattern.format(name)}",
+                hint=f"use one of {', '.join(known)}, or write it",
+            )
+
+
+def _source(soc: Soc) -> str:
+    return f"harness/socs/{soc.name.replace('-', '_')}.py" if soc in SOCS else f"harness/boards/data/{soc.name}.toml"
+
+
+def _header(soc: Soc, origin: str) -> str:
     adapters = ", ".join(f"0x{address:08x}" for address in soc.timing_adapter_ports or (0, 0))
     uarts = ", ".join(f"0x{uart.base:08x}" for uart in soc.uarts)
-    return f"""// {_origin(soc)}
+    return f"""// {origin}
 // {soc.summary}. Addresses are those of secure code.
 #pragma once
 
@@ -57,12 +100,25 @@ constexpr std::uint16_t NUMBER = {soc.number};
 constexpr std::uintptr_t UARTS[] = {{{uarts}}};  // where UART 0 may be
 constexpr std::uintptr_t NPU_BASE = 0x{soc.npu_registers.base:08x};
 constexpr std::uint32_t NPU_IRQ = {soc.npu_irq};
+constexpr std::uint32_t INTERRUPTS = {soc.interrupts};
 constexpr std::uintptr_t TIMING_ADAPTERS[] = {{{adapters}}};
 constexpr std::uint32_t CPU_HZ = {_grouped(soc.cpu_hz)};
 constexpr std::uint32_t PERIPHERAL_HZ = {_grouped(soc.peripheral_hz)};
-
+{_constants(soc)}
 }}  // namespace ethos_hil::soc
 """
+
+
+def _constants(soc: Soc) -> str:
+    """Return the numbers that only the driver of its UART and the code of its port know."""
+    constants = [*((f"UART_{name}", value) for name, value in soc.uart_options), *soc.options]
+    lines = [f"constexpr std::uint32_t {name} = {_written(name, value)};\n" for name, value in constants]
+    return "".join(["\n", *lines]) if lines else ""
+
+
+def _written(name: str, value: int) -> str:
+    """Clocks and small numbers are decimal, addresses and bits are not."""
+    return _grouped(value) if name.endswith("_HZ") or value < 0x1000 else f"0x{value:08x}"
 
 
 def _grouped(number: int) -> str:
@@ -73,13 +129,13 @@ _SEGMENTS = {"boot": ("boot", 5), "code": ("code", 5), "data": ("data", 6), "zer
 """The firmware's loadable segments: whose memory each is in, and its flags (5: read, execute; 6: read, write)."""
 
 
-def _memory(soc: Soc) -> str:
+def _memory(soc: Soc, origin: str) -> str:
     """Return the memories of the firmware, which part of it goes into each, and its segments.
 
     An ELF has its segments in the order of their addresses (System V ABI, chapter 5), which differs between boards.
     """
     board = soc.firmware
-    lines = [f"/* {_origin(soc)} */", "MEMORY", "{"]
+    lines = [f"/* {origin} */", "MEMORY", "{"]
     for name in dict.fromkeys((board.boot, board.code, board.data, board.stack, board.pool)):
         memory = soc.memory(name)
         lines.append(_region(name, memory.base, memory.size, _access(board, name)))
@@ -107,51 +163,92 @@ def _access(board: FirmwareBoard, name: str) -> str:
     return f"r{writable}{executable}"
 
 
-def _board(soc: Soc) -> str:
+def _board(soc: Soc, origin: str) -> str:
     board = soc.firmware
-    return f"""# {_origin(soc)}
+    without = "".join(f"\n  {name}" for name in board.without)
+    return f"""# {origin}
+set(board_name {board.name})
+set(board_cpu {board.cpu})
+set(board_left_out{without})
+set(board_sources boards/uarts/{soc.uart}.cc npu/{board.driver}.cc)
+include(boards/armv8m/board.cmake)
 include(boards/{board.port}/board.cmake)
-list(APPEND board_sources npu/{board.driver}.cc)
 """
 
 
 def _presets(socs: Sequence[Soc]) -> str:
-    configure: list[dict[str, Any]] = []
-    for soc in socs:
-        board = soc.firmware.name
-        npus = " or ".join(npu.family.replace("ethos-u", "Ethos-U") for npu in soc.npus)
-        configure.append(
-            {
-                "name": board,
-                "displayName": f"{soc.summary}, {npus}",
-                "generator": "Ninja",
-                "binaryDir": f"${{sourceDir}}/../build/firmware/{board}",
-                "toolchainFile": "${sourceDir}/cmake/arm-none-eabi.cmake",
-                "cacheVariables": {"ETHOS_HIL_BOARD": board, **_without(soc.firmware)},
-            }
-        )
+    configure = [_preset(soc) for soc in socs]
+    others = [soc.firmware.name for soc in socs if soc not in SOCS]
+    if others:
+        all_of_them = {
+            "name": ALL_BOARDS,
+            "displayName": "All boards but the Corstones, in one build",
+            "generator": "Ninja",
+            "binaryDir": f"${{sourceDir}}/../build/firmware/{ALL_BOARDS}",
+            "toolchainFile": "${sourceDir}/cmake/arm-none-eabi.cmake",
+            "cacheVariables": {
+                "ETHOS_HIL_BOARD": ";".join(others),
+                "ETHOS_HIL_OUTPUT": "${sourceDir}/../build/firmware",
+            },
+        }
+        configure.append(all_of_them)
     build = [{"name": preset["name"], "configurePreset": preset["name"]} for preset in configure]
     document = {
         "version": 4,
-        "vendor": {"ethos-hil": f"Generated from harness/socs by `{_COMMAND}`. Do not edit."},
+        "vendor": {"ethos-hil": f"Generated from harness/socs and harness/boards/data by `{_COMMAND}`. Do not edit."},
         "configurePresets": configure,
         "buildPresets": build,
     }
     return json.dumps(document, indent=2) + "\n"
 
 
-def _without(board: FirmwareBoard) -> dict[str, str]:
-    return {"ETHOS_HIL_LEFT_OUT": ",".join(board.without)} if board.without else {}
+def _preset(soc: Soc) -> dict[str, Any]:
+    board = soc.firmware.name
+    npus = " or ".join(npu.family.replace("ethos-u", "Ethos-U") for npu in soc.npus)
+    return {
+        "name": board,
+        "displayName": f"{soc.summary}, {npus}",
+        "generator": "Ninja",
+        "binaryDir": f"${{sourceDir}}/../build/firmware/{board}",
+        "toolchainFile": "${sourceDir}/cmake/arm-none-eabi.cmake",
+        "cacheVariables": {"ETHOS_HIL_BOARD": board},
+    }
 
 
-def main() -> None:
-    """Write the files into firmware/ and print their names."""
-    for name, text in firmware_files().items():
-        path = _FOLDER / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text)
+def write(files: dict[str, str], folder: Path) -> None:
+    """Write files into a folder, and print their names.
+
+    Raises:
+        UsageError: one cannot be written.
+    """
+    for name, text in files.items():
+        path = folder / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        except OSError as error:
+            raise UsageError(f"{path} cannot be written: {error.strerror or error}") from error
         sys.stdout.write(f"{path}\n")
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the files of all boards into firmware/, or those of one into a folder; return the exit status."""
+    parser = argparse.ArgumentParser(description="Write what the firmware's build has to know of boards.")
+    parser.add_argument("--board", metavar="NAME_OR_FILE", help="the files of this board alone")
+    parser.add_argument("--into", metavar="DIR", type=Path, help="where they go; one folder for one board")
+    given = parser.parse_args(arguments)
+    if (given.board is None) != (given.into is None):
+        parser.error("--board and --into go together")
+    try:
+        if given.board is None:
+            write(firmware_files(), _FOLDER)
+        else:
+            write(files_of(find_soc(given.board), Path(given.board).name), given.into)
+    except EthosHilError as error:
+        sys.stderr.write(f"error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
+        return 2
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,3 +1,7 @@
 # Generated from harness/socs/corstone_320.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
+set(board_name corstone320)
+set(board_cpu cortex-m55)
+set(board_left_out)
+set(board_sources boards/uarts/cmsdk.cc npu/u85.cc)
+include(boards/armv8m/board.cmake)
 include(boards/corstone/board.cmake)
-list(APPEND board_sources npu/u85.cc)

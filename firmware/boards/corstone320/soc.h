@@ -10,6 +10,7 @@ constexpr std::uint16_t NUMBER = 320;
 constexpr std::uintptr_t UARTS[] = {0x59303000, 0x58203000};  // where UART 0 may be
 constexpr std::uintptr_t NPU_BASE = 0x50004000;
 constexpr std::uint32_t NPU_IRQ = 16;
+constexpr std::uint32_t INTERRUPTS = 128;
 constexpr std::uintptr_t TIMING_ADAPTERS[] = {0x50006000, 0x50006800};
 constexpr std::uint32_t CPU_HZ = 25'000'000;
 constexpr std::uint32_t PERIPHERAL_HZ = 25'000'000;

@@ -14,8 +14,11 @@ function(host_target name)
   target_link_options(${name} PRIVATE -fsanitize=address,undefined)
 endfunction()
 
-add_library(common STATIC ${common_sources} link/decoder.cc)
+add_library(common STATIC ${common_sources} runtime/operators.cc link/decoder.cc)
 host_target(common)
+if(ETHOS_HIL_LEFT_OUT)
+  target_compile_definitions(common PRIVATE "ETHOS_HIL_LEFT_OUT=\"${ETHOS_HIL_LEFT_OUT}\"")
+endif()
 
 add_executable(ethos-hil-host main.cc boards/host/board.cc boards/host/cache.cc boards/host/cycle_counter.cc boards/host/npu.cc)
 add_executable(ethos-hil-decode fuzz/decode.cc)

@@ -36,7 +36,7 @@ def test_the_build_describes_what_it_built(board: str) -> None:
     assert manifest.sha256 == hashlib.sha256(elf.read_bytes()).hexdigest()
     assert manifest.sources == source_digest(ROOT / "firmware"), "run make firmware"
     assert manifest.compiler.startswith("GNU ")
-    assert {"-mcpu=cortex-m55", "-O2", "-nostartfiles", "-Tfirmware/boards/corstone/board.ld"} <= set(manifest.flags)
+    assert {"-mcpu=cortex-m55", "-O2", "-nostartfiles", "-Tfirmware/boards/armv8m/board.ld"} <= set(manifest.flags)
     assert str(ROOT) not in elf.with_name(MANIFEST_NAME).read_text(), "the same wherever it is built"
 
 
@@ -61,14 +61,14 @@ def test_another_elf_is_the_users_own_choice() -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    for name in ("main.cc", "boards/corstone/sections.ld", "link/frames.h", "fuzz/boot.cc", "README.md"):
+    for name in ("main.cc", "boards/armv8m/sections.ld", "link/frames.h", "fuzz/boot.cc", "README.md"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["main.cc", "boards/corstone/sections.ld", "link/frames.h"])
+@pytest.mark.parametrize("name", ["main.cc", "boards/armv8m/sections.ld", "link/frames.h"])
 def test_any_change_of_a_source_moves_the_digest(sources: Path, name: str) -> None:
     before = source_digest(sources)
     path = sources / name

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS
-from ethos_hil.harness.socs.firmware_files import PRESETS, firmware_files
+from ethos_hil.harness.socs.firmware_files import ALL_BOARDS, PRESETS, files_of, firmware_files, main
 from ethos_hil.harness.socs.fvps import MODELS, fvp_model
-from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, virtual_soc
+from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, shipped_socs, virtual_soc
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.mps3_an547 import missing
@@ -89,13 +89,15 @@ def test_another_address_is_seen_in_the_files() -> None:
 
 
 def test_make_and_cmake_know_the_boards() -> None:
-    boards = [soc.firmware.name for soc in SOCS]
-    command = ["make", "-s", "-f", "-", "boards"]
-    rule = "include Makefile\nboards: ; @echo $(BOARDS)\n.PHONY: boards\n"
+    corstones = [soc.firmware.name for soc in SOCS]
+    boards = [soc.firmware.name for soc in shipped_socs()]
+    command = ["make", "-s", "-f", "-", "show"]
+    rule = "include Makefile\nshow: ; @echo $(BOARDS)\n.PHONY: show\n"
     asked = subprocess.run(command, cwd=FIRMWARE.parent, input=rule, capture_output=True, text=True, timeout=60)
-    assert asked.stdout.split() == sorted(boards), asked.stderr
-    presets = json.loads((FIRMWARE / PRESETS).read_text())
-    assert [preset["name"] for preset in presets["configurePresets"]] == boards
+    assert asked.stdout.split() == sorted(corstones), asked.stderr
+    presets = {preset["name"]: preset for preset in json.loads((FIRMWARE / PRESETS).read_text())["configurePresets"]}
+    others = presets.pop(ALL_BOARDS)["cacheVariables"]["ETHOS_HIL_BOARD"].split(";") if boards != corstones else []
+    assert list(presets) == boards == corstones + others
     listed = subprocess.run(["cmake", "--list-presets"], cwd=FIRMWARE, capture_output=True, text=True, timeout=60)
     assert all(f'"{board}"' in listed.stdout for board in (*boards, "host")), listed.stdout + listed.stderr
 
@@ -149,3 +151,43 @@ def test_a_virtual_system_is_found_by_name_and_has_only_its_own_npus() -> None:
         VirtualTarget("ethos-u85-256", soc="corstone-300")
     with pytest.raises(ToolError, match="no system on chip is called 'corstone-3000'"):
         VirtualTarget("ethos-u55-128", soc="corstone-3000")
+
+
+def test_a_driver_or_port_that_is_not_there_is_refused_with_those_that_are() -> None:
+    soc = find_soc("corstone-300")
+    lost = dataclasses.replace(soc.firmware, port="corstones")
+    for changed, missing_file, known in (
+        (dataclasses.replace(soc, uart="cmsdk2"), "firmware/boards/uarts/cmsdk2.cc", "cmsdk"),
+        (dataclasses.replace(soc, firmware=lost), "firmware/boards/corstones/port.cc", "corstone"),
+    ):
+        with pytest.raises(UsageError, match=missing_file) as caught:
+            files_of(changed, "my.toml")
+        assert known in str(caught.value.hint)
+
+
+def test_numbers_for_driver_and_port_are_in_the_header() -> None:
+    soc = dataclasses.replace(
+        find_soc("corstone-300"),
+        uart_options=(("REGISTER_STRIDE", 4),),
+        options=(("PCLK_HZ", 20_000_000), ("POWER_REGISTER", 0x1A60A004)),
+        interrupts=240,
+    )
+    text = files_of(soc, "my.toml")["soc.h"]
+    for line in (
+        "INTERRUPTS = 240;",
+        "UART_REGISTER_STRIDE = 4;",
+        "PCLK_HZ = 20'000'000;",
+        "POWER_REGISTER = 0x1a60a004;",
+    ):
+        assert f"constexpr std::uint32_t {line}" in text
+    assert text.startswith("// Generated from my.toml by")
+
+
+def test_the_files_of_one_board_go_into_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--board", "corstone-300", "--into", str(tmp_path / "mine")]) == 0
+    assert {path.name for path in (tmp_path / "mine").iterdir()} == {"soc.h", "memory.ld", "board.cmake"}
+    assert main(["--board", "corstone-3", "--into", str(tmp_path)]) == 2
+    assert "no system on chip is called 'corstone-3'" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["--board", "corstone-300", "--into", str(tmp_path / "file")]) == 2
+    assert "cannot be written" in capsys.readouterr().err

@@ -1,11 +1,13 @@
-// The common part of all Corstones: everything but addresses (soc.h).
+// The common part of all boards with an Armv8.1-M core: everything but addresses (soc.h), UART and port.
 #include "boards/board.h"
 
 #include "boards/armv8m/core.h"
+#include "boards/port.h"
 #include "boards/uart.h"
 #include "soc.h"
 
 extern "C" {
+extern std::uint8_t __boot_begin[], __boot_end[], __code_begin[], __code_end[];
 extern std::uint8_t __package_start[], __package_limit[], __sram_pool_start[], __sram_pool_end[], __ddr_end[];
 }
 
@@ -32,6 +34,10 @@ void set_clocks(const Clocks& clocks) {
 
 Pool package_window() { return between(__package_start, __package_limit); }
 
+Pool code(std::uint32_t part) {
+  return part == 0 ? between(__boot_begin, __boot_end) : between(__code_begin, __code_end);
+}
+
 Pool sram_pool() { return between(__sram_pool_start, __sram_pool_end); }
 
 Pool ddr_pool(const std::uint8_t* package_end) {
@@ -45,7 +51,10 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port) {
   return reinterpret_cast<volatile std::uint32_t*>(soc::TIMING_ADAPTERS[port]);
 }
 
-void initialise() { static_cast<void>(uart::initialise()); }
+void initialise() {
+  port::prepare();
+  static_cast<void>(uart::initialise());
+}
 
 std::uintptr_t console() { return uart::address(); }
 

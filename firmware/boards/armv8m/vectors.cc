@@ -1,7 +1,7 @@
-// The vector table: 16 core exceptions, then interrupts (32 of the subsystem, then expansion).
+// The vector table: 16 core exceptions, then interrupts.
+#include <cstddef>
 #include <cstdint>
 
-#include "npu/driver.h"
 #include "soc.h"
 
 extern "C" {
@@ -9,19 +9,18 @@ extern std::uint8_t __stack_top[];
 void reset_handler();
 void fault_handler();
 void systick_handler();
+void npu_handler();
 }
 
 namespace {
 
 using Handler = void (*)();
-constexpr std::uint32_t INTERRUPTS = 128;
-
-void npu_handler() { ethos_hil::npu::on_interrupt(); }
+constexpr std::uint32_t EXCEPTIONS = 16;
 
 struct VectorTable {
   const void* stack_top;
-  Handler exceptions[15];
-  Handler interrupts[INTERRUPTS];
+  Handler exceptions[EXCEPTIONS - 1];
+  Handler interrupts[ethos_hil::soc::INTERRUPTS];
 };
 
 constexpr VectorTable make_table() {
@@ -35,10 +34,19 @@ constexpr VectorTable make_table() {
   return table;
 }
 
+static_assert(ethos_hil::soc::NPU_IRQ < ethos_hil::soc::INTERRUPTS);
+
+// VTOR needs the table aligned to its size rounded up to a power of two.
+constexpr std::size_t alignment_of(std::size_t size) {
+  std::size_t power = 1;
+  while (power < size) power *= 2;
+  return power;
+}
+constexpr std::size_t ALIGNMENT = alignment_of(sizeof(VectorTable));
+
 }  // namespace
 
-// VTOR needs the table aligned to its size rounded up to a power of two: 144 words, so 1024 bytes.
 extern "C" {
 extern const VectorTable vector_table;
-[[gnu::section(".vectors"), gnu::used]] alignas(1024) const VectorTable vector_table = make_table();
+[[gnu::section(".vectors"), gnu::used]] alignas(ALIGNMENT) const VectorTable vector_table = make_table();
 }
