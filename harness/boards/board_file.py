@@ -117,7 +117,7 @@ class _Reader:
             self._power(),
             tuple(Quirk(each) for each in self._data.get("quirks", ())),
             tuple(self._data.get("notes", ())),
-            tuple(self._values()),
+            tuple(self._values(soc)),
             self._top.path,
         )
         for complaint in check_board(board):
@@ -277,16 +277,17 @@ class _Reader:
         on, off, cycle = (tuple(data.get(name, ())) for name in ("on", "off", "cycle"))
         return Power(on, off, cycle, settle=float(data.get("settle", 2.0)))
 
-    def _values(self) -> Iterator[BoardValue]:
+    def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""
         leaves = dict(_leaves(self._data))
         said: dict[str, tuple[str, str]] = {}
         for layer in self._layers:
-            own = dict(_leaves({key: value for key, value in layer.file.data.items() if key not in _SAYINGS}))
+            if isinstance(layer.file.data.get("soc"), str):
+                leaves |= dict(_declared_leaves(soc))
             default = "" if layer.path.parent == self._shipped else layer.path.name
-            for key in own:
+            for key, own in _said(layer.file.data, soc).items():
                 said[key] = (
-                    _nearest(layer.file.data.get("sources", {}), key) or default,
+                    _nearest(layer.file.data.get("sources", {}), key) or own or default,
                     _nearest(layer.file.data.get("tried", {}), key) or UNTRIED,
                 )
             for table in ("sources", "tried"):
@@ -332,6 +333,39 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
+
+
+def _said(data: Mapping[str, Any], soc: Soc) -> dict[str, str]:
+    """Return the keys that a file has a value for, with the source that they have without its saying so."""
+    keys = dict.fromkeys((key for key, _ in _leaves({k: v for k, v in data.items() if k not in _SAYINGS})), "")
+    if isinstance(data.get("soc"), str):
+        keys |= dict.fromkeys(
+            (key for key, _ in _declared_leaves(soc)), f"harness/socs/{soc.name.replace('-', '_')}.py"
+        )
+    return keys
+
+
+def _declared_leaves(soc: Soc) -> Iterator[tuple[str, Any]]:
+    """Yield the values of a declared system by the places that they would have in a file."""
+    yield from (("soc.number", soc.number), ("soc.summary", soc.summary))
+    yield from (("soc.cpu_hz", soc.cpu_hz), ("soc.peripheral_hz", soc.peripheral_hz))
+    for memory in soc.memories:
+        yield f"soc.memories.{memory.name}.base", memory.base
+        yield f"soc.memories.{memory.name}.size", memory.size
+        if memory.alias is not None:
+            yield f"soc.memories.{memory.name}.alias", memory.alias
+        yield f"soc.memories.{memory.name}.npu", memory.npu
+    yield "soc.npu.base", soc.npu_registers.base
+    if soc.npu_registers.alias is not None:
+        yield "soc.npu.alias", soc.npu_registers.alias
+    yield "soc.npu.irq", soc.npu_irq
+    yield from (("soc.uart.driver", soc.uart), ("soc.uart.base", [uart.base for uart in soc.uarts]))
+    for part in PLACES:
+        yield f"soc.firmware.{part}", getattr(soc.firmware, part)
+    yield from (
+        ("soc.firmware.package.base", soc.firmware.package.base),
+        ("soc.firmware.package.size", soc.firmware.package.size),
+    )
 
 
 def _covers(key: str, leaf: str) -> bool:

@@ -18,6 +18,7 @@ import typer
 
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.bench import bench
+from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle
 from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
@@ -80,6 +81,7 @@ app = typer.Typer(
     "3 target or tool not available.",
 )
 
+app.add_typer(boards, name="boards")
 app.add_typer(cache, name="cache")
 app.add_typer(history, name="history")
 app.command()(evaluate)
