@@ -147,6 +147,16 @@ def _system_clocks() -> str:
     return "\n".join(lines) + "\n"
 
 
+@cache
+def _boards() -> dict[str, str]:
+    from ethos_hil.harness.boards.board_tables import tables
+
+    return tables()
+
+
+_BOARDS = sorted(path.stem for path in (Path(__file__).parents[1] / "harness/boards/data").glob("*.toml"))
+
+
 def _piece(pieces: Callable[[], dict[str, str]], name: str) -> str:
     return pieces()[name]
 
@@ -164,6 +174,10 @@ TABLES: dict[str, Callable[[], str]] = {
     **{
         f"published-{name}": partial(_piece, _published, f"published-{name}")
         for name in ("summary", "beats", "off", "sweeps", "operations", "boards")
+    },
+    **{
+        name: partial(_piece, _boards, name)
+        for name in ("boards", "board-keys", "board-quirks", *(f"board-{name}" for name in _BOARDS))
     },
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,

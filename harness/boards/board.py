@@ -239,6 +239,7 @@ class Board:
         notes: what its user has to do or know first, as sentences.
         values: all that its file says, with sources, in the file's order.
         path: the file that describes it.
+        simulated: whether it is a program, whose NPU's cycles are modelled and whose processor counts instructions.
     """
 
     name: str
@@ -253,6 +254,7 @@ class Board:
     notes: tuple[str, ...]
     values: tuple[BoardValue, ...]
     path: Path
+    simulated: bool = False
 
     def value(self, key: str) -> BoardValue:
         """Return what the file says at `key`. Raises KeyError where it says nothing."""

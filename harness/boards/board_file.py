@@ -119,6 +119,7 @@ class _Reader:
             tuple(self._data.get("notes", ())),
             tuple(self._values(soc)),
             self._top.path,
+            self._data.get("simulated", False),
         )
         for complaint in check_board(board):
             raise self._complaint(complaint)

@@ -87,7 +87,8 @@ def _range(window: Window, base: int | None = None) -> str:
 
 
 def _memories(soc: Soc) -> Iterator[Complaint]:
-    ranges = sorted((base, base + memory.size, memory) for memory in soc.memories for base in memory.bases)
+    spans = ((base, base + memory.size, memory) for memory in soc.memories for base in memory.bases)
+    ranges = sorted(spans, key=lambda span: span[:2])
     for (first, end, memory), (begin, _, other) in itertools.pairwise(ranges):
         if begin < end:
             yield Complaint(

@@ -59,7 +59,7 @@ def _soc(whole: bool) -> JsonSchema:
         "read_only": _says("Whether only a debugger or loader writes it. Default: no.", _YES),
         "tcm": _says("Whether it is within the processor. Default: no.", _YES),
     }
-    irq: JsonSchema = {"type": "integer", "minimum": 0, "maximum": 479}
+    irq = _says("Number of its interrupt.", {"type": "integer", "minimum": 0, "maximum": 479})
     uart = {
         "driver": _says("A file of firmware/boards/uarts, without its ending.", {"enum": list(UART_DRIVERS)}),
         "options": _says("Numbers that the driver needs; UART_NAME in soc.h.", constants),
@@ -91,20 +91,26 @@ def _soc(whole: bool) -> JsonSchema:
 
 
 def _firmware(whole: bool) -> JsonSchema:
-    place = _says("The name of a memory.", _TEXT)
-    package = _table({"base": _ADDRESS, "size": _SIZE}, ("base", "size"), whole=whole)
+    window = {"base": _says("First address.", _ADDRESS), "size": _says("Bytes.", _SIZE)}
+    package = _table(window, ("base", "size"), whole=whole)
     properties = {
         "port": _says("The folder of firmware/boards with the code for this kind of board.", _TEXT),
         "driver": _says("The file of firmware/npu for this generation of NPU.", {"enum": ["u55", "u85"]}),
         "cpu": _says("GCC's -mcpu.", {"enum": ["cortex-m55", "cortex-m85"]}),
-        **dict.fromkeys(PLACES, place),
+        **{part: _says(f"The memory for {what}.", _TEXT) for part, what in PLACES.items()},
         "package": _says("Where the host puts programs.", package),
         "without": _says("Kernels that are left out.", _WORDS),
     }
     return _table(properties, ("port", "driver", *PLACES, "package"), whole=whole)
 
 
-PLACES = ("boot", "code", "data", "stack", "pool")
+PLACES = {
+    "boot": "the vector table, and code and initial data that fit",
+    "code": "the rest of the code, and constants",
+    "data": "variables, and the stack of the fault handler",
+    "stack": "the main stack",
+    "pool": "what the NPU works in; what is not linked into it is for programs",
+}
 """The parts of the firmware that each go into a memory."""
 UART_DRIVERS = ("cmsdk", "pl011", "ns16550", "numicro", "sci")
 
@@ -146,6 +152,7 @@ def board_schema(*, whole: bool) -> JsonSchema:
     properties = {
         "extends": _says("Another board, or a file, whose keys this one overrides.", _TEXT),
         "description": _says("Maker, processor and NPU.", _TEXT),
+        "simulated": _says("Whether it is a program, so that its cycles are modelled. Default: no.", _YES),
         "npus": _says("The NPUs it can have.", {"type": "array", "minItems": 1, "uniqueItems": True, "items": _TEXT}),
         "notes": _says("What its user has to do or know first.", _WORDS),
         "soc": _says("The name of a declared system on chip, or one's own.", _soc(whole)),

@@ -136,7 +136,9 @@ def _unknown(name: str, text: str, but: Path | None = None) -> UsageError:
 
 
 def _soc(name: str) -> Soc | None:
-    """Return the system of that name of any board."""
+    """Return the system of that name of any board, or that of a file."""
+    if is_path(name):
+        return find_board(name).soc
     if name in _by_path:
         return _by_path[name].soc
     found = _ours(name)
