@@ -1,5 +1,6 @@
-// The two modes of the firmware. With a package in memory: the conversation over the UART. Without one, but with a host
-// that answers semihosting calls and gives arguments: the runner of files (runner/runner.h).
+// The modes of the firmware. With a package in memory: the conversation over the UART. Without one, but with a host
+// that answers semihosting calls and gives arguments: the runner of files (runner/runner.h). Where the loader asks for
+// it, the monitor comes first, takes the package from the line, and comes back after the run (monitor/monitor.h).
 //
 // The conversation: HELLO, LOADED, then for every run of the plan RUN_BEGIN, results, RUN_END; at last END.
 // harness/image/formats.py describes the frames. Any error ends it earlier, with an ERROR or FAULT frame and END.
@@ -8,6 +9,8 @@
 #include "boards/board.h"
 #include "link/frames.h"
 #include "link/report.h"
+#include "monitor/mailbox.h"
+#include "monitor/monitor.h"
 #include "npu/driver.h"
 #include "runner/runner.h"
 #include "runtime/bundle.h"
@@ -167,8 +170,14 @@ int main() {
   board::initialise();
   Text problem;
   const bool has_memories = check_memories(problem);
+  const bool has_monitor = has_memories && monitor::is_requested();
+  if (has_monitor) {
+    monitor::serve();
+    finish_with(board::restart);
+  }
   const bool has_package = has_memories && Package::is_present(board::package_window());
-  if (!has_package && runner::requested()) runner::run(problem);
+  // Not where a debugger may be: it would take the call for a breakpoint, and stop the core.
+  if (!has_package && !has_monitor && runner::requested()) runner::run(problem);
   if (!has_memories) {
     frames::begin(false);
     send_hello(nullptr);
@@ -176,7 +185,7 @@ int main() {
   }
   const bool is_printable = Package::is_for_printable_link(board::package_window());
   const Package package(board::package_window());
-  if (package.problem().empty()) {
+  if (package.problem().empty() && !has_monitor) {
     board::set_clocks({package.header().cpu_hz, package.header().peripheral_hz, package.header().baud});
   }
   frames::begin(is_printable);

@@ -75,6 +75,18 @@ class FailureKind(enum.StrEnum):
     BUS = "bus"
     """The functional NPU found an access outside a region, or a write to a read-only region."""
 
+    # The way to a board.
+    PROBE = "probe"
+    """The debug probe, or its server, refused something, stopped answering or ended."""
+    READBACK = "readback"
+    """The board's memory does not have what was written to it."""
+    WRONG_BOARD = "wrong-board"
+    """Another board, NPU or firmware answers than the board's file says."""
+    LOST_BOARD = "lost-board"
+    """The board started again by itself, or lost its power."""
+    LEASED = "leased"
+    """Somebody else uses the board."""
+
     # Before the run.
     USAGE = "usage"
     """The arguments or the model cannot be used."""

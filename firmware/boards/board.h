@@ -21,6 +21,10 @@ struct Pool {
 // The memory where the host puts the package: from the package's start to the last address it may use.
 Pool package_window();
 
+// The firmware's own code and constants, in two parts.
+constexpr std::uint32_t CODE_PARTS = 2;
+Pool code(std::uint32_t part);
+
 // Memory next to the NPU, for the data used most.
 Pool sram_pool();
 
@@ -90,6 +94,10 @@ void invalidate_cache(const void* address, std::size_t count);
 // The main stack: its size, and the most that was in use since the start, in bytes.
 std::uint32_t stack_size();
 std::uint32_t stack_used();
+
+// Starts the firmware again as its loader did. Only the package's window and what is in no section that start-up fills
+// stay as they are.
+[[noreturn]] void restart();
 
 // Sleeps for ever.
 [[noreturn]] void park();

@@ -7,12 +7,15 @@
 namespace ethos_hil {
 
 constexpr std::uint8_t PACKAGE_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x50, 0x4b, 0x47, 0x00};
+constexpr std::uint8_t MAILBOX_MAGIC[8] = {0x45, 0x48, 0x49, 0x4c, 0x4d, 0x4f, 0x4e, 0x00};
 constexpr std::uint32_t PACKAGE_VERSION = 5;
 constexpr std::uint32_t PACKAGE_ALIGNMENT = 32;
 constexpr std::uint32_t PROTOCOL_VERSION = 5;
 constexpr std::uint32_t MAX_RANK = 16;
 constexpr std::uint32_t PRINTABLE_MARK = 126;
 constexpr std::uint32_t MAX_FRAME_PAYLOAD = 1024;
+constexpr std::uint32_t MAX_CHUNK = 1024;
+constexpr std::uint32_t MAX_COMMAND = 32;
 constexpr std::uint32_t EVENT_COUNTERS = 8;
 constexpr std::uint32_t LAST_FRAME_TYPE = 12;
 
@@ -41,6 +44,29 @@ enum class FrameType : std::uint32_t {
   FAULT = 10,
   END = 11,
   STEP = 12,
+};
+
+enum class HostFrameType : std::uint32_t {
+  SYNC = 1,
+  BEGIN = 2,
+  CHUNK = 3,
+  RUN = 4,
+  SPEED = 5,
+};
+
+enum class MonitorFrameType : std::uint32_t {
+  READY = 32,
+  RECEIVED = 33,
+  REFUSED = 34,
+  STARTED = 35,
+  SPEED = 36,
+};
+
+enum class Refusal : std::uint32_t {
+  COMMAND = 1,
+  WINDOW = 2,
+  INCOMPLETE = 3,
+  DIGEST = 4,
 };
 
 enum class StepPart : std::uint32_t {
@@ -348,5 +374,111 @@ static_assert(sizeof(End) == 12);
 static_assert(offsetof(End, status) == 0);
 static_assert(offsetof(End, runs) == 4);
 static_assert(offsetof(End, frames) == 8);
+
+// What a loader writes to the symbol `monitor_mailbox` before it starts the firmware, so that the monitor stays.
+struct Mailbox {
+  std::uint8_t magic[8];  // MAILBOX_MAGIC
+  std::uint32_t cpu_hz;  // CPU clock in Hz, 0 for the one that the firmware knows
+  std::uint32_t peripheral_hz;  // clock of the UART in Hz, 0 for the one that the firmware knows
+  std::uint32_t baud;  // bits per second of the UART now, 0 for the firmware's own
+  std::uint32_t first_baud;  // the same at the start
+  std::uint32_t crc32;  // zlib CRC-32 of the fields before
+};
+static_assert(sizeof(Mailbox) == 28);
+static_assert(offsetof(Mailbox, magic) == 0);
+static_assert(offsetof(Mailbox, cpu_hz) == 8);
+static_assert(offsetof(Mailbox, peripheral_hz) == 12);
+static_assert(offsetof(Mailbox, baud) == 16);
+static_assert(offsetof(Mailbox, first_baud) == 20);
+static_assert(offsetof(Mailbox, crc32) == 24);
+
+// Start of every frame to the device. On the wire: COBS(header, payload, crc32 of the payload) and one zero byte.
+struct HostHeader {
+  std::uint8_t type;  // HostFrameType
+  std::uint8_t reserved[3];  // zero
+  std::uint32_t upload;  // a number of the host's for one upload, not 0; of SYNC one to repeat
+  std::uint32_t offset;  // of CHUNK: its first byte's place in the package; otherwise 0
+  std::uint32_t size;  // bytes of payload, at most MAX_CHUNK for CHUNK and MAX_COMMAND otherwise
+  std::uint32_t crc32;  // zlib CRC-32 of the fields before
+};
+static_assert(sizeof(HostHeader) == 20);
+static_assert(offsetof(HostHeader, type) == 0);
+static_assert(offsetof(HostHeader, reserved) == 1);
+static_assert(offsetof(HostHeader, upload) == 4);
+static_assert(offsetof(HostHeader, offset) == 8);
+static_assert(offsetof(HostHeader, size) == 12);
+static_assert(offsetof(HostHeader, crc32) == 16);
+
+// Payload of BEGIN.
+struct Upload {
+  std::uint32_t size;  // bytes of the package
+  std::uint32_t crc32;  // zlib CRC-32 of all of them
+};
+static_assert(sizeof(Upload) == 8);
+static_assert(offsetof(Upload, size) == 0);
+static_assert(offsetof(Upload, crc32) == 4);
+
+// Payload of SPEED, to the device and back.
+struct Speed {
+  std::uint32_t baud;  // bits per second
+};
+static_assert(sizeof(Speed) == 4);
+static_assert(offsetof(Speed, baud) == 0);
+
+// The monitor waits for a package. Sent at its start, and in answer to SYNC.
+struct Ready {
+  std::uint32_t nonce;  // HostHeader.upload of SYNC; 0 at the start
+  std::uint16_t protocol;  // PROTOCOL_VERSION
+  std::uint16_t board;  // as in Hello
+  std::uint32_t cpu_hz;  // CPU clock in Hz
+  std::uint32_t baud;  // bits per second, 0 for the firmware's own
+  std::uint32_t npu_id;  // the NPU's ID register; 0 where none answers
+  std::uint32_t npu_config;  // the NPU's CONFIG register
+  std::uint32_t window;  // bytes that a package may have
+  std::uint32_t lost;  // bytes that the UART says it lost, since the start
+  std::uint32_t code_crc32;  // zlib CRC-32 of the firmware's code and constants in memory; 0 at the start
+};
+static_assert(sizeof(Ready) == 36);
+static_assert(offsetof(Ready, nonce) == 0);
+static_assert(offsetof(Ready, protocol) == 4);
+static_assert(offsetof(Ready, board) == 6);
+static_assert(offsetof(Ready, cpu_hz) == 8);
+static_assert(offsetof(Ready, baud) == 12);
+static_assert(offsetof(Ready, npu_id) == 16);
+static_assert(offsetof(Ready, npu_config) == 20);
+static_assert(offsetof(Ready, window) == 24);
+static_assert(offsetof(Ready, lost) == 28);
+static_assert(offsetof(Ready, code_crc32) == 32);
+
+// How much of a package has arrived. Sent for each BEGIN and CHUNK, and for damaged frames of an upload.
+struct Received {
+  std::uint32_t upload;  // the number of the upload, 0 when there is none
+  std::uint32_t next;  // bytes at the beginning of the package that have arrived
+  std::uint32_t damaged;  // frames that arrived damaged, since the start
+  std::uint32_t lost;  // bytes that the UART says it lost, since the start
+};
+static_assert(sizeof(Received) == 16);
+static_assert(offsetof(Received, upload) == 0);
+static_assert(offsetof(Received, next) == 4);
+static_assert(offsetof(Received, damaged) == 8);
+static_assert(offsetof(Received, lost) == 12);
+
+// The monitor does not do what a frame asks for.
+struct Refused {
+  std::uint32_t reason;  // Refusal
+  std::uint32_t expected;  // size or checksum that was expected
+  std::uint32_t found;  // size or checksum that was found
+};
+static_assert(sizeof(Refused) == 12);
+static_assert(offsetof(Refused, reason) == 0);
+static_assert(offsetof(Refused, expected) == 4);
+static_assert(offsetof(Refused, found) == 8);
+
+// A package runs. HELLO follows.
+struct Started {
+  std::uint32_t crc32;  // zlib CRC-32 of the package in memory
+};
+static_assert(sizeof(Started) == 4);
+static_assert(offsetof(Started, crc32) == 0);
 
 }  // namespace ethos_hil

@@ -33,13 +33,17 @@ void send_end(std::uint32_t status, std::uint32_t runs) {
 }
 
 constexpr Sink FRAMES{send_log, send_error, send_fault, send_end};
-const Sink* chosen_sink;  // null until report_to(), so that no variable needs an initial value
+// Null until they are chosen, so that no variable needs an initial value.
+const Sink* chosen_sink;
+Ending chosen_ending;
 
 const Sink& sink() { return chosen_sink == nullptr ? FRAMES : *chosen_sink; }
 
 }  // namespace
 
 void report_to(const Sink& other) { chosen_sink = &other; }
+
+void finish_with(Ending ending) { chosen_ending = ending; }
 
 void log(LogLevel level, const Text& text) { sink().log(level, text); }
 
@@ -61,6 +65,11 @@ void count_run() { ++runs_finished; }
 
 void finish(std::uint32_t status) {
   sink().end(status, runs_finished);
+  if (chosen_ending != nullptr) {
+    while (!board::is_drained()) {
+    }
+    chosen_ending();
+  }
   board::park();
 }
 

@@ -36,7 +36,11 @@ void report_error(ErrorKind kind, const Text& text, std::uint32_t needed = 0, st
 // Counts an execution as finished.
 void count_run();
 
-// Ends with `status`; then the CPU sleeps for ever.
+// What comes after the end, when the last byte has left; it does not return. Without it the CPU sleeps for ever.
+using Ending = void (*)();
+void finish_with(Ending ending);
+
+// Ends with `status`.
 [[noreturn]] void finish(std::uint32_t status);
 
 }  // namespace ethos_hil

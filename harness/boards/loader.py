@@ -38,6 +38,7 @@ THUMB = 1 << 24
 _IPSR = 0x1FF
 _LOOP = bytes.fromhex("fee7fee7")
 """`b .`, twice: a word, since some memories take nothing less."""
+LOOP_BYTES = len(_LOOP)
 _STATE = ("control", "primask", "basepri", "faultmask", "msplim")
 """Registers that a program before may have left; zero after a reset. Not every server has them."""
 _BLOCK = 1 << 16

@@ -99,6 +99,11 @@ PRINTABLE_MARK = ord("~")
 """First character of each line that is a frame, on a printable link."""
 MAX_FRAME_PAYLOAD = 1024
 """Bytes of payload in one frame, before CRC and COBS. Longer data is sent as several DATA frames."""
+MAILBOX_MAGIC = b"EHILMON\0"
+MAX_CHUNK = 1024
+"""Bytes of a package in one frame to the device."""
+MAX_COMMAND = 32
+"""Bytes of payload in another frame to the device."""
 MOST_EXECUTIONS = 10_000_000
 """Executions in a run, of all input sets together. The harness keeps their outputs in memory."""
 EVENT_COUNTERS = 8
@@ -203,6 +208,44 @@ class FrameType(enum.IntEnum):
 
 LAST_FRAME_TYPE = int(max(FrameType))
 """Types are 1 to this one: what the device's own decoder takes for a frame."""
+
+
+class HostFrameType(enum.IntEnum):
+    """First byte of every frame to the device."""
+
+    SYNC = 1
+    """Are you there? HostHeader.upload is a number that READY repeats."""
+    BEGIN = 2
+    """An upload begins; the payload is an Upload."""
+    CHUNK = 3
+    """Bytes of the package."""
+    RUN = 4
+    """Run what was uploaded."""
+    SPEED = 5
+    """Change the speed of the line; the payload is a Speed."""
+
+
+class MonitorFrameType(enum.IntEnum):
+    """First byte of every frame of the monitor. They are no frames of a run: see FrameType."""
+
+    READY = 32
+    RECEIVED = 33
+    REFUSED = 34
+    STARTED = 35
+    SPEED = 36
+
+
+class Refusal(enum.IntEnum):
+    """Why the monitor does not do what a frame asks for."""
+
+    COMMAND = 1
+    """It does not know the command, or its payload has another size."""
+    WINDOW = 2
+    """The package is larger than its window."""
+    INCOMPLETE = 3
+    """Bytes of the package are missing, or it is another upload's."""
+    DIGEST = 4
+    """What is in memory is not what was sent."""
 
 
 class StepPart(enum.IntEnum):
@@ -378,6 +421,82 @@ End = Struct(
     ),
 )
 
+Mailbox = Struct(
+    "Mailbox",
+    "What a loader writes to the symbol `monitor_mailbox` before it starts the firmware, so that the monitor stays.",
+    (
+        Field("magic", "u8", "MAILBOX_MAGIC", 8),
+        Field("cpu_hz", "u32", "CPU clock in Hz, 0 for the one that the firmware knows"),
+        Field("peripheral_hz", "u32", "clock of the UART in Hz, 0 for the one that the firmware knows"),
+        Field("baud", "u32", "bits per second of the UART now, 0 for the firmware's own"),
+        Field("first_baud", "u32", "the same at the start"),
+        Field("crc32", "u32", "zlib CRC-32 of the fields before"),
+    ),
+)
+
+HostHeader = Struct(
+    "HostHeader",
+    "Start of every frame to the device. On the wire: COBS(header, payload, crc32 of the payload) and one zero byte.",
+    (
+        Field("type", "u8", "HostFrameType"),
+        Field("reserved", "u8", "zero", 3),
+        Field("upload", "u32", "a number of the host's for one upload, not 0; of SYNC one to repeat"),
+        Field("offset", "u32", "of CHUNK: its first byte's place in the package; otherwise 0"),
+        Field("size", "u32", "bytes of payload, at most MAX_CHUNK for CHUNK and MAX_COMMAND otherwise"),
+        Field("crc32", "u32", "zlib CRC-32 of the fields before"),
+    ),
+)
+
+Upload = Struct(
+    "Upload",
+    "Payload of BEGIN.",
+    (Field("size", "u32", "bytes of the package"), Field("crc32", "u32", "zlib CRC-32 of all of them")),
+)
+
+Speed = Struct("Speed", "Payload of SPEED, to the device and back.", (Field("baud", "u32", "bits per second"),))
+
+Ready = Struct(
+    "Ready",
+    "The monitor waits for a package. Sent at its start, and in answer to SYNC.",
+    (
+        Field("nonce", "u32", "HostHeader.upload of SYNC; 0 at the start"),
+        Field("protocol", "u16", "PROTOCOL_VERSION"),
+        Field("board", "u16", "as in Hello"),
+        Field("cpu_hz", "u32", "CPU clock in Hz"),
+        Field("baud", "u32", "bits per second, 0 for the firmware's own"),
+        Field("npu_id", "u32", "the NPU's ID register; 0 where none answers"),
+        Field("npu_config", "u32", "the NPU's CONFIG register"),
+        Field("window", "u32", "bytes that a package may have"),
+        Field("lost", "u32", "bytes that the UART says it lost, since the start"),
+        Field("code_crc32", "u32", "zlib CRC-32 of the firmware's code and constants in memory; 0 at the start"),
+    ),
+)
+
+Received = Struct(
+    "Received",
+    "How much of a package has arrived. Sent for each BEGIN and CHUNK, and for damaged frames of an upload.",
+    (
+        Field("upload", "u32", "the number of the upload, 0 when there is none"),
+        Field("next", "u32", "bytes at the beginning of the package that have arrived"),
+        Field("damaged", "u32", "frames that arrived damaged, since the start"),
+        Field("lost", "u32", "bytes that the UART says it lost, since the start"),
+    ),
+)
+
+Refused = Struct(
+    "Refused",
+    "The monitor does not do what a frame asks for.",
+    (
+        Field("reason", "u32", "Refusal"),
+        Field("expected", "u32", "size or checksum that was expected"),
+        Field("found", "u32", "size or checksum that was found"),
+    ),
+)
+
+Started = Struct(
+    "Started", "A package runs. HELLO follows.", (Field("crc32", "u32", "zlib CRC-32 of the package in memory"),)
+)
+
 STRUCTS = (
     PackageHeader,
     InputRef,
@@ -395,11 +514,22 @@ STRUCTS = (
     Error,
     FaultInfo,
     End,
+    Mailbox,
+    HostHeader,
+    Upload,
+    Speed,
+    Ready,
+    Received,
+    Refused,
+    Started,
 )
 ENUMS: tuple[type[enum.IntEnum] | type[enum.IntFlag], ...] = (
     PackageFlag,
     DeviceMemoryMode,
     FrameType,
+    HostFrameType,
+    MonitorFrameType,
+    Refusal,
     StepPart,
     TensorRole,
     ErrorKind,
@@ -411,6 +541,8 @@ _CONSTANTS = (
     "MAX_RANK",
     "PRINTABLE_MARK",
     "MAX_FRAME_PAYLOAD",
+    "MAX_CHUNK",
+    "MAX_COMMAND",
     "EVENT_COUNTERS",
     "LAST_FRAME_TYPE",
 )
@@ -428,8 +560,9 @@ def cpp_header() -> str:
         "namespace ethos_hil {",
         "",
     ]
-    magic = ", ".join(f"0x{byte:02x}" for byte in PACKAGE_MAGIC)
-    lines.append(f"constexpr std::uint8_t PACKAGE_MAGIC[{len(PACKAGE_MAGIC)}] = {{{magic}}};")
+    for name in ("PACKAGE_MAGIC", "MAILBOX_MAGIC"):
+        magic = ", ".join(f"0x{byte:02x}" for byte in globals()[name])
+        lines.append(f"constexpr std::uint8_t {name}[{len(globals()[name])}] = {{{magic}}};")
     lines += [f"constexpr std::uint32_t {name} = {globals()[name]};" for name in _CONSTANTS]
     for enumeration in ENUMS:
         lines += ["", f"enum class {enumeration.__name__} : std::uint32_t {{"]

@@ -56,6 +56,19 @@ class TargetSettings:
 
 
 @dataclass(frozen=True)
+class TargetFamily:
+    """Targets of one kind that files describe: `--target FAMILY:MEMBER`.
+
+    Attributes:
+        member: returns the plug-in of a member, by what follows the colon. Raises UsageError where there is none.
+        names: returns the members that are known.
+    """
+
+    member: Callable[[str], TargetPlugin]
+    names: Callable[[], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class TargetPlugin:
     """A target that users name with `--target`. A distribution registers it under the entry points `ethos_hil.targets`.
 
@@ -69,6 +82,7 @@ class TargetPlugin:
             TargetNotAvailable.
         find: returns what this computer lacks to run with an NPU, or None. It starts nothing.
         options: the options it honours.
+        family: its members, where it stands for a family. Then the rest is of no use but for lists.
     """
 
     name: str
@@ -79,6 +93,7 @@ class TargetPlugin:
     make: Callable[[NpuName, TargetSettings], Target]
     find: Callable[[NpuName], ToolError | None]
     options: frozenset[TargetOption] = frozenset()
+    family: TargetFamily | None = None
 
     def __post_init__(self) -> None:
         """Check the kind. Raises ValueError when records have no such kind."""

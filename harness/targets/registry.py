@@ -24,13 +24,13 @@ _REFUSALS = {
 
 
 def check_name(name: str) -> None:
-    """Check that a target of this name is registered. Nothing is imported.
+    """Check that a target of this name, or its family, is registered. Nothing is imported.
 
     Raises:
         UsageError: there is none; says which there are.
     """
     try:
-        TARGETS.known(name)
+        TARGETS.known(name.partition(":")[0])
     except UnknownPlugin as error:
         raise UsageError(error.message, hint=error.hint) from None
 
@@ -43,10 +43,19 @@ def find_plugin(name: str) -> TargetPlugin:
         ToolError: its plug-in cannot be used; names the distribution.
     """
     check_name(name)
+    registered, colon, member = name.partition(":")
     try:
-        return TARGETS.get(name)
+        plugin = TARGETS.get(registered)
     except PluginError as error:
         raise ToolError(error.message, hint=error.hint) from error.__cause__
+    if plugin.family is None:
+        if colon:
+            raise UsageError(f"the target {registered} has no members, such as {member!r}", hint=f"use {registered}")
+        return plugin
+    if not member:
+        names = ", ".join(f"{registered}:{each}" for each in plugin.family.names())
+        raise UsageError(f"the target {registered} needs a name behind a colon", hint=f"use one of {names}")
+    return plugin.family.member(member)
 
 
 def kind_of(name: str) -> str:

@@ -7,6 +7,7 @@ list(APPEND board_sources
   boards/armv8m/cycle_counter.cc
   boards/armv8m/fault.cc
   boards/armv8m/recover.cc
+  boards/armv8m/restart.cc
   boards/armv8m/stack.cc
   boards/armv8m/startup.cc
   boards/armv8m/vectors.cc

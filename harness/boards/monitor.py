@@ -1,0 +1,350 @@
+"""The host's side of the firmware's resident monitor: it uploads packages and starts them.
+
+Chunks are sent ahead of their receipts, a window of them, because a USB adapter may keep a receipt for 16 ms. The
+receipt says how much has arrived in order. One that says the same again means that a chunk was lost: then the host goes
+back to it, once, until there is progress or silence. So a byte that is lost, damaged, repeated or late costs time only.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ethos_hil.harness.boards.monitor_frames import Reply, Splitter, command
+from ethos_hil.harness.boards.serial_line import SerialLine
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.formats import (
+    MAX_CHUNK,
+    PROTOCOL_VERSION,
+    HostFrameType,
+    MonitorFrameType,
+    Refusal,
+    Speed,
+    Upload,
+)
+from ethos_hil.results.verdict import FailureKind
+
+_SYNC_SECONDS = 0.25
+"""Between two questions whether the monitor is there."""
+_CYCLES_PER_BYTE = 50
+"""Of the processor, at most, for the checksum of a byte in memory."""
+_WINDOW = 8
+"""Chunks on their way. At 921,600 baud 8 take 90 ms, more than an adapter keeps a receipt."""
+_SILENCE = 0.25
+"""Seconds without a receipt, besides what the window takes on the line, after which all of it is sent again."""
+_TRIES = 12
+"""Times that all of the window is sent without progress."""
+_SPEED_TRIES = 3
+_STARTS = 4
+"""Times that the run is asked for."""
+
+_LINE_HINT = "is it the right serial port, and the right speed? `ethos-hil boards bring-up` tests the line both ways"
+
+Told = Callable[[int, int], None]
+"""Gets bytes that have arrived, and bytes in all."""
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A firmware that waits for a package, as its READY frame says.
+
+    Attributes:
+        board: number of the system on chip.
+        cpu_hz: clock of its processor.
+        npu_id, npu_config: the NPU's registers; 0 where none answers.
+        window: bytes that a package may have.
+        code_crc32: of its code and constants in memory.
+        lost: bytes that its UART says it lost.
+    """
+
+    board: int
+    cpu_hz: int
+    npu_id: int
+    npu_config: int
+    window: int
+    code_crc32: int
+    lost: int
+
+
+@dataclass(frozen=True)
+class Uploaded:
+    """How an upload went.
+
+    Attributes:
+        number: it has in the conversation.
+        size: bytes of the package.
+        seconds: wall time.
+        again: bytes of the package that were sent more than once.
+        damaged: frames that arrived damaged.
+        lost: bytes that the board's UART says it lost.
+    """
+
+    number: int
+    size: int
+    seconds: float
+    again: int
+    damaged: int
+    lost: int
+
+
+class MonitorLink:
+    """The conversation with a monitor over an open line.
+
+    Attributes:
+        restarted: whether the firmware has said that it started, since this was last set to False.
+    """
+
+    def __init__(self, line: SerialLine) -> None:
+        self._line = line
+        self._splitter = Splitter()
+        self._replies: list[Reply] = []
+        self._received: dict[str, Any] = {}
+        self._run = b""
+        self._patience = 0.0
+        self._asked = 0
+        self._next_ask = Deadline(0)
+        self._started = False
+        self.restarted = False
+
+    def sync(self, deadline: Deadline) -> Monitor | None:
+        """Ask until the monitor answers. Return what it is, or None if it does not answer in time.
+
+        Raises:
+            TargetError: kind "link", when the port is gone or the firmware speaks another version.
+        """
+        wait = _SYNC_SECONDS
+        while not deadline.passed:
+            nonce = 1 + secrets.randbelow(0xFFFFFFFF)
+            # The first zero ends what a program before this one has begun.
+            self._line.write(b"\0" + command(HostFrameType.SYNC, upload=nonce))
+            answer_by = Deadline(min(wait, deadline.remaining))
+            while (reply := self._reply(answer_by)) is not None:
+                if reply.type is MonitorFrameType.READY and reply.values["nonce"] != 0:
+                    return _monitor(reply.values)
+            wait = min(wait * 1.5, 2.0)
+        return None
+
+    def change_speed(self, baud: int, deadline: Deadline) -> bool:
+        """Change the speed at both ends. Return whether the line works with it; if not, it has its first one again."""
+        first = self._line.baud
+        if baud == first:
+            return True
+        for _ in range(_SPEED_TRIES):
+            self._line.write(command(HostFrameType.SPEED, Speed.pack({"baud": baud})))
+            answer_by = Deadline(min(2 * _SYNC_SECONDS, deadline.remaining))
+            while (reply := self._reply(answer_by)) is not None:
+                if reply.type is MonitorFrameType.SPEED and reply.values["baud"] == baud:
+                    break
+            # Changed even if its answer was lost: the question at the new speed tells.
+            self._line.baud = baud
+            if self.sync(Deadline(min(1.0, deadline.remaining))) is not None:
+                return True
+            # It goes back to the first speed after some bytes that make no sense.
+            self._line.baud = first
+            if self.sync(Deadline(min(3.0, deadline.remaining))) is None:
+                return False
+        return False
+
+    def upload(self, package: bytes, deadline: Deadline, told: Told | None = None) -> Uploaded:
+        """Bring a package into the board's memory.
+
+        Raises:
+            TargetError: kind "link", when it does not arrive; "out-of-memory", when there is no room for it;
+                "lost-board", when the firmware started again meanwhile.
+            TimeoutError: the deadline has passed.
+        """
+        started = time.perf_counter()
+        number = 1 + secrets.randbelow(0xFFFFFFFF)
+        received = self._begin(number, package, deadline)
+        before = received["lost"], received["damaged"]
+        again = self._send(number, package, deadline, told)
+        seconds = time.perf_counter() - started
+        last = self._received
+        return Uploaded(number, len(package), seconds, again, last["damaged"] - before[1], last["lost"] - before[0])
+
+    def start(self, uploaded: Uploaded, cpu_hz: int) -> None:
+        """Ask for the run of what was uploaded. `output` asks again where the question was lost.
+
+        Args:
+            uploaded: what `upload` returned.
+            cpu_hz: clock of the board's processor, which first checks the package in memory.
+        """
+        self._run = command(HostFrameType.RUN, upload=uploaded.number)
+        self._patience = _SYNC_SECONDS + uploaded.size * _CYCLES_PER_BYTE / cpu_hz
+        self._asked = 0
+        self._started = self.restarted = False
+        self._ask()
+
+    def output(self, seconds: float, *, started: bool) -> bytes:
+        """Return what the program has sent, without the monitor's frames; b"" where nothing came in time.
+
+        Args:
+            seconds: to wait at most.
+            started: whether the program is known to run.
+
+        Raises:
+            TargetError: the monitor does not run it: kind "link" and others (`refusal`).
+        """
+        if not (started or self._started) and self._next_ask.passed:
+            self._ask()
+        self._started = self._started or started
+        wait = seconds if self._started else min(seconds, self._next_ask.remaining)
+        found = b""
+        for item in self._splitter.feed(self._line.read(wait)):
+            if isinstance(item, bytes):
+                found += item
+                continue
+            self._note(item)
+            if item.type is MonitorFrameType.STARTED:
+                self._started = True
+            elif item.type is MonitorFrameType.REFUSED and not self._started:
+                raise refusal(item.values)
+        return found
+
+    def _ask(self) -> None:
+        if self._asked == _STARTS:
+            raise TargetError(
+                f"the monitor does not answer: {_STARTS} times it was asked to run the package",
+                kind=FailureKind.LINK,
+                hint=_LINE_HINT,
+            )
+        self._asked += 1
+        self._next_ask = Deadline(self._patience)
+        self._line.write(self._run)
+
+    def _begin(self, number: int, package: bytes, deadline: Deadline) -> dict[str, Any]:
+        payload = Upload.pack({"size": len(package), "crc32": zlib.crc32(package)})
+        for _ in range(_TRIES):
+            self._line.write(command(HostFrameType.BEGIN, payload, upload=number))
+            answer_by = Deadline(min(_SYNC_SECONDS, deadline.remaining))
+            while (reply := self._reply(answer_by)) is not None:
+                self._check(reply)
+                if reply.type is MonitorFrameType.RECEIVED and reply.values["upload"] == number:
+                    self._received = reply.values
+                    return reply.values
+            _check_time(deadline)
+        raise TargetError(
+            f"the monitor does not answer: {_TRIES} times an upload was begun", kind=FailureKind.LINK, hint=_LINE_HINT
+        )
+
+    def _send(self, number: int, package: bytes, deadline: Deadline, told: Told | None) -> int:
+        """Send all chunks. Return how many bytes were sent more than once."""
+        size = len(package)
+        window = _WINDOW * MAX_CHUNK
+        silence = self._line.seconds_for(window) * 1.2 + _SILENCE
+        arrived = sent = most = again = tries = 0
+        went_back = False
+        quiet = Deadline(silence)
+        while arrived < size:
+            _check_time(deadline)
+            while sent < min(size, arrived + window):
+                chunk = package[sent : sent + MAX_CHUNK]
+                self._line.write(command(HostFrameType.CHUNK, chunk, upload=number, offset=sent))
+                sent += len(chunk)
+                again += max(0, min(len(chunk), most - sent + len(chunk)))
+                most = max(most, sent)
+            reply = self._reply(Deadline(min(quiet.remaining, deadline.remaining)))
+            if reply is None:
+                if not quiet.passed:
+                    continue
+                tries += 1
+                if tries > _TRIES:
+                    raise TargetError(
+                        f"the upload stands still at {arrived:,} of {size:,} bytes: the board confirms no more",
+                        kind=FailureKind.LINK,
+                        hint=_LINE_HINT,
+                    )
+                sent, went_back, quiet = arrived, False, Deadline(silence)
+                continue
+            self._check(reply)
+            if reply.type is not MonitorFrameType.RECEIVED or reply.values["upload"] != number:
+                continue
+            self._received = reply.values
+            there = reply.values["next"]
+            if arrived < there <= most:
+                arrived, sent, tries, went_back = there, max(sent, there), 0, False
+                quiet = Deadline(silence)
+                if told is not None:
+                    told(arrived, size)
+            elif there == arrived and sent > arrived and not went_back:
+                sent, went_back, quiet = arrived, True, Deadline(silence)
+        return again
+
+    def _reply(self, deadline: Deadline) -> Reply | None:
+        """Return the monitor's next frame, or None when none comes in time. Anything else on the line is dropped."""
+        while True:
+            if self._replies:
+                return self._replies.pop(0)
+            data = self._line.read(deadline.remaining)
+            if not data:
+                return None
+            for item in self._splitter.feed(data):
+                if isinstance(item, Reply):
+                    self._note(item)
+                    self._replies.append(item)
+
+    def _note(self, reply: Reply) -> None:
+        if reply.type is MonitorFrameType.READY and reply.values["nonce"] == 0:
+            self.restarted = True
+
+    def _check(self, reply: Reply) -> None:
+        """Raise what a frame says that ends an upload."""
+        if reply.type is MonitorFrameType.READY and reply.values["nonce"] == 0:
+            raise TargetError(
+                "the firmware started again in the middle of an upload",
+                kind=FailureKind.LOST_BOARD,
+                hint="is its power supply steady? `ethos-hil boards bring-up` checks a board",
+            )
+        if reply.type is MonitorFrameType.REFUSED:
+            raise refusal(reply.values)
+
+
+def _monitor(ready: dict[str, Any]) -> Monitor:
+    if ready["protocol"] != PROTOCOL_VERSION:
+        raise TargetError(
+            f"the firmware speaks version {ready['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
+            kind=FailureKind.LINK,
+            hint="build it again with `make firmware`, and load it",
+        )
+    return Monitor(
+        *(ready[name] for name in ("board", "cpu_hz", "npu_id", "npu_config", "window", "code_crc32", "lost"))
+    )
+
+
+def refusal(values: dict[str, Any]) -> TargetError:
+    """Return the error for a REFUSED frame."""
+    expected, found = values["expected"], values["found"]
+    match values["reason"]:
+        case Refusal.WINDOW:
+            return TargetError(
+                f"the program and its inputs do not fit: {found:,} bytes needed, {expected:,} available",
+                kind=FailureKind.OUT_OF_MEMORY,
+            )
+        case Refusal.INCOMPLETE:
+            return TargetError(
+                f"the board has {found:,} of {expected:,} bytes of the package, and does not run it",
+                kind=FailureKind.LINK,
+                hint=_LINE_HINT,
+            )
+        case Refusal.DIGEST:
+            return TargetError(
+                f"the package in the board's memory has the CRC-32 0x{found:08x}, not 0x{expected:08x}: it was damaged "
+                "behind the line",
+                kind=FailureKind.READBACK,
+                hint="is that memory powered, and free of others' data? `ethos-hil boards bring-up` tests it",
+            )
+    return TargetError(
+        f"the monitor does not know what it is asked for ({found}, expected {expected})",
+        kind=FailureKind.LINK,
+        hint="build the firmware again with `make firmware`, and load it",
+    )
+
+
+def _check_time(deadline: Deadline) -> None:
+    if deadline.passed:
+        raise TimeoutError("the deadline has passed")

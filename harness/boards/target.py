@@ -1,0 +1,336 @@
+"""A board on the bench as a target: the firmware stays on it, and takes one package after another from its serial line.
+
+The probe is needed only when another firmware is on the board, or none, or one that hangs. So a run that finds its
+firmware there touches nothing but the line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+
+from ethos_hil.harness.boards.board import Board, Server
+from ethos_hil.harness.boards.catalogue import board_files, find_board
+from ethos_hil.harness.boards.gdb_server import board_remote
+from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
+from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
+from ethos_hil.harness.boards.resident import ResidentFirmware
+from ethos_hil.harness.boards.serial_line import SerialLine
+from ethos_hil.harness.boards.start_point import LoadableImage
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.image.pack import Clocks, Image
+from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.uart_silence import silence
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import FailureKind
+
+FAMILY = "board"
+_THERE_SECONDS = 2.5
+"""For a firmware that is there to answer. After some bytes at the wrong speed it goes back to its first one."""
+_STARTED_SECONDS = 5.0
+"""For a firmware that was just started, with power and clocks to set up."""
+_ANSWER_SECONDS = 0.5
+"""Between two looks at the line."""
+_TELL_SECONDS = 1.0
+_POWER_SECONDS = 60.0
+_RETRIED = (FailureKind.PROBE, FailureKind.READBACK, FailureKind.LOST_BOARD)
+"""What a power cycle may cure."""
+_CONSOLE_LINES = 10
+
+_speeds: dict[str, int] = {}
+"""The speed that each serial port had last in this process: the firmware has it still."""
+
+
+class BoardTarget(Target):
+    """A board that a board file describes."""
+
+    kind = "board"
+    cpu_unit = "cycles"
+
+    def __init__(self, board: Board, npu: str) -> None:
+        """Make the target.
+
+        Args:
+            board: from the catalogue.
+            npu: name of the NPU's configuration in it.
+        """
+        self._board = board
+        self.name = f"{FAMILY}:{board.name}"
+        self.soc = board.soc.name
+        self.npu = npu
+        self.cycle_provenance = "modelled" if board.simulated else "measured"
+        self.cpu_unit = "instructions" if board.simulated else "cycles"
+        self.version = board.loading.serial
+        self._told = 0.0
+        self._running = contextlib.ExitStack()
+
+    def capabilities(self) -> frozenset[Capability]:
+        """Return that it counts the NPU's cycles."""
+        return frozenset({Capability.NPU_CYCLES})
+
+    def _load(self, image: Image) -> None:
+        missing = _missing(self._board)
+        if missing is not None:
+            raise missing
+        ResidentFirmware.of(image.elf)
+
+    def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        started = time.perf_counter()
+        seconds: dict[str, float] = {}
+        collector = Collector(image, progress)
+        deadline = Deadline(timeout)
+        try:
+            self._running.enter_context(leased(self._board, deadline.remaining))
+            url = self._board.link.url
+            assert url is not None  # `_load` looked
+            line = self._running.enter_context(SerialLine(url, _speeds.get(url, self._board.link.baud)))
+            link = MonitorLink(line)
+            firmware = ResidentFirmware.of(image.elf)
+            monitor = self._resident(line, link, firmware, deadline, seconds)
+            self._check(monitor)
+            link.change_speed(self._board.link.fastest_baud, deadline)
+            _speeds[url] = line.baud
+            uploaded = link.upload(firmware.package, deadline, self._uploading)
+            seconds["upload"] = uploaded.seconds
+            link.start(uploaded, monitor.cpu_hz)
+            while not collector.complete:
+                self._feed(link, collector, deadline)
+                if collector.started:
+                    seconds.setdefault("launch", time.perf_counter() - started)
+            collector.close()
+            outcome = collector.outcome(seconds)
+        except TimeoutError as error:
+            raise self._timed_out(collector, timeout) from error
+        except TargetError as error:
+            raise error.replace(console=collector.console) from error.__cause__
+        notes = (*outcome.notes, *_losses(uploaded))
+        return dataclasses.replace(outcome, notes=notes, seconds=seconds | {"total": time.perf_counter() - started})
+
+    def _reset(self) -> None:
+        self._running.close()
+
+    def _feed(self, link: MonitorLink, collector: Collector, deadline: Deadline) -> None:
+        if deadline.passed:
+            raise TimeoutError("the deadline has passed")
+        try:
+            collector.feed(link.output(min(_ANSWER_SECONDS, deadline.remaining), started=collector.started))
+        except TargetError:
+            if collector.failure is not None and not collector.complete:
+                raise collector.failure from None
+            raise
+        if link.restarted and not collector.complete:
+            raise collector.failure or TargetError(
+                f"the board started again {collector.progress_text()}",
+                kind=FailureKind.LOST_BOARD,
+                hint="look for a watchdog, an unstable supply, or a pressed reset button",
+            )
+
+    def _resident(
+        self,
+        line: SerialLine,
+        link: MonitorLink,
+        firmware: ResidentFirmware,
+        deadline: Deadline,
+        spent: dict[str, float],
+    ) -> Monitor:
+        """Return the monitor of this firmware. It is loaded where it is not on the board yet."""
+        monitor = self._ask(line, link, deadline)
+        if monitor is not None and monitor.code_crc32 == firmware.code_crc32:
+            return monitor
+        if self._board.loading.server is Server.NONE:
+            raise self._other_firmware(monitor)
+        began = time.perf_counter()
+        self._load_firmware(firmware)
+        line.drop_input()
+        spent["load"] = time.perf_counter() - began
+        line.baud = self._board.link.baud
+        monitor = link.sync(Deadline(min(_STARTED_SECONDS, deadline.remaining)))
+        if monitor is None:
+            if deadline.passed:
+                raise TimeoutError("the deadline has passed")
+            raise TargetError(
+                f"the firmware was loaded and started, and does not answer on {line.url}: {silence(self._board.soc)}",
+                kind=FailureKind.LINK,
+                hint="is it the board's own serial port, and the right speed? `ethos-hil boards explain "
+                f"{self._board.name}` has both",
+            )
+        if monitor.code_crc32 != firmware.code_crc32:
+            raise TargetError(
+                f"the firmware in memory has the CRC-32 0x{monitor.code_crc32:08x}, not 0x{firmware.code_crc32:08x}",
+                kind=FailureKind.READBACK,
+                hint="something has changed its code since it was loaded",
+            )
+        return monitor
+
+    def _ask(self, line: SerialLine, link: MonitorLink, deadline: Deadline) -> Monitor | None:
+        """Return the monitor that answers, whatever its firmware."""
+        first = self._board.link.baud
+        if line.baud != first:
+            monitor = link.sync(Deadline(min(_THERE_SECONDS / 2, deadline.remaining)))
+            if monitor is not None:
+                return monitor
+            line.baud = first
+        return link.sync(Deadline(min(_THERE_SECONDS, deadline.remaining)))
+
+    def _load_firmware(self, firmware: ResidentFirmware) -> None:
+        """Load by the probe; after a failure that power may cure, once more after a power cycle."""
+        try:
+            self._load_once(firmware)
+        except TargetError as error:
+            if self._board.power is None or error.kind not in _RETRIED:
+                raise
+            self._tell(f"{error.message}: power cycle")
+            power_cycle(self._board)
+            self._load_once(firmware)
+
+    def _load_once(self, firmware: ResidentFirmware) -> None:
+        board = self._board
+        clocks = Clocks(self.clocks.cpu_hz, self.clocks.peripheral_hz, board.link.baud)
+        image = LoadableImage.parse(firmware.elf, board.soc.boot)
+        began = time.monotonic()
+        with board_remote(board.loading) as remote:
+            reset(remote, board.reset)
+            parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack)
+            store(remote, (*firmware.parts, firmware.told(clocks)), soc=board.soc, progress=self._loading)
+            make_sure_parked(remote, parked)
+            start(remote, Loaded(time.monotonic() - began, image.size, image.start, parked))
+
+    def _check(self, monitor: Monitor) -> None:
+        """Check that it is this board.
+
+        Raises:
+            TargetError: kind "wrong-board".
+        """
+        if monitor.board != self._board.soc.number:
+            raise TargetError(
+                f"the firmware on the board says it is for number {monitor.board}; {self._board.name} is "
+                f"{self._board.soc.number}",
+                kind=FailureKind.WRONG_BOARD,
+                hint="is it the right serial port?",
+            )
+
+    def _other_firmware(self, monitor: Monitor | None) -> EthosHilError:
+        if monitor is None:
+            return TargetNotAvailable(
+                f"nothing answers on {self._board.link.url}, and {self._board.name} has no probe to load the firmware "
+                "with",
+                hint="flash the firmware, or state a probe in the board's file (`[load]`)",
+            )
+        return TargetError(
+            f"the board has another firmware than this one: its code has the CRC-32 0x{monitor.code_crc32:08x}",
+            kind=FailureKind.WRONG_BOARD,
+            hint="flash the firmware of this version of ethos-hil",
+        )
+
+    def _uploading(self, done: int, size: int) -> None:
+        self._at_most_once_a_second(f"{done:,} of {size:,} bytes uploaded")
+
+    def _loading(self, done: int, size: int) -> None:
+        self._at_most_once_a_second(f"firmware: {done:,} of {size:,} bytes written and read back")
+
+    def _at_most_once_a_second(self, text: str) -> None:
+        now = time.monotonic()
+        if now - self._told >= _TELL_SECONDS:
+            self._told = now
+            self._tell(text)
+
+    def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
+        if collector.failure is not None:
+            return collector.failure.replace(console=collector.console)
+        said = collector.console[-_CONSOLE_LINES:]
+        hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
+        return TargetError(
+            f"no end within {timeout:g} s, {collector.progress_text()}",
+            kind=FailureKind.TIMEOUT,
+            hint=hint,
+            console=collector.console,
+        )
+
+
+def power_cycle(board: Board) -> None:
+    """Switch a board off and on.
+
+    Raises:
+        ToolError: its file has no commands for that, or one fails.
+    """
+    power = board.power
+    if power is None:
+        raise ToolError(f"nothing switches the power of {board.name}", hint="state `[power]` in its file")
+    for command in (power.cycle,) if power.cycle else (power.off, power.on):
+        try:
+            subprocess.run(command, check=True, capture_output=True, timeout=_POWER_SECONDS)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ToolError(f"{board.name} cannot be switched off and on by {command[0]}: {error}") from error
+    time.sleep(power.settle)
+
+
+def _losses(uploaded: Uploaded) -> Iterator[str]:
+    if uploaded.again or uploaded.damaged or uploaded.lost:
+        yield (
+            f"of an upload of {uploaded.size:,} bytes {uploaded.again:,} were sent again: {uploaded.damaged:,} frames "
+            f"were damaged, and the UART lost {uploaded.lost:,} bytes"
+        )
+
+
+def _missing(board: Board) -> TargetNotAvailable | None:
+    if board.link.url is None:
+        return TargetNotAvailable(
+            f"the file of {board.name} does not say which serial port the board is at",
+            hint=f'make a file with `extends = "{board.name}"` and `[link] url = "/dev/..."`; docs/boards.md has an '
+            "example",
+        )
+    return None
+
+
+def _of(board: Board, name: str) -> TargetPlugin:
+    def make(npu: NpuName, settings: TargetSettings) -> Target:
+        return BoardTarget(board, npu.name)
+
+    def find(npu: NpuName) -> ToolError | None:
+        return _missing(board)
+
+    return TargetPlugin(
+        name=f"{FAMILY}:{name}",
+        kind="board",
+        description=board.description,
+        socs=(board.soc.name,),
+        npus=board.npus,
+        make=make,
+        find=find,
+    )
+
+
+def _member(name: str) -> TargetPlugin:
+    return _of(find_board(name), name)
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(board_files())
+
+
+def _nameless(*_: object) -> Target:
+    raise UsageError(f"--target {FAMILY} needs the board's name", hint=f"{FAMILY}:NAME; `ethos-hil boards` lists them")
+
+
+_make: Callable[[NpuName, TargetSettings], Target] = _nameless
+
+PLUGIN = TargetPlugin(
+    name=FAMILY,
+    kind="board",
+    description=f"a board on the bench: {FAMILY}:NAME",
+    socs=(),
+    npus=(),
+    make=_make,
+    find=lambda _: None,
+    family=TargetFamily(_member, _names),
+)
