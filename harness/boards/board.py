@@ -29,7 +29,7 @@ class Server(StrEnum):
     PROBE_RS = "probe-rs"
 
 
-class Dialect(StrEnum):
+class ServerDialect(StrEnum):
     """Whose words a server understands as `monitor` commands."""
 
     QEMU = "qemu"
@@ -47,12 +47,16 @@ class Dialect(StrEnum):
         knows "info", "reset" and "reset halt" and nothing else.
         """
         return {
-            Dialect.QEMU: ("system_reset",),
-            Dialect.PYOCD: ("reset halt",),
-            Dialect.OPENOCD: ("reset halt",),
-            Dialect.JLINK: ("halt", "reset"),
-            Dialect.PROBE_RS: ("reset halt",),
+            ServerDialect.QEMU: ("system_reset",),
+            ServerDialect.PYOCD: ("reset halt",),
+            ServerDialect.OPENOCD: ("reset halt",),
+            ServerDialect.JLINK: ("halt", "reset"),
+            ServerDialect.PROBE_RS: ("reset halt",),
         }[self]
+
+
+Dialect = ServerDialect
+"""The same; another class has that name alone (harness/npu/isa/registers.py)."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Loading:
     """
 
     server: Server
-    dialect: Dialect | None = None
+    dialect: ServerDialect | None = None
     address: str | None = None
     command: tuple[str, ...] = ()
     device: str = ""

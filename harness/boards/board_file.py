@@ -16,13 +16,13 @@ from ethos_hil.harness.boards.board import (
     UNTRIED,
     Board,
     BoardValue,
-    Dialect,
     LinkSettings,
     Loading,
     Power,
     Quirk,
     ResetWords,
     Server,
+    ServerDialect,
     WordWrite,
 )
 from ethos_hil.harness.boards.board_rules import Complaint, check_board
@@ -66,7 +66,7 @@ def read_board(path: Path, find: Finder, shipped: Path) -> Board:
         UsageError: a file cannot be read, or what it says cannot be.
     """
     layers = _layers(path, find)
-    return _Reader(layers, shipped).board()
+    return _BoardReader(layers, shipped).board()
 
 
 def _layers(path: Path, find: Finder) -> list[_Layer]:
@@ -85,7 +85,7 @@ def _layers(path: Path, find: Finder) -> list[_Layer]:
         path = find(file.data["extends"], path)
 
 
-class _Reader:
+class _BoardReader:
     def __init__(self, layers: list[_Layer], shipped: Path) -> None:
         self._layers = layers
         self._top = layers[-1]
@@ -245,7 +245,7 @@ class _Reader:
         command = tuple(data.get("command", COMMANDS.get(server, ())))
         return Loading(
             server,
-            None if dialect is None else Dialect(dialect),
+            None if dialect is None else ServerDialect(dialect),
             data.get("address"),
             command,
             data.get("device", ""),

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.boards.board import QUIRKS, Dialect, Server
+from ethos_hil.harness.boards.board import QUIRKS, Server, ServerDialect
 
 JsonSchema = dict[str, Any]
 DOCUMENT = "docs/board.schema.json"
@@ -124,7 +124,9 @@ def board_schema(*, whole: bool) -> JsonSchema:
     write = _table({"address": _ADDRESS, "value": _ADDRESS, "why": _TEXT}, ("address", "value"), whole=True)
     loading = {
         "server": _says("What speaks GDB's remote protocol for the probe.", {"enum": [each.value for each in Server]}),
-        "dialect": _says("Whose monitor commands a running server knows.", {"enum": [each.value for each in Dialect]}),
+        "dialect": _says(
+            "Whose monitor commands a running server knows.", {"enum": [each.value for each in ServerDialect]}
+        ),
         "address": _says("host:port of a running server.", _TEXT),
         "command": _says("Starts the server; {port}, {serial} and {device} are filled in.", _WORDS),
         "device": _says("What the server calls the part.", {"type": "string"}),

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.boards.board import UNTRIED, Dialect, LinkSettings, Loading, Power, Quirk, Server, WordWrite
+from ethos_hil.harness.boards.board import (
+    UNTRIED,
+    LinkSettings,
+    Loading,
+    Power,
+    Quirk,
+    Server,
+    ServerDialect,
+    WordWrite,
+)
 from ethos_hil.harness.boards.server_commands import COMMANDS
 from ethos_hil.harness.boards.tests.samples import OWN, board
 from ethos_hil.harness.socs.registry import find_soc
@@ -42,7 +51,7 @@ def test_a_board_is_what_its_file_says(tmp_path: Path) -> None:
     assert own.power == Power(cycle=("uhubctl", "-a", "cycle"))
     assert own.quirks == (Quirk.SHORT_WRITES,)
     assert own.loading == Loading(
-        Server.PYOCD, Dialect.PYOCD, command=COMMANDS[Server.PYOCD], device="cortex_m", serial="0240"
+        Server.PYOCD, ServerDialect.PYOCD, command=COMMANDS[Server.PYOCD], device="cortex_m", serial="0240"
     )
     assert own.loading.command_line(3333) == (
         *("pyocd", "gdbserver", "-u", "0240", "-t", "cortex_m", "-p", "3333", "-O", "connect_mode=halt"),
@@ -61,9 +70,9 @@ def test_every_server_has_its_port_and_a_dialect() -> None:
     for server in Server:
         if server in COMMANDS:
             assert any("{port}" in word for word in COMMANDS[server])
-            assert Dialect(server.value).reset_and_halt
+            assert ServerDialect(server.value).reset_and_halt
     assert {*Server} - {*COMMANDS} == {Server.NONE, Server.RUNNING}
-    assert Dialect.QEMU.reset_and_halt == ("system_reset",)
+    assert ServerDialect.QEMU.reset_and_halt == ("system_reset",)
 
 
 def test_each_value_has_its_source_and_who_tried_it(tmp_path: Path) -> None:
@@ -83,7 +92,7 @@ def test_each_value_has_its_source_and_who_tried_it(tmp_path: Path) -> None:
 def test_a_running_server_is_reached_by_its_address(tmp_path: Path) -> None:
     where = 'server = "running"\ndialect = "qemu"\naddress = "127.0.0.1:1234"\n'
     own = board(tmp_path, changed('server = "pyocd"\ndevice = "cortex_m"\nserial = "0240"\n', where))
-    assert (own.loading.address, own.loading.dialect, own.loading.command) == ("127.0.0.1:1234", Dialect.QEMU, ())
+    assert (own.loading.address, own.loading.dialect, own.loading.command) == ("127.0.0.1:1234", ServerDialect.QEMU, ())
     assert own.reset.commands == ("system_reset",)
 
 
