@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ethos_hil.harness.boards.board import Loading, Server
+from ethos_hil.harness.boards.board import Dialect, Loading, Server
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.console_text import ConsoleText
@@ -30,7 +30,13 @@ from ethos_hil.lowering.errors import UsageError
 
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
 """Marks the processes that a server starts."""
-_TITLES = {Server.PYOCD: "pyOCD", Server.OPENOCD: "OpenOCD", Server.JLINK: "J-Link", Server.PROBE_RS: "probe-rs"}
+_TITLES = {
+    Dialect.QEMU: "QEMU",
+    Dialect.PYOCD: "pyOCD",
+    Dialect.OPENOCD: "OpenOCD",
+    Dialect.JLINK: "J-Link's GDB server",
+    Dialect.PROBE_RS: "probe-rs",
+}
 _LOOPBACK = "127.0.0.1"
 _TRIES = 3
 """Of ports: another program may take one that was free."""
@@ -61,7 +67,7 @@ class StartedServer:
             TargetNotAvailable: it is not there, ends, or does not listen in time.
         """
         self._loading = loading
-        self.title = _TITLES.get(loading.server, loading.command[0] if loading.command else str(loading.server))
+        self.title = _title(loading)
         for attempt in range(_TRIES):
             port = loading.port or _free_port(loading.core + 1)
             self.address = (_LOOPBACK, port + loading.core)
@@ -194,7 +200,7 @@ def board_remote(loading: Loading, *, seconds: float = 10.0) -> Iterator[GdbRemo
         raise UsageError("the board has no debug probe", hint="its firmware's monitor takes programs over the link")
     if loading.server is Server.RUNNING:
         address = parse_address(loading.address or "")
-        title = f"the GDB server at {loading.address}"
+        title = f"{_title(loading)} at {loading.address}"
         with contextlib.closing(_connected(address, title, loading, seconds)) as remote:
             yield remote
         return
@@ -226,6 +232,10 @@ def _connected(address: tuple[str, int], title: str, loading: Loading, seconds: 
             f"{title} cannot be reached at {address[0]}:{address[1]}: {error.strerror or error}",
             hint="start it, or correct loading.address in the board's file; a firewall may be between",
         ) from error
+
+
+def _title(loading: Loading) -> str:
+    return "the GDB server" if loading.dialect is None else _TITLES[loading.dialect]
 
 
 def _ending(status: int) -> str:

@@ -212,7 +212,7 @@ class GdbRemote:
         if self.running:
             self._exchange.stream.send_raw(b"\x03", until)
             if self.stopped(until) is None:
-                self._exchange.stream.fail(f"the processor does not stop within {until.seconds:g} s")
+                self._exchange.stream.fail(f"the processor does not stop within {until.seconds:.3g} s")
         word = None if self.dialect is None else _HALT_WORDS.get(self.dialect)
         if not self.is_halted(until) and word is not None:
             self.monitor(word, until)

@@ -93,7 +93,7 @@ class PacketStream:
                 left = left[self._socket.send(left) :]
             except BlockingIOError:
                 if not self._wait(deadline, select.POLLOUT):
-                    self.fail(f"it does not take what it is sent within {deadline.seconds:g} s")
+                    self.fail(f"it does not take what it is sent within {deadline.seconds:.3g} s")
             except OSError as error:
                 self.fail(f"the connection is lost: {error.strerror or error}")
 
@@ -111,7 +111,7 @@ class PacketStream:
         while True:
             packet = self._packet(deadline)
             if packet is None:
-                self.fail(f"it does not answer {waiting_for} within {deadline.seconds:g} s")
+                self.fail(f"it does not answer {waiting_for} within {deadline.seconds:.3g} s")
             if packet.sound:
                 break
             asked += 1

@@ -1,0 +1,79 @@
+"""QEMU's mps3-an547 behind nothing but its gdb server and a serial line: a board, as far as a loader can see."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ethos_hil.harness.boards.board import Dialect, Loading, ResetWords, Server
+from ethos_hil.harness.image.formats import FrameType
+from ethos_hil.harness.link.frames import Frame, FrameDecoder
+from ethos_hil.harness.virtual.qemu import find_qemu
+
+RESET = ResetWords(Dialect.QEMU.reset_and_halt)
+VECTORS = 0x10000000
+
+
+def qemu_loading(folder: Path, *more: str, timeout: float = 20.0) -> Loading:
+    """Return how QEMU is started as a server. Its UART goes to the file "uart" in `folder`, its QMP to "qmp"."""
+    command = (
+        *(find_qemu(), "-M", "mps3-an547", "-S", "-gdb", "tcp:127.0.0.1:{port}", "-display", "none"),
+        *(
+            "-monitor",
+            "none",
+            "-serial",
+            f"file:{folder / 'uart'}",
+            "-qmp",
+            f"unix:{folder / 'qmp'},server=on,wait=off",
+        ),
+        *more,
+    )
+    return Loading(Server.OPENOCD, Dialect.QEMU, command=command, timeout=timeout)
+
+
+def frames(folder: Path, until: FrameType = FrameType.END, seconds: float = 20.0) -> list[Frame]:
+    """Return the frames that the firmware sent, until one of the type `until`."""
+    end = time.monotonic() + seconds
+    while True:
+        found = [each for each in FrameDecoder().feed((folder / "uart").read_bytes()) if isinstance(each, Frame)]
+        if any(frame.type is until for frame in found):
+            return found
+        assert time.monotonic() < end, found
+        time.sleep(0.02)
+
+
+def qmp(folder: Path, command: str) -> None:
+    """Have QEMU carry out a command, as somebody else at the board would."""
+    with socket.socket(socket.AF_UNIX) as stream, stream.makefile("rw") as file:
+        stream.connect(str(folder / "qmp"))
+        file.readline()
+        for each in ("qmp_capabilities", command):
+            file.write(json.dumps({"execute": each}) + "\n")
+            file.flush()
+            while "return" not in json.loads(file.readline()):
+                pass
+
+
+def marked(variable: str) -> list[int]:
+    """Return the processes that a server started, without ours."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            variables = (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"{variable}=".encode() in variables and int(folder.name) != os.getpid():
+            found.append(int(folder.name))
+    return found
+
+
+def soon(met: Callable[[], bool], seconds: float = 5.0) -> bool:
+    """Return whether a condition is met within `seconds`."""
+    end = time.monotonic() + seconds
+    while not met() and time.monotonic() < end:
+        time.sleep(0.02)
+    return met()

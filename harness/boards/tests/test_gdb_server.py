@@ -1,0 +1,230 @@
+"""GDB servers are started, found, and ended in any case. The server here is QEMU's."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.boards.board import Dialect, Loading, Server
+from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
+from ethos_hil.harness.boards.rsp import GdbRemote, connected
+from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
+from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.verdict import FailureKind
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left() -> Iterator[None]:
+    before = set(marked(SERVER_VARIABLE))
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    yield
+    assert set(marked(SERVER_VARIABLE)) <= before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
+
+
+def script(text: str, timeout: float = 5.0) -> Loading:
+    """Return a server that is a script of the shell, which gets {port}."""
+    return Loading(Server.OPENOCD, Dialect.OPENOCD, command=("/bin/sh", "-c", text), timeout=timeout)
+
+
+LISTEN = (
+    f"{sys.executable} -c \"import socket, time; s = socket.create_server(('127.0.0.1', {{port}})); time.sleep(60)\""
+)
+
+
+def test_a_server_is_started_and_ended(tmp_path: Path) -> None:
+    with board_remote(qemu_loading(tmp_path)) as remote:
+        assert remote.server == "QEMU"
+        assert remote.is_halted()
+        assert len(marked(SERVER_VARIABLE)) == 1
+    assert marked(SERVER_VARIABLE) == []
+
+
+def test_a_server_that_runs_is_used_and_left(tmp_path: Path) -> None:
+    with StartedServer(qemu_loading(tmp_path)) as server:
+        running = Loading(Server.RUNNING, Dialect.QEMU, address=f"localhost:{server.address[1]}")
+        for _ in range(3):
+            with board_remote(running) as remote:
+                assert remote.server == f"QEMU at localhost:{server.address[1]}"
+                assert remote.is_halted()
+        assert len(marked(SERVER_VARIABLE)) == 1
+
+
+def test_what_a_server_starts_ends_with_it(tmp_path: Path) -> None:
+    loading = qemu_loading(tmp_path)
+    shell = "setsid sleep 100 & sleep 101 & exec " + " ".join(loading.command)
+    with board_remote(replace(loading, command=("/bin/sh", "-c", shell))):
+        assert len(marked(SERVER_VARIABLE)) == 3
+
+
+def test_a_server_that_ignores_signals_ends(tmp_path: Path) -> None:
+    with StartedServer(script(f"trap '' INT TERM; {LISTEN} & while :; do sleep 1; done")):
+        pass
+
+
+def test_several_servers_at_once_have_ports_of_their_own(tmp_path: Path) -> None:
+    folders = [tmp_path / str(number) for number in range(3)]
+    for folder in folders:
+        folder.mkdir()
+    with (
+        StartedServer(qemu_loading(folders[0])) as one,
+        StartedServer(qemu_loading(folders[1])) as two,
+        StartedServer(qemu_loading(folders[2])) as three,
+    ):
+        assert len({one.address, two.address, three.address}) == 3
+
+
+def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:
+    text = LISTEN.replace("{port})", "{port} + 1)")
+    with (
+        StartedServer(replace(script(text), core=1)) as server,
+        socket.create_connection(server.address, timeout=5),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("loading", "words"),
+    [
+        (Loading(Server.PYOCD, Dialect.PYOCD, command=("no-such-server",)), "could not be started as 'no-such-server'"),
+        (Loading(Server.PYOCD, Dialect.PYOCD, command=("/etc/passwd",)), "Permission denied"),
+        (Loading(Server.PYOCD, Dialect.PYOCD, command=()), "could not be started as ''"),
+        (script("echo no probe found >&2; exit 3"), "OpenOCD ended with status 3: it said last: no probe found"),
+        (script("exit 0"), "OpenOCD ended with status 0: it said nothing"),
+        (script("kill -SEGV $$"), "OpenOCD was ended by SIGSEGV"),
+        (script("echo waiting for a probe; exec sleep 60", timeout=0.3), "after 0.3 s: it said last: waiting"),
+    ],
+)
+def test_a_server_that_does_not_serve_is_not_available(loading: Loading, words: str) -> None:
+    with pytest.raises(TargetNotAvailable) as caught:
+        StartedServer(loading)
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+def test_what_a_server_said_is_kept_and_bounded() -> None:
+    with pytest.raises(TargetNotAvailable) as caught:
+        StartedServer(script("seq 100000; exit 1", timeout=30))
+    assert caught.value.console[-1] == "100000"
+    assert len(caught.value.console) == 40
+
+
+def test_nobody_at_an_address_is_not_available() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    with (
+        pytest.raises(TargetNotAvailable, match="cannot be reached at 127"),
+        board_remote(Loading(Server.RUNNING, address=address)),
+    ):
+        pass
+
+
+def test_who_listens_and_is_no_gdb_server_is_refused() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        loading = Loading(Server.RUNNING, Dialect.JLINK, address=f"127.0.0.1:{listener.getsockname()[1]}")
+        with pytest.raises(TargetError, match="does not answer") as caught, board_remote(loading, seconds=0.3):
+            pass
+    assert caught.value.kind is FailureKind.PROBE
+
+
+def test_a_stranger_at_the_port_is_not_taken_for_the_server() -> None:
+    """Without the look at who listens, this would connect to it."""
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        loading = replace(script("exec sleep 60", timeout=0.5), port=stranger.getsockname()[1])
+        with pytest.raises(TargetNotAvailable, match="does not listen at port"):
+            StartedServer(loading)
+
+
+def test_a_port_that_was_taken_meanwhile_is_changed(tmp_path: Path) -> None:
+    mark = tmp_path / "first"
+    text = f"if [ ! -e {mark} ]; then touch {mark}; echo Address already in use; exit 1; fi; exec {LISTEN}"
+    with StartedServer(script(text)):
+        assert mark.exists()
+
+
+def read_after(number: signal.Signals, loading: Loading, seconds: float) -> TargetError:
+    """Send a signal to a server, and return the error of the next question."""
+    with pytest.raises(TargetError) as caught, board_remote(loading, seconds=seconds) as remote:
+        signal_and_read(number, remote)
+    return caught.value
+
+
+def signal_and_read(number: signal.Signals, remote: GdbRemote) -> None:
+    for process in marked(SERVER_VARIABLE):
+        os.kill(process, number)
+    time.sleep(0.1)
+    remote.read(0x10000000, 4)
+
+
+def test_a_server_that_dies_is_explained(tmp_path: Path) -> None:
+    error = read_after(signal.SIGKILL, qemu_loading(tmp_path), 5)
+    assert error.kind is FailureKind.PROBE
+    assert "QEMU was ended by SIGKILL" in error.message
+
+
+def test_a_server_that_is_stopped_costs_no_more_than_its_time(tmp_path: Path) -> None:
+    assert "does not answer a read within 0.5" in read_after(signal.SIGSTOP, qemu_loading(tmp_path), 0.5).message
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_a_server_ends_with_the_harness(tmp_path: Path, number: signal.Signals) -> None:
+    code = f"""
+        import time
+        from pathlib import Path
+        from ethos_hil.harness.boards.gdb_server import board_remote
+        from ethos_hil.harness.boards.tests.qemu_servers import qemu_loading
+        with board_remote(qemu_loading(Path({str(tmp_path)!r}))):
+            print("served", flush=True)
+            time.sleep(60)
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    ) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"served\n"
+        assert len(marked(SERVER_VARIABLE)) == 1
+        harness.send_signal(number)
+        harness.wait(10)
+    assert soon(lambda: marked(SERVER_VARIABLE) == [])
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("lab:3333", ("lab", 3333)),
+        ("127.0.0.1:1", ("127.0.0.1", 1)),
+        ("[::1]:3333", ("::1", 3333)),
+        (":3333", ("127.0.0.1", 3333)),
+    ],
+)
+def test_addresses(text: str, address: tuple[str, int]) -> None:
+    assert parse_address(text) == address
+
+
+@pytest.mark.parametrize("text", ["", "lab", "lab:", "lab:0", "lab:65536", "::1:3333", "lab:3333x"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is no address"):
+        parse_address(text)
+
+
+def test_a_board_without_a_probe_says_so() -> None:
+    with pytest.raises(UsageError, match="no debug probe"), board_remote(Loading(Server.NONE)):
+        pass
+
+
+def test_a_connection_refuses_a_closed_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectionRefusedError):
+        connected(("127.0.0.1", port), server="nobody")

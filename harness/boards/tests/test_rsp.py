@@ -1,0 +1,370 @@
+"""The client of GDB's remote protocol against servers of many kinds, and against what they must not do."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.boards import rsp_packets
+from ethos_hil.harness.boards.board import Dialect
+from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import StateError, TargetError
+from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook, PeerTraits, packet
+from ethos_hil.results.verdict import FailureKind
+
+DATA = bytes(range(256)) * 30 + b"#$}*" * 300
+"""With all that has to be escaped, in numbers that make a packet too long."""
+KINDS = {
+    "pyocd": PeerTraits(),
+    "qemu": PeerTraits(no_ack=False, binary=False, packet_size=0x1000, files=3, greeting=(b"T02thread:01;",)),
+    "openocd": PeerTraits(packet_size=0x4000, run_length=True, xpsr=16, greeting=(b"O" + b"Info".hex().encode(),)),
+    "old": PeerTraits(no_ack=False, binary=False, packet_size=None, files=0, single=False),
+    "binary with acknowledgements": PeerTraits(no_ack=False),
+    "short answers": PeerTraits(most=100),
+    "small packets": PeerTraits(packet_size=64),
+    "only g": PeerTraits(single=False, files=2),
+}
+
+
+def client(peer: GdbPeer, seconds: float = 5.0, dialect: Dialect | None = Dialect.PYOCD) -> GdbRemote:
+    return GdbRemote(peer.client, server="the server", dialect=dialect, seconds=seconds)
+
+
+def answering(command: bytes, *answers: bytes, times: int = 1) -> Hook:
+    """Send these bytes as answers to a command, so often, and the right ones otherwise."""
+    left = itertools.count(times, -1)
+
+    def hook(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        return list(answers) if asked.startswith(command) and next(left) > 0 else made
+
+    return hook
+
+
+def failure(hook: Hook, act: Callable[[GdbRemote], Any], traits: PeerTraits | None = None) -> TargetError:
+    """Return the error of an act. It must not take longer than the client waits."""
+    with GdbPeer(traits, hook) as peer:
+        began = time.monotonic()
+        with pytest.raises(TargetError) as caught:
+            act(client(peer, seconds=0.4))
+        assert time.monotonic() - began < 3
+        return caught.value
+
+
+def read(remote: GdbRemote) -> bytes:
+    return remote.read(BASE, 16)
+
+
+@pytest.mark.parametrize("traits", KINDS.values(), ids=KINDS.keys())
+def test_every_kind_of_server_is_served(traits: PeerTraits) -> None:
+    counted: list[int] = []
+    with GdbPeer(traits) as peer:
+        remote = client(peer)
+        remote.reset_and_halt(("reset halt",))
+        remote.write(BASE + 3, DATA, count=counted.append)
+        assert peer.state.memory[3 : 3 + len(DATA)] == DATA
+        assert sum(counted) == len(DATA)
+        counted.clear()
+        assert remote.read(BASE + 1, len(DATA) + 4, count=counted.append) == b"\0\0" + DATA + b"\0\0"
+        assert sum(counted) == len(DATA) + 4
+        for number, name in enumerate(("sp", "PC", "xPSR", "r7")):
+            remote.write_register(name, 0x12345678 + number)
+            assert peer.state.registers[name.lower()] == remote.read_register(name) == 0x12345678 + number
+        remote.write_word(0xE000ED08, BASE)
+        assert peer.state.words[0xE000ED08] == BASE == remote.read_word(0xE000ED08)
+        remote.resume()
+        assert (peer.state.running, remote.stopped(Deadline(0))) == (True, None)
+        remote.halt()
+        assert (peer.state.running, remote.running) == (False, False)
+        assert remote.monitor("anything") == "done"
+        assert peer.refused == 0
+        limit = traits.packet_size or 400
+        assert max(len(command) for command in peer.commands) + 4 <= limit
+
+
+def test_what_a_server_offers_is_used() -> None:
+    with GdbPeer(PeerTraits()) as peer:
+        client(peer).write(BASE, DATA)
+        assert not peer.acknowledges
+        assert any(command[:1] == b"X" for command in peer.commands)
+    with GdbPeer(PeerTraits(no_ack=False, binary=False)) as peer:
+        client(peer).write(BASE, DATA)
+        assert peer.acknowledges
+        assert b"QStartNoAckMode" not in peer.commands
+        assert [command for command in peer.commands if command[:1] == b"X"] == [b"X10000000,0:"]
+
+
+def test_qsupported_has_arguments() -> None:
+    with GdbPeer() as peer:  # pyOCD fails on one without, measured with 0.46
+        client(peer)
+        assert peer.commands[0].startswith(b"qSupported:")
+
+
+def test_words_are_written_and_read_as_words() -> None:
+    with GdbPeer(PeerTraits(packet_size=100, no_ack=False, binary=False)) as peer:
+        remote = client(peer)
+        remote.write(BASE + 2, DATA[:300])
+        places = [int(command[1:].partition(b",")[0], 16) for command in peer.commands if command[:1] == b"M"]
+        assert len(places) > 5
+        assert all(place % 4 == 0 for place in places[1:])
+
+
+# --- damage on the way, which acknowledgements mend
+
+
+DAMAGED = [b"$00#00", b"$" + b"0" * 31 + b"#f1", b"$1*#80", b"$m#"]
+
+
+@pytest.mark.parametrize("bad", DAMAGED[:3])
+def test_a_damaged_answer_is_asked_for_again(bad: bytes) -> None:
+    with GdbPeer(PeerTraits(no_ack=False), answering(b"m", bad)) as peer:
+        peer.state.memory[:16] = bytes(range(16))
+        assert client(peer).read(BASE, 16) == bytes(range(16))
+
+
+def test_a_packet_that_the_server_refuses_is_sent_again() -> None:
+    with GdbPeer(PeerTraits(no_ack=False), answering(b"m", b"-")) as peer:
+        peer.state.memory[:16] = bytes(range(16))
+        assert client(peer).read(BASE, 16) == bytes(range(16))
+        assert peer.commands.count(b"m10000000,10") == 2
+
+
+def test_a_line_that_damages_all_is_given_up() -> None:
+    def always(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        return [b"$00#00"] if asked in (b"-", b"m10000000,10") else made
+
+    error = failure(always, read, PeerTraits(no_ack=False))
+    assert "checksum is wrong" in error.message
+
+    def refusing(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        return [b"-"] if asked[:1] == b"m" else made
+
+    assert "refused a packet 4 times" in failure(refusing, read, PeerTraits(no_ack=False)).message
+
+
+def test_without_acknowledgements_damage_is_an_error_at_once() -> None:
+    assert "checksum is wrong" in failure(answering(b"m", b"$" + b"0" * 32 + b"#01"), read).message
+
+
+def test_the_check_of_the_checksum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, the tests above see red."""
+
+    class Believing(rsp_packets.RspPacket):
+        def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
+            super().__init__(content, True, notification)
+
+    monkeypatch.setattr(rsp_packets, "RspPacket", Believing)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        failure(answering(b"m", b"$" + b"0" * 32 + b"#01"), read)
+
+
+# --- what no server may do
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "words"),
+    [
+        (b"m", packet(b"zz" * 16), "it sent 'zzzz"),
+        (b"m", packet(b"0" * 34), "it sent 17 bytes"),
+        (b"m", packet(b"0" * 31), "it sent '000"),
+        (b"m", packet(b""), "answered nothing"),
+        (b"m", packet(b"E14"), "answered 'E14'"),
+        (b"m", packet(b"E.out of order"), "answered 'E.out of order'"),
+        (b"m", packet(b"OK"), "it sent 'OK'"),
+        (b"m", packet(b"a}"), "ends within an escape"),
+        (b"m", b"$0", "does not answer a read within"),
+        (b"m", b"", "does not answer a read within"),
+        (b"m", b"+" * 80_000, "are no answer"),
+        (b"m", b"garbage " * 10_000, "are no answer"),
+        (b"m", packet(b"T05") * 2000, "packets that are no answer"),
+        (b"m", packet(b"O41") * 2000, "packets that are no answer"),
+        (b"m", b"%" + packet(b"Stop:" + b"x" * 1000)[1:], "does not answer a read within"),
+        (b"m", b"$" + b"0" * 300_000, "without the end of a packet"),
+        (b"m", packet(b"0*~" + b"*~" * 5000), "stands for more than"),
+        (b"qSupported", packet(b"PacketSize=10"), "packets of 16 bytes only"),
+        (b"qXfer", packet(b"l<target/>"), "no register"),
+        (b"qXfer", packet(b"E00"), "has no 'target.xml'"),
+        (b"qXfer", packet(b"m"), "does not end"),
+    ],
+)
+def test_what_is_no_answer_is_an_error_of_the_probe(command: bytes, answer: bytes, words: str) -> None:
+    error = failure(answering(command, answer, times=50), read)
+    assert error.kind is FailureKind.PROBE
+    assert words in error.message
+    assert error.message.startswith("the server: ")
+
+
+def test_an_answer_that_nobody_asked_for_is_noticed() -> None:
+    """Otherwise each answer would be taken for that to the next question."""
+
+    def act(remote: GdbRemote) -> None:
+        remote.write_word(BASE, 0)
+        time.sleep(0.05)
+        remote.write_word(BASE + 4, 0)
+
+    assert "'OK', which nobody asked for" in failure(answering(b"M", packet(b"OK") * 2), act).message
+
+
+def test_after_an_answer_that_is_missing_nothing_else_is_asked() -> None:
+    with GdbPeer(hook=answering(b"m", b"")) as peer:
+        remote = client(peer, seconds=0.2)
+        with pytest.raises(TargetError):
+            read(remote)
+        assert not remote.usable
+        with pytest.raises(StateError, match="the server cannot be asked for a read: it does not answer"):
+            read(remote)
+
+
+def test_after_a_refusal_the_server_can_be_asked() -> None:
+    with GdbPeer() as peer:
+        remote = client(peer)
+        with pytest.raises(TargetError, match=r"does not read 1,020 bytes at 0x1000f") as caught:
+            remote.read(BASE + SIZE - 3000, 6000)
+        assert caught.value.kind is FailureKind.PROBE
+        assert remote.usable
+        remote.write(BASE, DATA)
+        assert remote.read(BASE, len(DATA)) == DATA
+
+
+def test_a_server_that_goes_away_is_noticed() -> None:
+    def gone(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes] | None:
+        return None if asked[:1] == b"m" else made
+
+    assert "closed the connection" in failure(gone, read).message
+
+
+@pytest.mark.parametrize("answer", [b"W00", b"X06", b"W00;process:1"])
+def test_a_program_that_has_ended_is_a_lost_board(answer: bytes) -> None:
+    assert failure(answering(b"m", packet(answer)), read).kind is FailureKind.LOST_BOARD
+
+
+def test_a_server_that_takes_nothing_does_not_hold_us() -> None:
+    def stuck(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        if asked[:1] == b"X" and len(asked) > 100:
+            time.sleep(0.6)
+        return made
+
+    traits = PeerTraits(packet_size=0x8000)
+    with GdbPeer(traits, stuck) as peer:
+        peer.client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        with pytest.raises(TargetError, match="does not take what it is sent within"):
+            client(peer).write(BASE, bytes(SIZE), Deadline(0.2))
+
+
+def test_an_answer_that_comes_drop_by_drop_ends_with_the_deadline() -> None:
+    def slowly(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        if asked[:1] == b"m":
+            for byte in made[0]:
+                peer._stream.sendall(bytes([byte]))
+                time.sleep(0.1)
+            return []
+        return made
+
+    with GdbPeer(hook=slowly) as peer:
+        remote = client(peer)
+        began = time.monotonic()
+        with pytest.raises(TargetError, match=r"within 0\.5 s"):
+            remote.read(BASE, 64, Deadline(0.5))
+        assert time.monotonic() - began < 1
+
+
+# --- what the processor does
+
+
+def test_a_processor_that_runs_cannot_be_asked() -> None:
+    with GdbPeer() as peer:
+        remote = client(peer)
+        remote.resume()
+        with pytest.raises(StateError, match="the server cannot be asked for a read while the processor runs"):
+            read(remote)
+        remote.halt()
+        read(remote)
+
+
+def test_a_processor_that_denies_to_be_halted_is_not() -> None:
+    with GdbPeer() as peer:
+        remote = client(peer)
+        peer.state.words[DHCSR] = 1 << 0  # debugged, and not halted
+        assert not remote.is_halted()
+        with pytest.raises(TargetError, match="still runs"):
+            remote.halt()
+        assert b"qRcmd," + b"halt".hex().encode() in peer.commands
+        peer.state.words[DHCSR] = 1 << 17 | 1 << 0
+        remote.halt()
+
+
+def test_openocds_answer_of_a_processor_that_runs_is_understood() -> None:
+    hook = answering(b"?", packet(b"S00"), times=2)
+    assert "still runs" in failure(hook, lambda remote: remote.halt()).message
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "unknown command: 'reset'",  # QEMU 7.2
+        "Error: unrecognized command reset",  # pyOCD
+        "Transfer failed: Memory transfer fault",  # pyOCD
+        'invalid command name "reset"',  # OpenOCD
+        "Error while halting target:\n\ttimeout",  # probe-rs
+        "Supported Commands:",  # probe-rs
+    ],
+)
+def test_a_reset_that_only_says_that_it_failed_has_failed(said: str) -> None:
+    for answers in ([b"O" + said.encode().hex().encode(), b"OK"], [said.encode().hex().encode()]):
+        hook = answering(b"qRcmd", b"".join(map(packet, answers)))
+        error = failure(hook, lambda remote: remote.reset_and_halt(("reset halt",)))
+        assert "did not reset the processor" in error.message
+        assert said.split("\n")[0] in error.message
+
+
+def test_a_command_that_fails_says_why() -> None:
+    hook = answering(b"qRcmd", packet(b"O" + b"no target".hex().encode()), packet(b"E01"))
+    assert "failed with 'E01': no target" in failure(hook, lambda remote: remote.monitor("x")).message
+    assert "does not know `monitor`" in failure(answering(b"qRcmd", packet(b"")), lambda r: r.monitor("x")).message
+
+
+def test_a_command_that_talks_without_end_is_ended() -> None:
+    endless = answering(b"qRcmd", *[packet(b"O" + b"41" * 50_000)] * 10)
+    assert "says more than" in failure(endless, lambda remote: remote.monitor("x")).message
+    unfinished = answering(b"qRcmd", packet(b"O4141"))
+    assert "within 0.4 s" in failure(unfinished, lambda remote: remote.monitor("x")).message
+
+
+def test_why_a_processor_stopped_is_told() -> None:
+    def trapped(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+        return [packet(b"F0,1"), packet(b"O41"), packet(b"T0b")] if asked[:1] == b"c" else made
+
+    error = failure(trapped, lambda remote: remote.resume())
+    assert "stopped at once when it was to go on: T0b" in error.message
+    assert "answered 'E01'" in failure(answering(b"c", packet(b"E01")), lambda remote: remote.resume()).message
+
+
+def test_leaving_a_processor_does_not_stop_it() -> None:
+    with GdbPeer() as peer:
+        remote = client(peer)
+        remote.resume()
+        remote.detach()
+        peer.join(5)
+        assert peer.state.running
+        assert b"D" not in peer.commands
+    with GdbPeer() as peer:
+        client(peer).detach()
+        peer.join(5)
+        assert peer.commands[-1] == b"D"
+
+
+def test_an_interrupted_exchange_leaves_no_answer_for_the_next() -> None:
+    def interrupt(more: int) -> None:
+        raise KeyboardInterrupt
+
+    with GdbPeer() as peer:
+        remote = client(peer)
+        with pytest.raises(KeyboardInterrupt):
+            remote.read(BASE, 20_000, count=interrupt)
+        with pytest.raises(StateError, match="it was interrupted"):
+            read(remote)

@@ -1,0 +1,292 @@
+"""The other side of GDB's remote protocol, for tests: a server that is as different servers are, honest or not.
+
+It has a Cortex-M of 64 KiB that does nothing, and knows at the end what really is in its memory and registers. Its code
+for packets is its own, so that it does not share the client's mistakes. A hook sees each answer before it is sent, and
+may send something else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+
+BASE, SIZE = 0x10000000, 1 << 16
+_PPB = range(0xE0000000, 0xE0100000)
+_NAMES = (*(f"r{number}" for number in range(13)), "sp", "lr", "pc", "xpsr")
+_SEND_SECONDS = 0.2
+"""Within which a client takes what it is sent."""
+
+
+@dataclass(frozen=True)
+class PeerTraits:
+    """How the server differs from others.
+
+    Attributes:
+        no_ack: it offers to do without acknowledgements.
+        binary: it knows `X`.
+        packet_size: it states this PacketSize; None: none.
+        files: of how many files its description consists; 0: it has none.
+        xpsr: its number of this register.
+        single: it knows `p` and `P`.
+        run_length: it abbreviates repetitions in its answers.
+        most: bytes of memory that it sends at most, whatever it is asked for.
+        greeting: packets that it sends before it is asked anything.
+    """
+
+    no_ack: bool = True
+    binary: bool = True
+    packet_size: int | None = 0x800
+    files: int = 1
+    xpsr: int = 25
+    single: bool = True
+    run_length: bool = False
+    most: int = 1 << 16
+    greeting: tuple[bytes, ...] = ()
+
+
+Hook = Callable[["GdbPeer", bytes, list[bytes]], "list[bytes] | None"]
+"""Gets the command, and the packets that answer it; returns the bytes to send instead, or None to close the connection.
+What is asked for again is the answer to the command `-`."""
+
+
+@dataclass
+class PeerState:
+    """What really is there.
+
+    Attributes:
+        memory: from BASE on.
+        words: what was written to the processor's own registers.
+        registers: by name.
+        running: whether it was told to go on.
+        writes: commands that wrote memory.
+    """
+
+    memory: bytearray = field(default_factory=lambda: bytearray(SIZE))
+    words: dict[int, int] = field(default_factory=dict)
+    registers: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_NAMES, 0))
+    running: bool = False
+    writes: int = 0
+
+
+class GdbPeer(threading.Thread):
+    """A server at the other end of `client`, until that is closed. A context manager.
+
+    Attributes:
+        client: the client's end.
+        state: what really is there.
+        commands: all that came, in turn.
+        refused: packets with a wrong checksum that came.
+    """
+
+    def __init__(self, traits: PeerTraits | None = None, hook: Hook | None = None) -> None:
+        super().__init__(daemon=True)
+        self.traits = traits or PeerTraits()
+        self.state = PeerState()
+        self.commands: list[bytes] = []
+        self.refused = 0
+        self.acknowledges = True
+        self._hook = hook
+        self.client, self._stream = socket.socketpair()
+        self._stream.settimeout(_SEND_SECONDS)
+        self._last = b""
+
+    def __enter__(self) -> GdbPeer:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.client.close()
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)
+        self.join(10)
+        self._stream.close()
+
+    def run(self) -> None:
+        """Answer until the client goes away, or the hook ends it."""
+        with contextlib.suppress(OSError):
+            for content in self.traits.greeting:
+                self._stream.sendall(packet(content))
+            data = b""
+            while more := self._receive():
+                data = self._take(data + more)
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)
+
+    def _receive(self) -> bytes:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                return self._stream.recv(1 << 16)
+
+    def _take(self, data: bytes) -> bytes:
+        """Answer the packets in `data`. Return what is no whole packet."""
+        while data:
+            if data[:1] == b"-":
+                self._answer(b"-", [])
+            if data[:1] == b"\x03" and self.state.running:
+                self.state.running = False
+                self._answer(b"\x03", [b"T02thread:1;"])
+            if data[:1] != b"$":
+                data = data[1:]
+                continue
+            end = data.find(b"#")
+            if end < 0 or len(data) < end + 3:
+                return data
+            content, checksum = data[1:end], data[end + 1 : end + 3]
+            data = data[end + 3 :]
+            sound = checksum == b"%02x" % (sum(content) % 256)
+            self.refused += not sound
+            if self.acknowledges:
+                self._stream.sendall(b"+" if sound else b"-")
+            if sound:
+                self.commands.append(content)
+                self._answer(content, self.answers(content))
+        return data
+
+    def _answer(self, command: bytes, answers: list[bytes]) -> None:
+        made = [packet(_abbreviated(each) if self.traits.run_length else each) for each in answers]
+        made = [self._last] if command == b"-" else made
+        self._last = made[-1] if made else b""
+        sent = self._hook(self, command, made) if self._hook is not None else made
+        if sent is None:
+            raise OSError("the hook ends it")
+        for each in sent:
+            self._stream.sendall(each)
+        if command == b"QStartNoAckMode" and self.traits.no_ack:
+            self.acknowledges = False
+
+    def answers(self, command: bytes) -> list[bytes]:
+        """Return the answers to a command, and do what it says."""
+        if command.startswith(b"qSupported:"):
+            features = [b"qXfer:features:read+"] if self.traits.files else []
+            features += [b"QStartNoAckMode+"] if self.traits.no_ack else []
+            features += [b"PacketSize=%x" % self.traits.packet_size] if self.traits.packet_size is not None else []
+            return [b";".join(features)]
+        if command == b"QStartNoAckMode":
+            return [b"OK" if self.traits.no_ack else b""]
+        if command.startswith(b"qXfer:features:read:"):
+            return [self._description(command)]
+        if command == b"?":
+            return [b"T05thread:1;"]
+        if command.startswith(b"qRcmd,"):
+            return [b"O" + b"done\n".hex().encode(), b"OK"]
+        if command == b"c":
+            self.state.running = True
+            return []
+        if command == b"D":
+            return [b"OK"]
+        if command[:1] in (b"m", b"M", b"X"):
+            return [self._memory(command)]
+        if command[:1] in (b"p", b"P", b"g", b"G"):
+            return [self._registers(command)]
+        return [b""]
+
+    def _description(self, command: bytes) -> bytes:
+        found = re.fullmatch(rb"qXfer:features:read:([^:]*):([0-9a-f]+),([0-9a-f]+)", command)
+        if found is None or not self.traits.files:
+            return b"E00"
+        name, begin, length = found[1].decode(), int(found[2], 16), int(found[3], 16)
+        number = 0 if name == "target.xml" else int("0" + "".join(filter(str.isdigit, name)))
+        if number >= self.traits.files:
+            return b"E00"
+        first, last = number == 0, number == self.traits.files - 1
+        registers = "".join(
+            f'<reg name="{name}" bitsize="32"{f" regnum=`{self.traits.xpsr}`" if name == "xpsr" else ""}/>'
+            for name in _NAMES
+        ).replace("`", '"')
+        inner = registers if last else f'<xi:include href="part{number + 1}.xml"/>'
+        text = '<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd">'
+        text += f"<target>{inner}</target>" if first else f'<feature name="a}}*#$b">{inner}</feature>'
+        part = text.encode()[begin : begin + length]
+        return (b"l" if begin + length >= len(text) else b"m") + escaped(part)
+
+    def _memory(self, command: bytes) -> bytes:
+        found = re.fullmatch(rb"(.)([0-9a-f]+),([0-9a-f]+)(?::(.*))?", command, re.DOTALL)
+        if found is None:
+            return b"E16"
+        kind, address, length = found[1], int(found[2], 16), int(found[3], 16)
+        if kind == b"X" and not self.traits.binary:
+            return b""
+        if address in _PPB:
+            return self._processor(kind, address, length, found[4])
+        if address < BASE or address + length > BASE + SIZE:
+            return b"E14"
+        at = address - BASE
+        if kind == b"m":
+            return bytes(self.state.memory[at : at + min(length, self.traits.most)]).hex().encode()
+        data = unescaped(found[4]) if kind == b"X" else bytes.fromhex(found[4].decode())
+        if len(data) != length:
+            return b"E16"
+        self.state.writes += 1
+        self.state.memory[at : at + length] = data
+        return b"OK"
+
+    def _processor(self, kind: bytes, address: int, length: int, data: bytes | None) -> bytes:
+        """Return the answer for the processor's own registers, which hold what was written."""
+        if kind == b"m":
+            return self.state.words.get(address, 0).to_bytes(4, "little")[:length].hex().encode()
+        content = unescaped(data or b"") if kind == b"X" else bytes.fromhex((data or b"").decode())
+        self.state.words[address] = int.from_bytes(content[:4], "little")
+        return b"OK"
+
+    def _registers(self, command: bytes) -> bytes:
+        numbers = {**dict(enumerate(_NAMES[:-1])), self.traits.xpsr: "xpsr"}
+        state = self.state.registers
+        if command == b"g":
+            return b"".join(state[name].to_bytes(4, "little").hex().encode() for name in _NAMES)
+        if command[:1] == b"G":
+            for name, begin in zip(_NAMES, range(1, len(command), 8), strict=True):
+                state[name] = int.from_bytes(bytes.fromhex(command[begin : begin + 8].decode()), "little")
+            return b"OK"
+        found = re.fullmatch(rb"[pP]([0-9a-f]+)(?:=([0-9a-f]{8}))?", command)
+        if not self.traits.single:
+            return b""
+        if found is None or int(found[1], 16) not in numbers:
+            return b"E01"
+        name = numbers[int(found[1], 16)]
+        if found[2] is None:
+            return state[name].to_bytes(4, "little").hex().encode()
+        state[name] = int.from_bytes(bytes.fromhex(found[2].decode()), "little")
+        return b"OK"
+
+
+def packet(content: bytes) -> bytes:
+    """Return a packet."""
+    return b"$" + content + b"#%02x" % (sum(content) % 256)
+
+
+def escaped(data: bytes) -> bytes:
+    """Return binary data as a packet has it."""
+    return re.sub(rb"[#$}*]", lambda found: b"}" + bytes([found[0][0] ^ 0x20]), data)
+
+
+def unescaped(data: bytes) -> bytes:
+    """Return what binary data in a packet stands for."""
+    return re.sub(rb"\}(.)", lambda found: bytes([found[1][0] ^ 0x20]), data, flags=re.DOTALL)
+
+
+def _abbreviated(content: bytes) -> bytes:
+    """Return content with repetitions of more than three bytes abbreviated: `*` and their number and 29.
+
+    The number must not look like `#`, `$`, `+` or `-`, and is at most 97.
+    """
+
+    def short(found: re.Match[bytes]) -> bytes:
+        out, left = found[1], len(found[0]) - 1
+        while left:
+            count = min(left, 97)
+            while count > 3 and bytes([count + 29]) in b"#$+-":
+                count -= 1
+            out += b"*" + bytes([count + 29]) if count > 2 else found[1] * count
+            left -= count
+        return out
+
+    if b"}" in content or b"*" in content:
+        return content
+    return re.sub(rb"(.)\1{3,}", short, content, flags=re.DOTALL)
