@@ -60,9 +60,10 @@ _RATES = {
     # PL011 TRM, "Baud rate": sixteen samples a bit, a divider with six bits behind the point.
     "pl011": BaudRates(16 / 64, 16),
     "ns16550": BaudRates(16, 16),
-    # Nuvoton M55M1BSP, Library/StdDriver/inc/uart.h: in mode 2 a bit has BRD + 2 cycles, and BRD is at least 9.
-    "numicro": BaudRates(1, 11),
-    # Renesas FSP, r_sci_b_uart: with ABCS and BGDM, eight cycles and a divider of eight bits.
+    # OpenNuvoton/M55M1BSP, Library/StdDriver/inc/uart.h: in mode 2 a bit has BRD + 2 cycles; the examples of uart_reg.h
+    # begin with a BRD of 8.
+    "numicro": BaudRates(1, 10),
+    # renesas/fsp, r_sci_b_uart.c: with BGDM and ABCS, eight cycles times a divider.
     "sci": BaudRates(8, 8),
 }
 FRACTION_BITS = "FRACTION_BITS"
