@@ -56,7 +56,7 @@ def test_a_short_session_finds_nothing(name: str, host_tools: Path, work: Path) 
     assert session.finding is None, session
     # Reached even on a busy machine; it shows that inputs get past the first check.
     assert session.executions > 1000
-    assert session.coverage > {"program": 500, "delegate": 100, "frames": 150}[name]
+    assert session.coverage > {"program": 500, "delegate": 100, "frames": 150, "monitor": 100}[name]
 
 
 def plant(binaries: Path, name: str, source: str, old: str, new: str, folder: Path) -> Path:
@@ -117,6 +117,22 @@ def plant(binaries: Path, name: str, source: str, old: str, new: str, folder: Pa
             "return true;",
             "PROPERTY VIOLATED: a frame arrived that was not sent",
             id="damage taken for a frame",
+        ),
+        pytest.param(
+            "monitor",
+            "monitor/receiver.cc",
+            "is_whole && crc_ == stated_crc_;",
+            "is_whole;",
+            "PROPERTY VIOLATED: other bytes were received",
+            id="damage taken for a chunk",
+        ),
+        pytest.param(
+            "monitor",
+            "monitor/receiver.cc",
+            " && header.offset == received_",
+            "",
+            "PROPERTY VIOLATED: ",
+            id="a chunk out of its order",
         ),
     ],
 )

@@ -29,7 +29,7 @@ endforeach()
 
 add_library(fuzzed STATIC fuzz/boot.cc fuzz/npu.cc boards/host/cache.cc boards/host/cycle_counter.cc)
 host_target(fuzzed)
-foreach(source fuzz/program.cc fuzz/delegate.cc fuzz/frames.cc)
+foreach(source fuzz/program.cc fuzz/delegate.cc fuzz/frames.cc fuzz/monitor.cc)
   get_filename_component(name ${source} NAME_WE)
   add_executable(fuzz-${name} ${source})
   host_target(fuzz-${name})

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ethos_hil.suites.lab.fuzz.firmware.seeds import MAX_BYTES
 
-NAMES = ("program", "delegate", "frames")
+NAMES = ("program", "delegate", "frames", "monitor")
 MAX_RSS_MIB = 1024
 """A boot has a megabyte and a quarter; the rest is the sanitizer's, and the corpus."""
 INPUT_SECONDS = 20

@@ -44,7 +44,7 @@ def version() -> str:
 def make(folder: Path) -> None:
     """Write all seeds in place of those that are there."""
     shutil.rmtree(folder, ignore_errors=True)
-    folders = {name: folder / name for name in ("program", "delegate", "frames", "board")}
+    folders = {name: folder / name for name in ("program", "delegate", "frames", "monitor", "board")}
     for one in folders.values():
         one.mkdir(parents=True, exist_ok=True)
     with quiet(), warnings.catch_warnings():
