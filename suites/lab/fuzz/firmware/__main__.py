@@ -30,7 +30,7 @@ def main(
     work: Annotated[Path, typer.Option(help="Where seeds, corpus and findings are.")] = Path("build/fuzz"),
     only_seeds: Annotated[bool, typer.Option("--only-seeds", help="Make the seeds and run nothing.")] = False,
 ) -> None:
-    """Fuzz the reader of programs, that of delegates, the decoder of frames, and the monitor's receiver, under sanitizers."""
+    """Fuzz the readers of programs and delegates, the decoder of frames, and the monitor's receiver, sanitized."""
     wrong = set(names or ()) - set(NAMES)
     if wrong:
         raise UsageError(f"there is no fuzzer {sorted(wrong)[0]!r}", hint=f"there are {', '.join(NAMES)}")
