@@ -127,6 +127,17 @@ class FailureKind(enum.StrEnum):
     """A word from a later version of this program; the message begins with it."""
 
 
-NOT_ATTEMPTED = frozenset({FailureKind.NOT_LAUNCHED, FailureKind.TIMEOUT, FailureKind.LINK, FailureKind.LICENCE})
+NOT_ATTEMPTED = frozenset(
+    {
+        FailureKind.NOT_LAUNCHED,
+        FailureKind.TIMEOUT,
+        FailureKind.LINK,
+        FailureKind.LICENCE,
+        FailureKind.PROBE,
+        FailureKind.READBACK,
+        FailureKind.LOST_BOARD,
+        FailureKind.LEASED,
+    }
+)
 """Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
 failed, and not what was tested. A nightly makes a second attempt where the target is no program of ours."""
