@@ -98,7 +98,7 @@ class GdbRemote:
         self.server = server
         self.dialect = dialect
         self._seconds = seconds
-        self._exchange = RspExchange(stream, server)
+        self._exchange = RspExchange(stream, server, seconds)
         self._binary: bool | None = None
         try:
             self.abilities = greet(self._exchange, Deadline(seconds))
@@ -187,9 +187,9 @@ class GdbRemote:
         what = f"the command {text!r}"
         said = bytearray()
         self._exchange.begin(what)
-        self._exchange.stream.send(b"qRcmd," + text.encode().hex().encode(), until)
+        self._exchange.stream.send(b"qRcmd," + text.encode().hex().encode(), self._exchange.soon(until))
         while True:
-            answer = self._exchange.stream.receive(until, what)
+            answer = self._exchange.stream.receive(self._exchange.soon(until), what)
             if CONSOLE.fullmatch(answer):
                 said += bytes.fromhex(answer[1:].decode())
                 if len(said) > _MOST_TEXT:

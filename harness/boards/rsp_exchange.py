@@ -40,9 +40,16 @@ class RspExchange:
         console: what the server said without being asked.
     """
 
-    def __init__(self, stream: socket.socket, server: str) -> None:
-        """Take over a connected stream."""
+    def __init__(self, stream: socket.socket, server: str, seconds: float) -> None:
+        """Take over a connected stream.
+
+        Args:
+            stream: it.
+            server: what messages call the server.
+            seconds: within which each answer has to come, where the deadline is later.
+        """
         self.server = server
+        self._seconds = seconds
         self.stream = PacketStream(stream, server)
         self.running = False
         self.console: list[str] = []
@@ -52,6 +59,10 @@ class RspExchange:
     def usable(self) -> bool:
         """Whether the connection can be used."""
         return self.stream.broken is None
+
+    def soon(self, deadline: Deadline) -> Deadline:
+        """Return until when the next packet has to come: a load takes minutes, and silence is noticed sooner."""
+        return Deadline(min(self._seconds, deadline.remaining))
 
     def ask(self, command: bytes, deadline: Deadline, what: str, *, stops: bool = False) -> bytes:
         """Send a command, and return its answer.
@@ -63,9 +74,9 @@ class RspExchange:
             stops: whether a packet that says why the processor stopped is an answer.
         """
         self.begin(what)
-        self.stream.send(command, deadline)
+        self.stream.send(command, self.soon(deadline))
         while True:
-            answer = self.stream.receive(deadline, what)
+            answer = self.stream.receive(self.soon(deadline), what)
             if (stops and STOP.match(answer)) or not self.is_stray(answer):
                 return answer
 
@@ -83,13 +94,13 @@ class RspExchange:
         try:
             for number in range(len(commands)):
                 while refused is None and sent < min(len(commands), number + most):
-                    self.stream.send(commands[sent], deadline)
+                    self.stream.send(commands[sent], self.soon(deadline))
                     sent += 1
                 if number == sent:
                     break
                 self._stray = 0
                 self.stream.begin_question()
-                while self.is_stray(answer := self.stream.receive(deadline, what)):
+                while self.is_stray(answer := self.stream.receive(self.soon(deadline), what)):
                     pass
                 try:
                     if refused is None:

@@ -161,6 +161,10 @@ class GdbPeer(threading.Thread):
         if command == b"QStartNoAckMode" and self.traits.no_ack:
             self.acknowledges = False
 
+    def send(self, data: bytes) -> None:
+        """Send bytes, for a hook."""
+        self._stream.sendall(data)
+
     def answers(self, command: bytes) -> list[bytes]:
         """Return the answers to a command, and do what it says."""
         if command.startswith(b"qSupported:"):

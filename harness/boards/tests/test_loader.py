@@ -32,6 +32,7 @@ from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, PeerTraits
+from ethos_hil.harness.testing.tiny_elf import tiny_elf
 from ethos_hil.harness.virtual.tests import programs
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import FailureKind
@@ -42,19 +43,8 @@ CODE = bytes(range(256)) * 20
 def image(
     parts: dict[int, bytes] | None = None, stack: int = BASE + SIZE - 64, entry: int = BASE + 0x41, more: int = 64
 ) -> bytes:
-    """Return an ELF with a vector table and code at BASE, `more` bytes without content behind it, and `parts`."""
-    table = struct.pack("<II", stack, entry) + CODE
-    found = [(BASE, table, len(table), 5), *((each, data, len(data), 6) for each, data in (parts or {}).items())]
-    found.append((BASE + 0x8000, b"", more, 6))
-    begin = 52 + 32 * len(found)
-    headers, content = b"", b""
-    for address, data, size, flags in found:
-        headers += struct.pack("<8I", 1, begin + len(content), address, address, len(data), size, flags, 4)
-        content += data
-    head = struct.pack(
-        "<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 40, 1, entry, 52, 0, 0, 52, 32, len(found), 40, 0, 0
-    )
-    return head + headers + content
+    """Return an ELF with a vector table and CODE at BASE, `more` bytes without content behind it, and `parts`."""
+    return tiny_elf(BASE, CODE, stack=stack, entry=entry, empty=(BASE + 0x8000, more), parts=parts)
 
 
 def peer_remote(peer: GdbPeer) -> GdbRemote:

@@ -260,7 +260,7 @@ def test_an_answer_that_comes_drop_by_drop_ends_with_the_deadline() -> None:
     def slowly(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
         if asked[:1] == b"m":
             for byte in made[0]:
-                peer._stream.sendall(bytes([byte]))
+                peer.send(bytes([byte]))
                 time.sleep(0.1)
             return []
         return made

@@ -1,0 +1,142 @@
+"""A short run of the fuzzer of the client of GDB's remote protocol, and the proof that it sees what it looks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.boards import loader, rsp_packets, rsp_stream
+from ethos_hil.harness.boards.rsp import GdbRemote
+from ethos_hil.harness.boards.rsp_exchange import RspExchange
+from ethos_hil.harness.boards.start_point import StartPoint
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.testing.gdb_peer import PeerTraits
+from ethos_hil.suites.lab.crew import Crew
+from ethos_hil.suites.lab.fuzz.servers import trial
+from ethos_hil.suites.lab.fuzz.servers.case import PlannedTrick, ServerCase
+from ethos_hil.suites.lab.fuzz.servers.trial import CRASHED, OUTCOMES, SUCCESS, ServerJob, examine
+from ethos_hil.suites.lab.fuzz.servers.tricks import TRICKS
+
+CASES = 60
+PLAIN = PeerTraits(packet_size=0x800)
+
+
+def case(*tricks: PlannedTrick, traits: PeerTraits = PLAIN) -> ServerCase:
+    return ServerCase(1, 1, traits, tricks)
+
+
+def seen(trick: str, traits: PeerTraits = PLAIN, every: int = 0) -> set[str]:
+    """Return the findings when a trick is played at each answer in turn."""
+    endings = [examine(case(PlannedTrick(trick, first, every), traits=traits)) for first in range(40)]
+    return {ending.finding.split(":")[0] for ending in endings} - {""}
+
+
+def test_hostile_servers_get_no_success_that_is_none() -> None:
+    endings = list(Crew(2, 20).run([ServerJob(7, first, CASES // 2) for first in (0, CASES // 2)]))
+    assert [ending for ending in endings if ending.finding] == []
+    assert len(endings) == CASES
+    outcomes = [ending.outcome for ending in endings]
+    assert {SUCCESS, "probe", "readback"} <= set(outcomes) <= set(OUTCOMES)
+    # Tricks that never spoil a load test nothing, nor do those that let none pass.
+    assert CASES // 10 < outcomes.count(SUCCESS) < CASES * 2 // 3
+
+
+def test_every_trick_is_drawn() -> None:
+    drawn = {trick.name for number in range(600) for trick in ServerCase.draw(1, number).tricks}
+    assert drawn == set(TRICKS)
+
+
+def test_cases_are_a_function_of_seed_and_number() -> None:
+    assert ServerCase.draw(3, 5) == ServerCase.draw(3, 5)
+    assert ServerCase.draw(3, 5) != ServerCase.draw(3, 6)
+    assert ServerCase.draw(3, 5).traits != ServerCase.draw(4, 5).traits or ServerCase.draw(4, 5).tricks
+
+
+# --- what is broken is found
+
+
+def test_a_checksum_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen("noise") == set()
+
+    class Believing(rsp_packets.RspPacket):
+        def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
+            super().__init__(content, True, notification)
+
+    monkeypatch.setattr(rsp_packets, "RspPacket", Believing)
+    assert "a packet with a wrong checksum was taken for an answer" in seen("noise")
+
+
+def test_a_comparison_that_is_missing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen("forget") == set()
+    original = loader.store
+    monkeypatch.setattr(loader, "store", lambda *a, **b: original(*a, **{**b, "verify": False}))
+    assert "success, and the program is not in memory" in seen("forget")
+
+
+def test_registers_that_are_not_read_back_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen("wrong_register") == set()
+    monkeypatch.setattr(loader, "_set_registers", believing)
+    monkeypatch.setattr(loader, "make_sure_parked", lambda *_: None)
+    assert any(found.startswith("success, and the registers are") for found in seen("wrong_register"))
+
+
+def believing(remote: GdbRemote, point: StartPoint, deadline: Deadline | None) -> None:
+    """Set the registers, and look at none."""
+    for name, value in {"xpsr": loader.THUMB, "sp": point.stack, "pc": point.entry}.items():
+        remote.write_register(name, value, deadline)
+
+
+def test_a_damaged_line_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == set()
+    monkeypatch.setattr(rsp_stream, "_TRIES", 1)
+    assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == {"a server that can be served was not"}
+
+
+def test_another_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def strict(self: RspExchange, answer: bytes, what: str) -> bytes:
+        return bytes.fromhex(answer.decode("ascii"))
+
+    monkeypatch.setattr(RspExchange, "data", strict)
+    assert "ended with crashed" in seen("lie")
+
+
+def test_a_slow_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "LIMIT_SECONDS", 0.2)
+    assert "took 0.3 s" in seen_once("silence")
+
+
+def test_an_error_without_the_server_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "_NAME", "somebody else")
+    make: Callable[..., Any] = trial.GdbRemote
+    monkeypatch.setattr(trial, "GdbRemote", lambda stream, server, seconds: make(stream, server="x", seconds=seconds))
+    assert "an error does not name the server" in seen_once("close")
+
+
+def seen_once(trick: str) -> str:
+    return examine(case(PlannedTrick(trick, 5, 0))).finding
+
+
+def hang() -> None:
+    """A load never ends."""
+    GdbRemote.reset_and_halt = lambda *_: time.sleep(100)  # type: ignore[method-assign]
+
+
+def test_a_hang_is_found() -> None:
+    honest = next(number for number in range(100) if not ServerCase.draw(1, number).tricks)
+    (ending,) = Crew(1, 1.0, hang).run([ServerJob(1, honest, 1)])
+    assert ending.outcome == CRASHED
+    assert "no end within" in ending.finding
+
+
+def test_the_command_runs_and_replays() -> None:
+    command = [sys.executable, "-m", "ethos_hil.suites.lab.fuzz.servers", "--replay", "3", "--replay", "4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "case 3 of seed 1" in done.stdout
+    assert "findings: none" in done.stdout
