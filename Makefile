@@ -18,9 +18,10 @@ BOARDS := $(patsubst firmware/boards/%/soc.h,%,$(sort $(wildcard firmware/boards
 ELFS := $(BOARDS:%=build/firmware/%/ethos-hil.elf)
 MANIFESTS := $(BOARDS:%=build/firmware/%/ethos-hil.json)
 JOBS ?= $(shell nproc)
-# Of `make fuzz`: for each fuzzer, and boots of damaged programs.
+# Of `make fuzz`: for each fuzzer, boots of damaged programs, and loads through hostile servers.
 SECONDS := 120
 MUTANTS := 1000
+SERVERS := 1000
 
 .PHONY: help setup demo check test suites lint format bench conformance fuzz upstream lab peers zoo fvp-check firmware boards \
 	wheel wheelhouse lock docs docs-links clean
@@ -65,6 +66,7 @@ conformance: setup build/tflite-micro/.installed ## Compare every operator on ev
 fuzz: setup ## Damaged command streams, programs, delegates and frames: minutes, SECONDS=1200 MUTANTS=5000 for an hour
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.streams -j $(JOBS)
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.models -j $(JOBS)
+	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.servers -n $(SERVERS) -j $(JOBS)
 	@cd firmware && cmake --preset host >/dev/null && cmake --build --preset fuzz -- --quiet
 	@$(BIN)/python -m ethos_hil.suites.lab.fuzz.firmware --seconds $(SECONDS)
 	@$(BIN)/python -m ethos_hil.suites.lab.mutants build/fuzz/seeds/board -n $(MUTANTS) -j $(JOBS)

@@ -100,6 +100,7 @@ def _fuzz(options: LabOptions) -> list[Command]:
     return [
         _module("fuzz.streams", "--seed", options.seed, "-j", options.jobs),
         _module("fuzz.models", "--seed", options.seed, "-j", options.jobs),
+        _module("fuzz.servers", "-n", 1000, "--seed", options.seed, "-j", options.jobs),
         ("cmake", "-S", "firmware", "--preset", "host", "--log-level", "WARNING"),
         ("cmake", "--build", "build/firmware/host", "--target", *targets, "--", "--quiet"),
         _module("fuzz.firmware", "--seconds", 60, "--seed", options.seed),

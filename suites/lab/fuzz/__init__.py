@@ -1,1 +1,1 @@
-"""Fuzzers: of command streams and of the firmware."""
+"""Fuzzers: of command streams, of models, of the firmware, and of the client of GDB servers."""
