@@ -172,20 +172,13 @@ class Quirk(StrEnum):
     """What a board does unlike others, so that the code has to. `QUIRKS` tells what it does then."""
 
     REOPEN_SERIAL = "reopen-serial"
-    ONE_BYTE_RECEIVER = "one-byte-receiver"
     SHORT_WRITES = "short-writes"
-    UNPOWERED_MEMORY = "unpowered-memory"
-    KEEPS_MEMORY = "keeps-memory"
 
 
 QUIRKS = {
     Quirk.REOPEN_SERIAL: "halting the processor upsets the probe's serial port (DAPLink#657): it is opened anew after "
     "a load",
-    Quirk.ONE_BYTE_RECEIVER: "its UART holds one received byte, so some may be lost: uploads begin with small chunks",
     Quirk.SHORT_WRITES: "its probe breaks packets of more than 64 bytes (openthread#2857): writes have 64 at most",
-    Quirk.UNPOWERED_MEMORY: "a memory may have no power until another processor gives it some: the error for words "
-    "that cannot be read back says so",
-    Quirk.KEEPS_MEMORY: "a reset keeps what is in memory: an old answer may still be there",
 }
 """What each quirk makes the code do."""
 

@@ -36,23 +36,41 @@ class SerialLine:
         sent, received: bytes so far.
     """
 
-    def __init__(self, url: str, baud: int) -> None:
+    def __init__(self, url: str, baud: int, most: int = _MOST) -> None:
         """Open a port, for this process alone where the system can do that.
+
+        Args:
+            url: a device, or what pyserial's `serial_for_url` takes.
+            baud: bits per second.
+            most: bytes that are written at once.
 
         Raises:
             TargetNotAvailable: it cannot be opened; says why.
         """
         self.url = url
         self.sent = self.received = 0
-        options: dict[str, Any] = {} if "://" in url else {"exclusive": True}
+        self._baud = baud
+        self._most = most
+        self._open()
+
+    def _open(self) -> None:
+        options: dict[str, Any] = {} if "://" in self.url else {"exclusive": True}
         try:
             self._port: Any = serial.serial_for_url(
-                url, baudrate=baud, timeout=0, write_timeout=_WRITE_SECONDS, **options
+                self.url, baudrate=self._baud, timeout=0, write_timeout=_WRITE_SECONDS, **options
             )
         except (OSError, ValueError) as error:  # serial.SerialException is an OSError
-            raise _not_opened(url, error) from error
-        self._baud = baud
+            raise _not_opened(self.url, error) from error
         self._file = _file_of(self._port)
+
+    def reopen(self) -> None:
+        """Close the port and open it again.
+
+        Raises:
+            TargetNotAvailable: it cannot be opened any more.
+        """
+        self.close()
+        self._open()
 
     def __enter__(self) -> SerialLine:
         return self
@@ -89,7 +107,7 @@ class SerialLine:
         try:
             view = memoryview(data)
             while view:
-                view = view[self._port.write(view) or len(view) :]
+                view = view[self._port.write(view[: self._most]) :]
         except serial.SerialTimeoutException as error:
             raise TargetError(
                 f"the serial port {self.url} took no bytes for {_WRITE_SECONDS:g} s",

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-from ethos_hil.harness.boards.board import Board, Server
+from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.catalogue import board_files, find_board
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.lease import leased
@@ -46,6 +46,8 @@ _POWER_SECONDS = 60.0
 _RETRIED = (FailureKind.PROBE, FailureKind.READBACK, FailureKind.LOST_BOARD)
 """What a power cycle may cure."""
 _CONSOLE_LINES = 10
+_SHORT_WRITE = 64
+"""Bytes of a packet that a probe with mass storage passes on whole (openthread#2857)."""
 
 _speeds: dict[str, int] = {}
 """The speed that each serial port had last in this process: the firmware has it still."""
@@ -93,7 +95,8 @@ class BoardTarget(Target):
             self._running.enter_context(leased(self._board, deadline.remaining))
             url = self._board.link.url
             assert url is not None  # `_load` looked
-            line = self._running.enter_context(SerialLine(url, _speeds.get(url, self._board.link.baud)))
+            baud = _speeds.get(url, self._board.link.baud)
+            line = self._running.enter_context(SerialLine(url, baud, *self._most_written))
             link = MonitorLink(line)
             firmware = ResidentFirmware.of(image.elf)
             monitor = self._resident(line, link, firmware, deadline, seconds)
@@ -151,6 +154,8 @@ class BoardTarget(Target):
             raise self._other_firmware(monitor)
         began = time.perf_counter()
         self._load_firmware(firmware)
+        if Quirk.REOPEN_SERIAL in self._board.quirks:
+            line.reopen()
         line.drop_input()
         spent["load"] = time.perf_counter() - began
         line.baud = self._board.link.baud
@@ -231,6 +236,10 @@ class BoardTarget(Target):
             kind=FailureKind.WRONG_BOARD,
             hint="flash the firmware of this version of ethos-hil",
         )
+
+    @property
+    def _most_written(self) -> tuple[int, ...]:
+        return (_SHORT_WRITE,) if Quirk.SHORT_WRITES in self._board.quirks else ()
 
     def _uploading(self, done: int, size: int) -> None:
         self._at_most_once_a_second(f"{done:,} of {size:,} bytes uploaded")
