@@ -10,14 +10,14 @@ import contextlib
 import dataclasses
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ethos_hil.harness.boards.board import Board, Quirk, Server
-from ethos_hil.harness.boards.catalogue import board_files, find_board
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
+from ethos_hil.harness.boards.quarantine import lift, quarantine
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.start_point import LoadableImage
@@ -28,10 +28,8 @@ from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
 from ethos_hil.harness.targets.uart_silence import silence
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.errors import EthosHilError, ToolError
 from ethos_hil.results.verdict import FailureKind
 
 FAMILY = "board"
@@ -54,10 +52,14 @@ _speeds: dict[str, int] = {}
 
 
 class BoardTarget(Target):
-    """A board that a board file describes."""
+    """A board that a board file describes.
+
+    Attributes:
+        board: what is known of it.
+        patience: seconds that a run waits for another process that uses the board; None: until its own time is up.
+    """
 
     kind = "board"
-    cpu_unit = "cycles"
 
     def __init__(self, board: Board, npu: str) -> None:
         """Make the target.
@@ -66,7 +68,8 @@ class BoardTarget(Target):
             board: from the catalogue.
             npu: name of the NPU's configuration in it.
         """
-        self._board = board
+        self.board = self._board = board
+        self.patience: float | None = None
         self.name = f"{FAMILY}:{board.name}"
         self.soc = board.soc.name
         self.npu = npu
@@ -81,18 +84,28 @@ class BoardTarget(Target):
         return frozenset({Capability.NPU_CYCLES})
 
     def _load(self, image: Image) -> None:
-        missing = _missing(self._board)
-        if missing is not None:
-            raise missing
+        lacking = missing(self._board)
+        if lacking is not None:
+            raise lacking
         ResidentFirmware.of(image.elf)
 
     def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+        try:
+            outcome = self._run_once(image, timeout, progress)
+        except EthosHilError as error:
+            quarantine(self._board, error)
+            raise
+        lift(self._board)
+        return outcome
+
+    def _run_once(self, image: Image, timeout: float, progress: Progress | None) -> Outcome:
         started = time.perf_counter()
         seconds: dict[str, float] = {}
         collector = Collector(image, progress)
         deadline = Deadline(timeout)
         try:
-            self._running.enter_context(leased(self._board, deadline.remaining))
+            patience = deadline.remaining if self.patience is None else self.patience
+            self._running.enter_context(leased(self._board, patience))
             url = self._board.link.url
             assert url is not None  # `_load` looked
             baud = _speeds.get(url, self._board.link.baud)
@@ -266,6 +279,17 @@ class BoardTarget(Target):
         )
 
 
+def missing(board: Board) -> TargetNotAvailable | None:
+    """Return what a board's file does not say and a run needs, or None."""
+    if board.link.url is None:
+        return TargetNotAvailable(
+            f"the file of {board.name} does not say which serial port the board is at",
+            hint=f'make a file with `extends = "{board.name}"` and `[link] url = "/dev/..."`; docs/boards.md has an '
+            "example",
+        )
+    return None
+
+
 def power_cycle(board: Board) -> None:
     """Switch a board off and on.
 
@@ -289,57 +313,3 @@ def _losses(uploaded: Uploaded) -> Iterator[str]:
             f"of an upload of {uploaded.size:,} bytes {uploaded.again:,} were sent again: {uploaded.damaged:,} frames "
             f"were damaged, and the UART lost {uploaded.lost:,} bytes"
         )
-
-
-def _missing(board: Board) -> TargetNotAvailable | None:
-    if board.link.url is None:
-        return TargetNotAvailable(
-            f"the file of {board.name} does not say which serial port the board is at",
-            hint=f'make a file with `extends = "{board.name}"` and `[link] url = "/dev/..."`; docs/boards.md has an '
-            "example",
-        )
-    return None
-
-
-def _of(board: Board, name: str) -> TargetPlugin:
-    def make(npu: NpuName, settings: TargetSettings) -> Target:
-        return BoardTarget(board, npu.name)
-
-    def find(npu: NpuName) -> ToolError | None:
-        return _missing(board)
-
-    return TargetPlugin(
-        name=f"{FAMILY}:{name}",
-        kind="board",
-        description=board.description,
-        socs=(board.soc.name,),
-        npus=board.npus,
-        make=make,
-        find=find,
-    )
-
-
-def _member(name: str) -> TargetPlugin:
-    return _of(find_board(name), name)
-
-
-def _names() -> tuple[str, ...]:
-    return tuple(board_files())
-
-
-def _nameless(*_: object) -> Target:
-    raise UsageError(f"--target {FAMILY} needs the board's name", hint=f"{FAMILY}:NAME; `ethos-hil boards` lists them")
-
-
-_make: Callable[[NpuName, TargetSettings], Target] = _nameless
-
-PLUGIN = TargetPlugin(
-    name=FAMILY,
-    kind="board",
-    description=f"a board on the bench: {FAMILY}:NAME",
-    socs=(),
-    npus=(),
-    make=_make,
-    find=lambda _: None,
-    family=TargetFamily(_member, _names),
-)

@@ -1,0 +1,73 @@
+"""Boards that failed and were not used successfully since: a group of boards does without them for a while."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from dataclasses import dataclass
+
+from ethos_hil.harness.boards.board import Board
+from ethos_hil.harness.boards.lease import lease_file
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.verdict import FailureKind
+
+SECONDS = 15 * 60.0
+"""How long a group does without a board."""
+INFRASTRUCTURE = frozenset(
+    {
+        FailureKind.NOT_LAUNCHED,
+        FailureKind.LINK,
+        FailureKind.PROBE,
+        FailureKind.READBACK,
+        FailureKind.WRONG_BOARD,
+        FailureKind.LOST_BOARD,
+    }
+)
+"""Failures of a board, its probe or its line, and not of what runs there."""
+_MOST_BYTES = 10_000
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """Why and since when a board is not used.
+
+    Attributes:
+        since: seconds since 1970.
+        kind: of the failure.
+        reason: its message.
+    """
+
+    since: float
+    kind: str
+    reason: str
+
+
+def quarantined(board: Board) -> Quarantine | None:
+    """Return why a group of boards does without this one, or None."""
+    try:
+        text = json.loads(read_text(lease_file(board).with_suffix(".json"), most=_MOST_BYTES))
+        found = Quarantine(float(text["since"]), str(text["kind"]), str(text["reason"]))
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return found if 0 <= time.time() - found.since < SECONDS else None
+
+
+def quarantine(board: Board, error: EthosHilError) -> None:
+    """Have groups do without a board for a while, if this is a failure of its own."""
+    if error.kind not in INFRASTRUCTURE:
+        return
+    path = lease_file(board).with_suffix(".json")
+    fresh = path.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):  # what cannot be noted costs a try later
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_text(json.dumps({"since": time.time(), "kind": error.kind, "reason": error.message}))
+        fresh.replace(path)
+
+
+def lift(board: Board) -> None:
+    """Use a board again: a run on it went well."""
+    with contextlib.suppress(OSError):
+        lease_file(board).with_suffix(".json").unlink(missing_ok=True)
