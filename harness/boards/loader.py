@@ -39,8 +39,9 @@ _IPSR = 0x1FF
 _LOOP = bytes.fromhex("fee7fee7")
 """`b .`, twice: a word, since some memories take nothing less."""
 LOOP_BYTES = len(_LOOP)
-_STATE = ("control", "primask", "basepri", "faultmask", "msplim")
-"""Registers that a program before may have left; zero after a reset. Not every server has them."""
+_STATE = ("control", "primask", "basepri", "faultmask", "msplim", "msplim_s")
+"""Registers that a program before may have changed; zero after a reset. Not every server has them."""
+_PATTERN = bytes.fromhex("a55ac33c")
 _BLOCK = 1 << 16
 """Bytes that are read back before they are compared."""
 _LEAST_SECONDS, _SLOWEST = 30.0, 2000
@@ -154,6 +155,8 @@ def store(
             progress(done, in_all)
 
     for address, data in parts:
+        if verify and not any(data):
+            _make_sure_of_memory(remote, address, len(data), soc, until)
         remote.write(address, data, until, count)
     for address, data in parts if verify else ():
         for begin in range(0, len(data), _BLOCK):
@@ -161,6 +164,20 @@ def store(
             found = remote.read(address + begin, len(block), until, count)
             if found != block:
                 raise _not_kept(remote, address + begin, block, found, soc)
+
+
+def _make_sure_of_memory(remote: GdbRemote, address: int, size: int, soc: Soc | None, deadline: Deadline) -> None:
+    """Make sure that there is memory where only zeros will be written.
+
+    Without memory, zeros often are what can be read: where security forbids the access, and wherever OpenOCD 0.12 gets
+    an error, if it was not started with `gdb_report_data_abort enable`.
+    """
+    pattern = _PATTERN[: min(size, len(_PATTERN))]
+    for place in {address, address + size - len(pattern)}:
+        remote.write(place, pattern, deadline)
+        found = remote.read(place, len(pattern), deadline)
+        if found != pattern:
+            raise _not_kept(remote, place, pattern, found, soc)
 
 
 def park(remote: GdbRemote, address: int, stack: int, deadline: Deadline | None = None) -> int | None:
@@ -207,7 +224,7 @@ def start(remote: GdbRemote, loaded: Loaded, deadline: Deadline | None = None) -
     """
     make_sure_parked(remote, loaded.parked, deadline)
     for name in _STATE:
-        if remote.has_register(name):
+        if remote.has_register(name) and remote.read_register(name, deadline):
             remote.write_register(name, 0, deadline)
     # QEMU ignores what a debugger writes there, and our start-up code sets it, so that it is not read back.
     remote.write_word(VTOR, loaded.start.vector_table, deadline)

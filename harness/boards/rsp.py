@@ -10,6 +10,7 @@ Servers: QEMU's gdbstub, pyOCD, OpenOCD, SEGGER's J-Link GDB server, probe-rs. T
 * After `c`, QEMU takes any byte for an interrupt, and pyOCD reads no packet. So whoever leaves a running processor
   closes the connection, and sends no `D`.
 * pyOCD 0.46 keeps an interrupt that comes while the processor is halted, and stops at once when it is to go on.
+* OpenOCD 0.12 answers a read that fails with zeros, unless it was started with `gdb_report_data_abort enable`.
 * A `monitor` command that fails ends with `OK` in most servers, and says so in its text.
 """
 

@@ -171,6 +171,22 @@ def test_memory_that_is_none_is_found(tmp_path: Path) -> None:
     assert "reads alike" in caught.value.hint
 
 
+@pytest.mark.parametrize("size", [1, 3, 4, 100])
+def test_zeros_are_not_taken_for_memory(tmp_path: Path, size: int) -> None:
+    with pytest.raises(TargetError) as caught, board_remote(qemu_loading(tmp_path)) as remote:
+        store(remote, [(0x31000000, bytes(size)), (0x58102000, bytes(size))], soc=CORSTONE_300)
+    assert caught.value.kind is FailureKind.READBACK
+    assert "at 0x58102000 it has 00" in caught.value.message
+
+
+def test_zeros_are_stored() -> None:
+    with GdbPeer() as peer:
+        peer.state.memory[:] = b"x" * SIZE
+        store(peer_remote(peer), [(BASE + 16, bytes(101)), (BASE + 200, bytes(2))])
+        assert peer.state.memory[15:118] == b"x" + bytes(101) + b"x"
+        assert peer.state.memory[199:203] == b"x\0\0x"
+
+
 # --- what servers and boards do wrong
 
 
