@@ -1,4 +1,4 @@
-"""Plug-ins of QEMU: C sources of this folder, compiled where they are needed, which takes a tenth of a second.
+"""Plug-ins of QEMU: C sources, most of this folder, compiled where they are needed, which takes a tenth of a second.
 
 QEMU loads one from a memory file that it inherits, so nothing of it is left behind.
 """
@@ -28,16 +28,25 @@ class Plugin:
         purpose: what it is needed for, as the beginning of a message.
         arguments: its arguments, as name=value.
         state: a file descriptor that QEMU inherits and the plug-in maps, or -1 for none.
+        inherited: further file descriptors that QEMU inherits for it; its arguments tell which.
+        folder: where the source is.
     """
 
     source: str
     purpose: str
     arguments: tuple[str, ...] = ()
     state: int = -1
+    inherited: tuple[int, ...] = ()
+    folder: Path = _FOLDER
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All file descriptors that QEMU inherits for it."""
+        return (*self.inherited, self.state) if self.state >= 0 else self.inherited
 
     def code(self) -> bytes:
         """Return the compiled plug-in. Raises TargetNotAvailable where it cannot be compiled."""
-        return _compiled(self.source, self.purpose)
+        return _compiled(self.folder, self.source, self.purpose)
 
     def options(self, file: int) -> list[str]:
         """Return QEMU's options that load it. `file`: a file descriptor with its code that QEMU inherits."""
@@ -46,8 +55,8 @@ class Plugin:
 
 
 @functools.cache
-def _compiled(name: str, purpose: str) -> bytes:
-    source = _FOLDER / f"{name}.c"
+def _compiled(folder: Path, name: str, purpose: str) -> bytes:
+    source = folder / f"{name}.c"
     compiler = next((found for each in _COMPILERS if (found := shutil.which(each))), None)
     if compiler is None:
         raise TargetNotAvailable(
@@ -55,8 +64,8 @@ def _compiled(name: str, purpose: str) -> bytes:
         )
     import tempfile  # late: every start of a launcher would pay for it
 
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-        made = Path(folder) / f"{name}.so"
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-") as temporary:
+        made = Path(temporary) / f"{name}.so"
         flags = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
         done = subprocess.run(
             [compiler, *flags, str(source), "-o", str(made)], capture_output=True, text=True, timeout=_SECONDS

@@ -154,7 +154,7 @@ class Qemu:
                         *inherited,
                         image,
                         *plugin_files,
-                        *(plugin.state for plugin in plugins if plugin.state >= 0),
+                        *(each for plugin in plugins for each in plugin.descriptors),
                     ),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),

@@ -1,0 +1,54 @@
+"""`python -m ethos_hil.suites.lab.bench`: a bench board until its standard input ends, or it gets SIGTERM."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.suites.lab.bench.bench_server import BenchServer, BenchSettings
+from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
+from ethos_hil.suites.lab.command import start
+
+
+def main(
+    npu: Annotated[str, typer.Option(help="Its NPU.")] = "ethos-u55-128",
+    soc: Annotated[str, typer.Option(help="Its system on chip.")] = "corstone-300",
+    baud: Annotated[
+        int | None,
+        typer.Option(min=0, help="Speed of its line, 0 for any; default: as its ends are set; noise if they differ."),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(help=f"[to-board.|to-host.]NAME[:ARGUMENT]...; names: {', '.join(BenchFault)}."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of what is random in the faults.")] = 0,
+    refuse_second: Annotated[
+        bool, typer.Option("--refuse-second", help="Close a second gdb client's connection; default: let it wait.")
+    ] = False,
+) -> None:
+    """Be a board: print where its gdb server, its serial device and its switches are, and serve them."""
+    system = find_soc(soc)
+    if npu not in system.npu_names:
+        raise UsageError(f"a {soc} cannot have an {npu}", hint=f"use one of {', '.join(system.npu_names)}")
+    faults = tuple(FaultSpec.parse(each) for each in fault or ())
+    settings = BenchSettings(system, Configuration.parse(npu), baud, faults, seed, refuse_second)
+    ended, ending = os.pipe()
+    os.set_blocking(ending, False)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda sent, frame: os.write(ending, b"!"))
+    with BenchServer(settings) as server:
+        sys.stdout.write(json.dumps(server.addresses) + "\n")
+        sys.stdout.flush()
+        server.serve((sys.stdin.fileno(), ended))
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,142 @@
+"""A bench board for a test: a process of its own, and where it is reached."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.process import dies_with, interrupts_deferred, wait_for_end
+
+POWER = Path(__file__).with_name("power.sh")
+"""The program of a board file's power commands."""
+_START_SECONDS = 60.0
+_STOP_SECONDS = 20.0
+_CONTROL_SECONDS = 60.0
+
+
+class BenchBoard:
+    """A running bench board. A context manager: leaving it ends its process.
+
+    Attributes:
+        gdb: "host:port" of its gdb server.
+        serial: path of its serial device.
+        control: "host:port" of its switches.
+    """
+
+    def __init__(
+        self,
+        npu: str = "ethos-u55-128",
+        *,
+        soc: str = "corstone-300",
+        baud: int | None = None,
+        faults: Sequence[str] = (),
+        seed: int = 0,
+        refuse_second: bool = False,
+    ) -> None:
+        """Start one.
+
+        Args:
+            npu: its NPU.
+            soc: its system on chip.
+            baud: bits per second of its line whatever its ends say; 0: bytes take no time; None: as they are set.
+            faults: as `FaultSpec.parse` takes them.
+            seed: of the faults.
+            refuse_second: close a second gdb client's connection.
+
+        Raises:
+            TargetNotAvailable: it did not start; has its message.
+        """
+        command = [sys.executable, "-m", "ethos_hil.suites.lab.bench", "--npu", npu, "--soc", soc, "--seed", str(seed)]
+        command += [] if baud is None else ["--baud", str(baud)]
+        command += [word for fault in faults for word in ("--fault", fault)]
+        command += ["--refuse-second"] if refuse_second else []
+        with interrupts_deferred():
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C on the terminal ends the test, which ends this
+                preexec_fn=dies_with(os.getpid()),
+            )
+        try:
+            found = json.loads(self._first_line(Deadline(_START_SECONDS)))
+        except ValueError:
+            self.close()
+            status = self._process.poll()
+            raise TargetNotAvailable(f"the bench board did not start: {shlex.join(command)}, status {status}") from None
+        except BaseException:
+            self.close()
+            raise
+        self.gdb, self.serial, self.control = found["gdb"], found["serial"], found["control"]
+
+    def __enter__(self) -> BenchBoard:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def tell(self, line: str) -> str:
+        """Send a line to the control port: "power cycle", "reset", "fault drop:100", "heal". Return the answer.
+
+        Raises:
+            TargetNotAvailable: the answer is not "ok".
+        """
+        host, _, port = self.control.rpartition(":")
+        with socket.create_connection((host, int(port)), _CONTROL_SECONDS) as stream, stream.makefile("rw") as lines:
+            lines.write(line + "\n")
+            lines.flush()
+            answer = str(lines.readline()).strip()
+        if not answer.startswith("ok"):
+            raise TargetNotAvailable(f"the bench board answered {answer!r} to {line!r}")
+        return answer.removeprefix("ok").strip()
+
+    def status(self) -> dict[str, Any]:
+        """Return its counters: see `ethos_hil.suites.lab.bench.bench_server`."""
+        found: dict[str, Any] = json.loads(self.tell("status"))
+        return found
+
+    def power_command(self, what: str) -> list[str]:
+        """Return the command line of a board file's power command: "on", "off" or "cycle"."""
+        return [str(POWER), self.control, "power", what]
+
+    def close(self) -> None:
+        """End it. May be called again."""
+        if self._process.stdin is not None and not self._process.stdin.closed:
+            self._process.stdin.close()
+        try:
+            wait_for_end(self._process, _STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+    def _first_line(self, deadline: Deadline) -> bytes:
+        assert self._process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            if not select.select([self._process.stdout], [], [], deadline.remaining)[0]:
+                break
+            data = os.read(self._process.stdout.fileno(), 4096)
+            if not data:
+                break
+            line += data
+        return line

@@ -1,0 +1,205 @@
+"""The bench board's process: one thread for the board and its ports, another one for the serial line."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import select
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+
+from ethos_hil.harness.npu import Configuration
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.mps3_an547 import UART0
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.suites.lab.bench.control_port import ControlPort
+from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
+from ethos_hil.suites.lab.bench.gdb_port import GdbPort
+from ethos_hil.suites.lab.bench.guest import LOST, BenchGuest
+from ethos_hil.suites.lab.bench.line_uart import LineUart
+from ethos_hil.suites.lab.bench.paced_line import PacedLine
+
+_MOST_ALARMS = 64
+
+
+@dataclass(frozen=True)
+class BenchSettings:
+    """What a bench board is.
+
+    Attributes:
+        soc: its system on chip.
+        npu: configuration of its NPU.
+        baud: bits per second of the line whatever its ends are set to; 0: bytes take no time; None: as they are set.
+        faults: that it has from the start.
+        seed: of what is random in them.
+        refuse_second: see `GdbPort`.
+    """
+
+    soc: Soc
+    npu: Configuration
+    baud: int | None = None
+    faults: tuple[FaultSpec, ...] = ()
+    seed: int = 0
+    refuse_second: bool = False
+
+
+class BenchServer:
+    """A board with power, and its ports. A context manager: leaving it leaves nothing behind."""
+
+    def __init__(self, settings: BenchSettings) -> None:
+        """Switch a board on.
+
+        Raises:
+            UsageError: the bench cannot be this board.
+            TargetNotAvailable: QEMU does not start.
+        """
+        self._settings = settings
+        self._closers = contextlib.ExitStack()
+        try:
+            self._uart = LineUart(UART0)
+            self._closers.callback(self._uart.close)
+            self._line = PacedLine(self._uart, settings.soc.peripheral_hz, settings.baud, settings.seed)
+            self._closers.callback(self._line.stop)
+            self._guest = BenchGuest(settings.soc, settings.npu, self._uart, self._line.reset_board)
+            self._closers.callback(self._guest.power_off)
+            self._gdb = GdbPort(self._guest, refuse_second=settings.refuse_second)
+            self._closers.callback(self._gdb.close)
+            self._control = ControlPort(self._execute)
+            self._closers.callback(self._control.close)
+            self._guest.power_on()
+            for fault in settings.faults:
+                self._arm(fault)
+            self._line.start()
+        except BaseException:
+            self._closers.close()
+            raise
+
+    def __enter__(self) -> BenchServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._closers.close()
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where it is reached: "gdb", "serial" and "control"."""
+        return {"gdb": self._gdb.address, "serial": self._line.path, "control": self._control.address}
+
+    def serve(self, until: Sequence[int]) -> None:
+        """Be the board until one of these file descriptors is readable."""
+        while True:
+            sources: list[int | socket.socket] = [*until, self._line.alarm_file, *self._gdb.sources()]
+            sources += self._control.sources()
+            if self._guest.board is not None:
+                sources.append(self._guest.fileno())
+            ready = select.select(sources, [], [], 0.0 if self._pending() else None)[0]
+            if any(each in until for each in ready):
+                return
+            self._look_at_board()
+            for source in ready:
+                if isinstance(source, socket.socket):
+                    self._handle(source)
+            self._follow_alarms()
+
+    def _pending(self) -> bool:
+        """Whether QEMU's next packet has been read already."""
+        return self._guest.board is not None and self._guest.board.gdb.pending()
+
+    def _look_at_board(self) -> None:
+        if self._guest.board is None:
+            return
+        try:
+            stop = self._guest.look()
+        except LOST:
+            self._guest.ended()
+        else:
+            if stop is not None:
+                self._gdb.stopped(stop)
+
+    def _handle(self, source: socket.socket) -> None:
+        if source in self._control.sources():
+            self._control.ready(source)
+            return
+        try:
+            self._gdb.ready(source)
+        except LOST:
+            self._guest.ended()
+            self._gdb.drop()
+
+    def _follow_alarms(self) -> None:
+        """Do what the number of bytes on the line has set off."""
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._line.alarm_file, _MOST_ALARMS)
+        with contextlib.suppress(queue.Empty):
+            while True:
+                spec = self._line.alarms.get_nowait()
+                if spec.kind is BenchFault.RESET:
+                    self._reset()
+                elif spec.kind is BenchFault.HANG:
+                    self._guest.hang()
+                else:
+                    self._power("cycle")
+
+    def _arm(self, spec: FaultSpec) -> None:
+        for each in (self._line, self._guest, self._gdb):
+            each.arm(spec)
+
+    def _execute(self, text: str) -> str:
+        """Carry out a line of the control port, and return the answer."""
+        word, _, argument = text.partition(" ")
+        try:
+            if word == "power" and argument in ("on", "off", "cycle"):
+                self._power(argument)
+            elif word == "reset" and self._guest.board is not None:
+                self._reset()
+            elif word == "fault":
+                self._arm(FaultSpec.parse(argument))
+            elif word == "heal":
+                for each in (self._line, self._guest, self._gdb):
+                    each.heal()
+            elif word == "status":
+                return "ok " + json.dumps(self._status())
+            else:
+                return "error: say power on|off|cycle, reset, fault NAME, heal or status"
+        except (EthosHilError, OSError) as error:
+            return f"error: {error}"
+        return "ok"
+
+    def _status(self) -> dict[str, object]:
+        guest = self._guest
+        return {
+            "powered": guest.board is not None,
+            "running": guest.running,
+            "stuck": guest.stuck,
+            "jobs": guest.jobs,
+            "resets": guest.resets,
+            "lockups": guest.lockups,
+            "packets": self._gdb.served,
+            "baud": self._settings.soc.peripheral_hz // self._uart.divider if self._uart.divider else 0,
+            **self._line.counts(),
+        }
+
+    def _power(self, what: str) -> None:
+        """Switch power; whoever debugs the board loses it."""
+        if what != "on":
+            self._gdb.drop()
+            self._guest.power_off()
+        if what != "off" and self._guest.board is None:
+            self._guest.power_on()
+
+    def _reset(self) -> None:
+        """Press the reset button. A board that a debugger has halted stays halted."""
+        if self._guest.board is None:
+            return
+        was_running = self._guest.running
+        if was_running:
+            self._guest.halt()
+        self._guest.reset()
+        if was_running:
+            self._guest.resume()
