@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ethos_hil.harness.cli.boards_bring_up import bring_up
 from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.results.plain_text import escaped, one_line
 
@@ -22,11 +23,12 @@ _JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tab
 _BOARD = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A board's name, or the path of its .toml file.")]
 
 boards = typer.Typer(invoke_without_command=True, rich_markup_mode=None)
+boards.command("bring-up")(bring_up)
 
 
 @boards.callback()
 def all_of_them(context: typer.Context, as_json: _JSON = False, debug: DEBUG = False) -> None:
-    """List the boards; with a command, check or explain one. `--target board:NAME` runs a model on it.
+    """List the boards; with a command, check, explain or bring up one. `--target board:NAME` runs a model on it.
 
     A board is a TOML file. Those that are shipped come with this package; yours are found in the folders of
     ETHOS_HIL_BOARDS and in ~/.config/ethos-hil/boards, or given as a path: --target board:./my-board.toml.

@@ -1,0 +1,218 @@
+"""`ethos-hil boards bring-up`: the guided check of a board that is new, or that does not do what it did.
+
+Steps are made in an order in which each explains the next: the board's file, the debug probe, memories, the NPU, the
+firmware, the serial line, and then all of it together with one convolution. A step that needs one that failed is left
+out, because it would fail for the same reason and hide it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from ethos_hil.harness.boards import bring_up_probe as probes
+from ethos_hil.harness.boards.board import UNTRIED, Board, Server
+from ethos_hil.harness.boards.bring_up_convolution import convolution
+from ethos_hil.harness.boards.bring_up_line import (
+    BoardLine,
+    ask_monitor,
+    fastest_speed,
+    first_speed,
+    npu_of_firmware,
+)
+from ethos_hil.harness.boards.bring_up_memory import spans
+from ethos_hil.harness.boards.bring_up_probe import ProbedBoard
+from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, StepStatus, status_of
+from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.resident import ResidentFirmware
+from ethos_hil.harness.boards.start_point import LoadableImage
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.image.firmware_elf import find_firmware
+from ethos_hil.harness.progress import Reporter
+from ethos_hil.lowering.errors import EthosHilError, ToolError
+
+LEASE_SECONDS = 5.0
+"""To wait for whoever uses the board: somebody sits before it."""
+RUN_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class BringUpOrder:
+    """What is checked.
+
+    Attributes:
+        board: the board.
+        target: as `--target` names it: "board:NAME".
+        npu: the NPU that it has to have; "" for one of those in its file.
+        told: gets each step when it is done.
+        reporter: gets what goes on.
+    """
+
+    board: Board
+    target: str
+    npu: str
+    told: Callable[[BringUpStep], None]
+    reporter: Reporter
+
+
+class BringUp:
+    """One check of one board.
+
+    Attributes:
+        steps: those that are done.
+        npu: name of the NPU that was found; "" until then.
+        firmware: the firmware; None where there is none.
+    """
+
+    def __init__(self, order: BringUpOrder) -> None:
+        self._order = order
+        self._board = order.board
+        self.steps: list[BringUpStep] = []
+        self.npu = ""
+        self.firmware: ResidentFirmware | None = None
+        self._no_firmware: ToolError | None = None
+        self._has_probe = order.board.loading.server is not Server.NONE
+        self._memories: list[str] = []
+        self._stated_hz = 0
+        self._name = ""
+
+    def run(self) -> tuple[BringUpStep, ...]:
+        """Make all steps. Nothing that was opened or started is left, however this ends.
+
+        Returns:
+            The steps in their order.
+        """
+        self._find_firmware()
+        self._step("file", self._file)
+        with contextlib.ExitStack() as using:
+            self._step("lease", lambda: self._take(using), "file")
+            self._probe_steps()
+            self._line_steps()
+        self._step("convolution", self._convolution, "npu by firmware", "line")
+        self._step("clock", self._clock, "probe", "monitor")
+        return tuple(self.steps)
+
+    def _step(self, name: str, action: Callable[[], StepFinding], *needs: str) -> None:
+        self._name = name
+        self._order.reporter.stage(f"{self._board.name}: {name}")
+        began, status = time.monotonic(), 0
+        lacking = next((each for each in needs if self._status(each) is not StepStatus.OK), None)
+        if lacking is not None:
+            word = "failed" if self._status(lacking) is StepStatus.FAILED else "was left out"
+            finding = StepFinding.left_out(f"it needs the step {lacking!r}, which {word}")
+        else:
+            try:
+                finding = action()
+            except EthosHilError as error:
+                finding, status = StepFinding.of(error), status_of(error)
+        if finding.status is StepStatus.FAILED:
+            status = status or 1
+        step = BringUpStep(name, finding, round(time.monotonic() - began, 3), status)
+        self.steps.append(step)
+        self._order.told(step)
+
+    def _status(self, name: str) -> StepStatus:
+        return next((step.status for step in self.steps if step.name == name), StepStatus.LEFT_OUT)
+
+    def _tell(self, text: str) -> None:
+        self._order.reporter.stage(f"{self._board.name}: {self._name}: {text}")
+
+    def _find_firmware(self) -> None:
+        try:
+            self.firmware = ResidentFirmware.of(find_firmware(self._board.soc.name))
+        except ToolError as error:
+            self._no_firmware = error
+
+    @property
+    def _own(self) -> ResidentFirmware:
+        if self.firmware is None:
+            assert self._no_firmware is not None  # one of the two is set
+            raise self._no_firmware
+        return self.firmware
+
+    def _file(self) -> StepFinding:
+        """Tell of the file, which was checked when it was read."""
+        board = self._board
+        tried = sum(value.tried != UNTRIED for value in board.values)
+        text = f"{len(board.values)} values agree with one another; {tried or 'none'} of them tried on a real board"
+        values = {
+            "file": board.path.name,
+            "sha256": hashlib.sha256(board.path.read_bytes()).hexdigest(),
+            "values": len(board.values),
+            "tried": tried,
+        }
+        return StepFinding(text, values)
+
+    def _take(self, using: contextlib.ExitStack) -> StepFinding:
+        using.enter_context(leased(self._board, LEASE_SECONDS))
+        return StepFinding("nobody else on this machine uses the board")
+
+    def _probe_steps(self) -> None:
+        probed = ProbedBoard(self._board, self._image())
+        self._step("probe", partial(self._probe, probed), "lease")
+        for span in spans(self._board.soc):
+            name = f"memory {span.name}"
+            self._step(name, partial(probes.memory, probed, span, self._tell), "probe")
+            # One that only a loader writes is left out, and tested by loading it.
+            if self._status(name) is not StepStatus.LEFT_OUT:
+                self._memories.append(name)
+        self._step("npu by probe", lambda: self._noted(probes.npu(probed, self._npus)), "probe")
+
+    def _line_steps(self) -> None:
+        with contextlib.ExitStack() as using:
+            there = BoardLine(self._board, using)
+            self._step("firmware", partial(self._load, there), "probe", *self._memories)
+            self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
+            self._step("npu by firmware", partial(self._npu_of_firmware, there), "monitor")
+            self._step("line", partial(first_speed, there, self._tell), "monitor")
+            self._step("speed", partial(fastest_speed, there, self._tell), "line")
+
+    @property
+    def _npus(self) -> tuple[str, ...]:
+        return (self._order.npu,) if self._order.npu else self._board.npus
+
+    def _image(self) -> LoadableImage | None:
+        if self.firmware is None:
+            return None
+        return LoadableImage.parse(self.firmware.elf, self._board.soc.boot)
+
+    def _probe(self, probed: ProbedBoard) -> StepFinding:
+        if not self._has_probe:
+            return StepFinding.left_out('the file says that the board has no probe (loading.server = "none")')
+        return probes.probe(probed)
+
+    def _noted(self, finding: StepFinding) -> StepFinding:
+        if finding.status is StepStatus.OK:
+            self.npu = str(finding.values["npu"])
+        return finding
+
+    def _load(self, there: BoardLine) -> StepFinding:
+        firmware = self._own
+        # Before the firmware starts, to hear its first word. That it cannot be opened is told by the next step.
+        with contextlib.suppress(TargetNotAvailable):
+            there.open()
+        finding = probes.load_firmware(self._board, firmware, self._tell, there.forget)
+        there.loaded()
+        return finding
+
+    def _monitor(self, there: BoardLine) -> StepFinding:
+        firmware = self._own
+        there.open()
+        finding = ask_monitor(there, firmware)
+        if there.monitor is not None:
+            self._stated_hz = there.monitor.cpu_hz
+        return finding
+
+    def _npu_of_firmware(self, there: BoardLine) -> StepFinding:
+        return self._noted(npu_of_firmware(there, self._npus))
+
+    def _convolution(self) -> StepFinding:
+        return convolution(self._order.target, self.npu, self._tell, RUN_SECONDS)
+
+    def _clock(self) -> StepFinding:
+        with leased(self._board, LEASE_SECONDS):
+            return probes.clock(self._board, self._stated_hz, self._tell)

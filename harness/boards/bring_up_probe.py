@@ -1,0 +1,277 @@
+"""The steps of `ethos-hil boards bring-up` that need a debug probe.
+
+Each opens a connection of its own, as a later run does. The processor is parked at a branch to itself before anything
+else happens: QEMU and pyOCD let it go when a client leaves, and it may have no program yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ethos_hil.harness.boards.board import Board
+from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
+from ethos_hil.harness.boards.bring_up_npu import judge_npu
+from ethos_hil.harness.boards.bring_up_registers import (
+    CPUID,
+    CYCCNTENA,
+    DEMCR,
+    DWT_CTRL,
+    DWT_CYCCNT,
+    NOCYCCNT,
+    NPU_CONFIG,
+    NPU_ID,
+    TRCENA,
+    CpuIdentity,
+    NpuIdentity,
+    halting_state,
+)
+from ethos_hil.harness.boards.bring_up_step import StepFinding
+from ethos_hil.harness.boards.gdb_server import board_remote
+from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
+from ethos_hil.harness.boards.resident import ResidentFirmware
+from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
+from ethos_hil.harness.boards.start_point import LoadableImage
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
+from ethos_hil.results.verdict import FailureKind
+
+Tell = Callable[[str], None]
+
+_PARKED_AT = 0x1000
+"""Behind the beginning of the boot memory, where no firmware says where it leaves room."""
+_STACK_BYTES = 0x400
+_CLOCK_SECONDS = 3.0
+"""At 1 GHz a counter of 32 bits wraps after 4.3 s. The two bounds are some 0.06 s apart."""
+_TOLERANCE = 0.01
+"""Of a clock. A crystal is right to 0.01 %, an internal oscillator to 1 %."""
+_READY_PORTS = ("corstone",)
+"""Ports below firmware/boards whose NPUs need neither clocks nor power from the firmware."""
+
+
+@dataclass(frozen=True)
+class ProbedBoard:
+    """A board and the firmware for it, for the steps below.
+
+    Attributes:
+        board: the board.
+        image: its firmware as a loader sees it; None where there is none.
+    """
+
+    board: Board
+    image: LoadableImage | None
+
+    @contextlib.contextmanager
+    def parked(self) -> Iterator[GdbRemote]:
+        """Connect, reset the processor and park it.
+
+        Raises:
+            TargetNotAvailable: there is no server.
+            TargetError: the processor is not halted, or the server does not do what it should.
+        """
+        with board_remote(self.board.loading) as remote:
+            reset(remote, self.board.reset)
+            place, stack = self.board.soc.boot + _PARKED_AT, self._stack
+            if self.image is not None:
+                place, stack = self.image.room_behind_code(LOOP_BYTES), self.image.start.stack
+            park(remote, place, stack)
+            yield remote
+
+    @property
+    def _stack(self) -> int:
+        return self.board.soc.memory(self.board.soc.firmware.stack).base + _STACK_BYTES
+
+
+def probe(probed: ProbedBoard) -> StepFinding:
+    """Reach the server, halt the processor, and see which one it is."""
+    loading, cpu = probed.board.loading, probed.board.soc.firmware.cpu
+    began = time.monotonic()
+    with probed.parked() as remote:
+        connected = time.monotonic() - began
+        found, state = CpuIdentity(remote.read_word(CPUID)), remote.read_word(DHCSR)
+        values = {
+            "server": loading.server.value,
+            "dialect": "" if loading.dialect is None else loading.dialect.value,
+            "probe_serial": loading.serial,
+            "cpuid": f"0x{found.word:08x}",
+            "dhcsr": f"0x{state:08x}",
+            "dhcsr_bits": halting_state(state),
+            "packet_bytes": remote.abilities.room,
+            "seconds_to_halt": round(connected, 3),
+        }
+        if not found.runs(cpu):
+            return StepFinding.failed(
+                FailureKind.WRONG_BOARD,
+                f"the processor is {found}; the firmware is made for a {cpu.title()}",
+                "is it the right probe (loading.serial), and core of the part (loading.core, loading.device)?",
+                values,
+            )
+        return StepFinding(f"{found} is halted, in {connected:.1f} s; DHCSR 0x{state:08x}", values)
+
+
+def memory(probed: ProbedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
+    """Test a memory."""
+    values = {"base": f"0x{span.base:08x}", "size": span.size, "uses": list(span.uses)}
+    if span.read_only:
+        return StepFinding.left_out(f"{span}: the processor cannot write it; loading it is its test", values)
+    with probed.parked() as remote:
+        test = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
+    kept = "" if test.restored else "; they could not be read before, and are not put back"
+    text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{kept}"
+    values |= {"tested_bytes": test.tested, "restored": test.restored}
+    return StepFinding(
+        text + ("" if test.restored else "; they could not be read before, and are not put back"), values
+    )
+
+
+def npu(probed: ProbedBoard, npus: tuple[str, ...]) -> StepFinding:
+    """Read the NPU's registers, and compare them with the names of NPUs that it may be."""
+    board = probed.board
+    base = board.soc.npu_registers.base
+    with probed.parked() as remote:
+        refused = ""
+        found = NpuIdentity(0, 0)
+        try:
+            found = NpuIdentity(remote.read_word(base + NPU_ID), remote.read_word(base + NPU_CONFIG))
+        except TargetError as error:
+            if not remote.usable:
+                raise
+            refused = error.message
+    values = {"base": f"0x{base:08x}", "id": f"0x{found.id_word:08x}", "config": f"0x{found.config_word:08x}"}
+    if refused or not found.answers:
+        what = refused or found.words
+        if board.soc.firmware.port not in _READY_PORTS:
+            return StepFinding.left_out(
+                f"nothing answers at 0x{base:08x} ({what}): this part needs clocks and power from the firmware first, "
+                "which is asked below",
+                values,
+            )
+        return StepFinding.failed(
+            FailureKind.WRONG_BOARD,
+            f"no NPU answers at 0x{base:08x}: {what}",
+            "correct soc.npu.base: is it the secure address? An FPGA image may have no NPU",
+            values,
+        )
+    return judge_npu(npus, found, {"base": f"0x{base:08x}"})
+
+
+def load_firmware(
+    board: Board, firmware: ResidentFirmware, tell: Tell, before_start: Callable[[], None]
+) -> StepFinding:
+    """Load the firmware, read it back, and start it after a call of `before_start`."""
+    image = LoadableImage.parse(firmware.elf, board.soc.boot)
+    clocks = Clocks(OWN_CLOCKS.cpu_hz, OWN_CLOCKS.peripheral_hz, board.link.baud)
+    with board_remote(board.loading) as remote:
+        reset(remote, board.reset)
+        parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack)
+        began = time.monotonic()
+        parts = (*firmware.parts, firmware.told(clocks))
+        store(remote, parts, soc=board.soc, progress=lambda done, size: tell(f"{done:,} of {size:,} bytes"))
+        seconds = time.monotonic() - began
+        make_sure_parked(remote, parked)
+        size = sum(len(data) for _, data in parts)
+        before_start()
+        start(remote, Loaded(seconds, size, image.start, parked))
+    rate = size / seconds
+    values = {
+        "bytes": size,
+        "seconds": round(seconds, 3),
+        "bytes_per_second": round(rate),
+        "code_crc32": f"0x{firmware.code_crc32:08x}",
+        "entry": f"0x{image.start.entry:08x}",
+    }
+    return StepFinding(
+        f"{size:,} bytes written and read back in {seconds:.2f} s, {shown_rate(rate)}; it was started", values
+    )
+
+
+def shown_rate(rate: float) -> str:
+    """Return bytes per second for people."""
+    return f"{rate / 1e6:.1f} MB/s" if rate >= 1e6 else f"{rate / 1e3:.1f} kB/s"
+
+
+def clock(board: Board, stated: int, tell: Tell) -> StepFinding:
+    """Compare the processor's cycle counter with the host's clock, while the firmware waits for a package.
+
+    The counter stands still while the processor is halted. So it counts from somewhere within the command to go on to
+    somewhere within the command to halt, and the clock is known within two bounds.
+
+    Args:
+        board: the board; its firmware runs.
+        stated: the clock that the firmware says, Hz.
+        tell: gets what is done.
+    """
+    if board.simulated:
+        return StepFinding.left_out("simulated: the board is a program, whose processor has no clock of its own")
+    with board_remote(board.loading) as remote:
+        remote.halt()
+        remote.write_word(DEMCR, remote.read_word(DEMCR) | TRCENA)
+        control = remote.read_word(DWT_CTRL)
+        remote.write_word(DWT_CTRL, control | CYCCNTENA)
+        before = remote.read_word(DWT_CYCCNT)
+        tell(f"{_CLOCK_SECONDS:g} s")
+        outer = time.perf_counter()
+        remote.resume()
+        inner = time.perf_counter()
+        time.sleep(_CLOCK_SECONDS)
+        inner = time.perf_counter() - inner
+        remote.halt()
+        outer = time.perf_counter() - outer
+        after = remote.read_word(DWT_CYCCNT)
+        remote.resume()
+        remote.detach()
+    return judge_clock(stated, CountedTime((after - before) % (1 << 32), inner, outer), control)
+
+
+@dataclass(frozen=True)
+class CountedTime:
+    """Cycles, and how long they took: `inner` seconds at least and `outer` at most."""
+
+    cycles: int
+    inner: float
+    outer: float
+
+    @property
+    def least(self) -> float:
+        """The lowest clock that this may be, Hz."""
+        return self.cycles / self.outer
+
+    @property
+    def most(self) -> float:
+        """The highest clock that this may be, Hz."""
+        return self.cycles / self.inner
+
+
+def judge_clock(stated: int, counted: CountedTime, control: int) -> StepFinding:
+    """Compare what was counted with the clock that the firmware says.
+
+    Args:
+        stated: that clock, Hz.
+        counted: the cycles.
+        control: DWT_CTRL, which says whether there is a counter.
+    """
+    values = {
+        "cycles": counted.cycles,
+        "seconds_least": round(counted.inner, 6),
+        "seconds_most": round(counted.outer, 6),
+        "stated_hz": stated,
+        "dwt_ctrl": f"0x{control:08x}",
+    }
+    if control & NOCYCCNT or counted.cycles == 0:
+        return StepFinding.failed(
+            FailureKind.FAULT,
+            f"the cycle counter stands still while the processor runs (DWT_CTRL 0x{control:08x})",
+            "cycles of this board cannot be trusted; may the debugger see secure trace (DAUTHCTRL)?",
+            values,
+        )
+    shown = f"{counted.least / 1e6:.3f} to {counted.most / 1e6:.3f} MHz"
+    if not counted.least * (1 - _TOLERANCE) <= stated <= counted.most * (1 + _TOLERANCE):
+        return StepFinding.failed(
+            FailureKind.WRONG_BOARD,
+            f"the processor's clock is {shown} by the host's; the firmware says {stated / 1e6:g} MHz",
+            "correct soc.cpu_hz, or what sets up the clocks in the firmware's port: times made of cycles are wrong",
+            values,
+        )
+    return StepFinding(f"{shown} by the host's clock; the firmware says {stated / 1e6:g} MHz", values)

@@ -1,0 +1,136 @@
+"""What `ethos-hil boards bring-up` found, as a document and as a text to attach to an issue.
+
+Neither has paths of this machine, its name, or the commands that load and power the board. Serial port and probe's
+serial number are in them: they tell boards of a kind apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ethos_hil.harness.boards.board import Board
+from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
+from ethos_hil.results import environment
+from ethos_hil.results.plain_text import one_line
+
+SCHEMA_VERSION = 1
+_PRIVATE = ("loading.command", "loading.address", "power")
+"""Keys of a board's file that say how the user's machine and network are made."""
+_PATH = re.compile(r"(?<![\w.:/])~?/(?!dev/)(?:[\w.@+~-]+/)+(?=[\w.@+-])")
+"""The folders of an absolute path, but for devices."""
+
+
+@dataclass(frozen=True)
+class BringUpReport:
+    """A finished check.
+
+    Attributes:
+        board: the board.
+        npu: the NPU that was found; "" for none.
+        steps: all steps, in their order.
+        firmware_sha256: of the firmware's ELF; "" where there is none.
+        created: when, UTC.
+    """
+
+    board: Board
+    npu: str
+    steps: tuple[BringUpStep, ...]
+    firmware_sha256: str
+    created: str
+
+    @property
+    def exit_status(self) -> int:
+        """Of the command: that of the first step that failed, or 0."""
+        return next((step.exit_status for step in self.steps if step.status is StepStatus.FAILED), 0)
+
+    @property
+    def summary(self) -> str:
+        """One line: how many steps ended how."""
+        counts = {status: sum(step.status is status for step in self.steps) for status in StepStatus}
+        said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        return f"{self.board.name}: {len(self.steps)} steps: {said}"
+
+    def document(self) -> dict[str, Any]:
+        """Return all of it as JSON."""
+        board = self.board
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "created": self.created,
+            "exit_status": self.exit_status,
+            "board": {
+                "name": board.name,
+                "description": board.description,
+                "soc": board.soc.name,
+                "simulated": board.simulated,
+                "values": {value.key: value.value for value in board.values if not _is_private(value.key)},
+            },
+            "npu": self.npu,
+            "firmware_sha256": self.firmware_sha256,
+            "versions": {**environment.versions(), "system": environment.machine()["system"]},
+            "steps": [_step(step) for step in self.steps],
+        }
+        found: dict[str, Any] = _without_paths(document)
+        return found
+
+    def markdown(self) -> str:
+        """Return all of it as text for an issue."""
+        document = self.document()
+        lines = [f"# Bring-up of {self.board.name}", "", f"{self.board.description}. {_sentence(self.summary)}", ""]
+        lines += ["| step | | found | seconds |", "|---|---|---|---|"]
+        for step in document["steps"]:
+            kind = f" ({step['kind']})" if step["kind"] else ""
+            lines.append(f"| {step['name']} | {step['status']}{kind} | {_cell(step['found'])} | {step['seconds']:g} |")
+        lines += ["", f"Made {self.created} with:", ""]
+        lines += [f"- {name}: {version}" for name, version in document["versions"].items()]
+        lines += [f"- firmware: SHA-256 {self.firmware_sha256 or 'none'}", "", "## Raw values", ""]
+        for step in document["steps"]:
+            if step["values"]:
+                lines += [f"### {step['name']}", "", *_fenced(step["values"])]
+        said = [f"{value.key}: {value} ({value.tried})" for value in self.board.values if not _is_private(value.key)]
+        lines += ["## The board's file", "", "```text", *(_without_paths(one_line(line)) for line in said), "```", ""]
+        return "\n".join(lines)
+
+
+def _step(step: BringUpStep) -> dict[str, Any]:
+    finding = step.finding
+    return {
+        "name": step.name,
+        "status": str(finding.status),
+        "found": one_line(finding.text),
+        "kind": None if finding.kind is None else str(finding.kind),
+        "remedy": one_line(finding.remedy) or None,
+        "seconds": step.seconds,
+        "values": dict(finding.values),
+    }
+
+
+def _fenced(values: Mapping[str, Any]) -> list[str]:
+    lines = [f"{name}: {json.dumps(value, ensure_ascii=True)}" for name, value in values.items()]
+    return ["```text", *lines, "```", ""]
+
+
+def _cell(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("`", "'")
+
+
+def _sentence(text: str) -> str:
+    return f"{text}."
+
+
+def _is_private(key: str) -> bool:
+    return any(key == each or key.startswith(f"{each}.") for each in _PRIVATE)
+
+
+def _without_paths(value: Any) -> Any:
+    """Return a document in whose texts a path is only a name."""
+    if isinstance(value, str):
+        return _PATH.sub("", value)
+    if isinstance(value, Mapping):
+        return {key: _without_paths(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_paths(each) for each in value]
+    return value
