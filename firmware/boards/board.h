@@ -34,6 +34,9 @@ Pool ddr_pool(const std::uint8_t* package_end);
 // The NPU's register block.
 volatile std::uint32_t* npu_registers();
 
+// Whether the NPU is to reach what `pointer` points at through its port for SRAM, not through that for external memory.
+bool is_at_sram_port(const void* pointer);
+
 // The register block of the timing adapter between the NPU's AXI `port` (0 or 1) and its memory, on boards that can
 // have one; null on others. Where it is left out, its registers read as zero or are no registers at all.
 volatile std::uint32_t* timing_adapter(std::uint32_t port);

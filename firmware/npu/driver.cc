@@ -19,11 +19,7 @@ constexpr std::uint32_t BASE_ALIGNMENT = 16;
 // gives both of a pair the same properties, and uses the first one.
 enum Selector : std::uint32_t { SRAM = 0, EXTERNAL = 2 };
 
-Selector selector_for(const void* pointer) {
-  const board::Pool sram = board::sram_pool();
-  const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(sram.begin);
-  return offset < sram.size ? SRAM : EXTERNAL;
-}
+Selector selector_for(const void* pointer) { return board::is_at_sram_port(pointer) ? SRAM : EXTERNAL; }
 
 volatile bool job_ended;
 volatile std::uint32_t status_at_end;

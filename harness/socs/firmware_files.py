@@ -59,7 +59,7 @@ def files_of(soc: Soc, source: str) -> dict[str, str]:
         UsageError: its driver or its port is not there.
     """
     _check_parts(soc)
-    origin = f"Generated from {source} by `{_COMMAND}`. Do not edit."
+    origin = f"Generated from {source} (harness/socs/firmware_files.py). Do not edit."
     return {"soc.h": _header(soc, origin), "memory.ld": _memory(soc, origin), "board.cmake": _board(soc, origin)}
 
 

@@ -52,8 +52,9 @@ volatile std::uint32_t* timing_adapter(std::uint32_t port) {
 }
 
 void initialise() {
-  port::prepare();
+  const Clocks clocks = port::prepare();
   static_cast<void>(uart::initialise());
+  set_clocks(clocks);
 }
 
 std::uintptr_t console() { return uart::address(); }

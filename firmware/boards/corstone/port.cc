@@ -2,6 +2,6 @@
 
 namespace ethos_hil::port {
 
-void prepare() {}
+board::Clocks prepare() { return {}; }
 
 }  // namespace ethos_hil::port

@@ -1,4 +1,4 @@
-# Generated from harness/socs/corstone_300.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
+# Generated from harness/socs/corstone_300.py (harness/socs/firmware_files.py). Do not edit.
 set(board_name corstone300)
 set(board_cpu cortex-m55)
 set(board_left_out)

@@ -1,4 +1,4 @@
-// Generated from harness/socs/corstone_310.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
+// Generated from harness/socs/corstone_310.py (harness/socs/firmware_files.py). Do not edit.
 // SSE-310 on MPS3, Cortex-M85. Addresses are those of secure code.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Generated from harness/socs/corstone_320.py by `python -m ethos_hil.harness.socs.firmware_files`. Do not edit.
+// Generated from harness/socs/corstone_320.py (harness/socs/firmware_files.py). Do not edit.
 // SSE-320 on MPS4, Cortex-M85. Addresses are those of secure code.
 #pragma once
 

@@ -180,7 +180,7 @@ def test_numbers_for_driver_and_port_are_in_the_header() -> None:
         "POWER_REGISTER = 0x1a60a004;",
     ):
         assert f"constexpr std::uint32_t {line}" in text
-    assert text.startswith("// Generated from my.toml by")
+    assert text.startswith("// Generated from my.toml (")
 
 
 def test_the_files_of_one_board_go_into_any_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
