@@ -45,9 +45,7 @@ class CheckedToml:
         return f"{self.name}:{line_of(self.text, place)}"
 
 
-def read_checked(
-    path: Path, schema: Traversable | Mapping[str, Any], see: str, name: str | None = None
-) -> CheckedToml:
+def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, name: str | None = None) -> CheckedToml:
     """Return what a TOML file says.
 
     Args:

@@ -55,10 +55,6 @@ class ServerDialect(StrEnum):
         }[self]
 
 
-Dialect = ServerDialect
-"""The same; another class has that name alone (harness/npu/isa/registers.py)."""
-
-
 @dataclass(frozen=True)
 class Loading:
     """How a program gets into the board's memories.

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ethos_hil.harness.boards.board import Dialect, Loading, Server
+from ethos_hil.harness.boards.board import Loading, Server, ServerDialect
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.console_text import ConsoleText
@@ -31,11 +31,11 @@ from ethos_hil.lowering.errors import UsageError
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
 """Marks the processes that a server starts."""
 _TITLES = {
-    Dialect.QEMU: "QEMU",
-    Dialect.PYOCD: "pyOCD",
-    Dialect.OPENOCD: "OpenOCD",
-    Dialect.JLINK: "J-Link's GDB server",
-    Dialect.PROBE_RS: "probe-rs",
+    ServerDialect.QEMU: "QEMU",
+    ServerDialect.PYOCD: "pyOCD",
+    ServerDialect.OPENOCD: "OpenOCD",
+    ServerDialect.JLINK: "J-Link's GDB server",
+    ServerDialect.PROBE_RS: "probe-rs",
 }
 _LOOPBACK = "127.0.0.1"
 _TRIES = 3

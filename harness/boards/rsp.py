@@ -22,7 +22,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.harness.boards.board import Dialect
+from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp_exchange import CONSOLE, ERROR, STOP, RspExchange, shown, text_of
 from ethos_hil.harness.boards.rsp_greeting import greet
 from ethos_hil.harness.boards.rsp_memory import Counted, read_pieces, reads, write_pieces, writes
@@ -51,7 +51,12 @@ _COMPLAINT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """In the text of a `monitor` command that did not work: of QEMU, OpenOCD, probe-rs and pyOCD."""
-_HALT_WORDS = {Dialect.QEMU: "stop", Dialect.PYOCD: "halt", Dialect.OPENOCD: "halt", Dialect.JLINK: "halt"}
+_HALT_WORDS = {
+    ServerDialect.QEMU: "stop",
+    ServerDialect.PYOCD: "halt",
+    ServerDialect.OPENOCD: "halt",
+    ServerDialect.JLINK: "halt",
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class GdbRemote:
     """
 
     def __init__(
-        self, stream: socket.socket, *, server: str, dialect: Dialect | None = None, seconds: float = 10.0
+        self, stream: socket.socket, *, server: str, dialect: ServerDialect | None = None, seconds: float = 10.0
     ) -> None:
         """Greet the server. The stream is closed if that fails, and by `close`.
 
@@ -236,7 +241,7 @@ class GdbRemote:
         """Reset the processor with `monitor` commands, and make sure that it has stopped.
 
         Args:
-            commands: such as `Dialect.reset_and_halt` has.
+            commands: such as `ServerDialect.reset_and_halt` has.
             deadline: until when.
         """
         until = deadline or self._deadline()
@@ -310,7 +315,7 @@ class GdbRemote:
 
 
 def connected(
-    address: tuple[str, int], *, server: str, dialect: Dialect | None = None, seconds: float = 10.0
+    address: tuple[str, int], *, server: str, dialect: ServerDialect | None = None, seconds: float = 10.0
 ) -> GdbRemote:
     """Connect to a GDB server.
 

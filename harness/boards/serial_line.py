@@ -55,10 +55,10 @@ class SerialLine:
 
     def _open(self) -> None:
         options: dict[str, Any] = {} if "://" in self.url else {"exclusive": True}
+        if not self.url.startswith("rfc2217://"):  # pyserial knows no such limit there; its socket has one of 5 s
+            options["write_timeout"] = _WRITE_SECONDS
         try:
-            self._port: Any = serial.serial_for_url(
-                self.url, baudrate=self._baud, timeout=0, write_timeout=_WRITE_SECONDS, **options
-            )
+            self._port: Any = serial.serial_for_url(self.url, baudrate=self._baud, timeout=0, **options)
         except (OSError, ValueError) as error:  # serial.SerialException is an OSError
             raise _not_opened(self.url, error) from error
         self._file = _file_of(self._port)

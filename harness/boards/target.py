@@ -178,7 +178,7 @@ class BoardTarget(Target):
                 raise TimeoutError("the deadline has passed")
             raise TargetError(
                 f"the firmware was loaded and started, and does not answer on {line.url}: {silence(self._board.soc)}",
-                kind=FailureKind.LINK,
+                kind=FailureKind.TIMEOUT,
                 hint="is it the board's own serial port, and the right speed? `ethos-hil boards explain "
                 f"{self._board.name}` has both",
             )

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ethos_hil.harness.boards.board import Dialect, Loading, ResetWords, Server
+from ethos_hil.harness.boards.board import Loading, ResetWords, Server, ServerDialect
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.qemu import find_qemu
 
-RESET = ResetWords(Dialect.QEMU.reset_and_halt)
+RESET = ResetWords(ServerDialect.QEMU.reset_and_halt)
 VECTORS = 0x10000000
 
 
@@ -32,7 +32,7 @@ def qemu_loading(folder: Path, *more: str, timeout: float = 20.0) -> Loading:
         ),
         *more,
     )
-    return Loading(Server.OPENOCD, Dialect.QEMU, command=command, timeout=timeout)
+    return Loading(Server.OPENOCD, ServerDialect.QEMU, command=command, timeout=timeout)
 
 
 def frames(folder: Path, until: FrameType = FrameType.END, seconds: float = 20.0) -> list[Frame]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.boards.board import Dialect, Loading, Server
+from ethos_hil.harness.boards.board import Loading, Server, ServerDialect
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
@@ -35,7 +35,7 @@ def _nothing_is_left() -> Iterator[None]:
 
 def script(text: str, timeout: float = 5.0) -> Loading:
     """Return a server that is a script of the shell, which gets {port}."""
-    return Loading(Server.OPENOCD, Dialect.OPENOCD, command=("/bin/sh", "-c", text), timeout=timeout)
+    return Loading(Server.OPENOCD, ServerDialect.OPENOCD, command=("/bin/sh", "-c", text), timeout=timeout)
 
 
 LISTEN = (
@@ -53,7 +53,7 @@ def test_a_server_is_started_and_ended(tmp_path: Path) -> None:
 
 def test_a_server_that_runs_is_used_and_left(tmp_path: Path) -> None:
     with StartedServer(qemu_loading(tmp_path)) as server:
-        running = Loading(Server.RUNNING, Dialect.QEMU, address=f"localhost:{server.address[1]}")
+        running = Loading(Server.RUNNING, ServerDialect.QEMU, address=f"localhost:{server.address[1]}")
         for _ in range(3):
             with board_remote(running) as remote:
                 assert remote.server == f"QEMU at localhost:{server.address[1]}"
@@ -97,9 +97,12 @@ def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("loading", "words"),
     [
-        (Loading(Server.PYOCD, Dialect.PYOCD, command=("no-such-server",)), "could not be started as 'no-such-server'"),
-        (Loading(Server.PYOCD, Dialect.PYOCD, command=("/etc/passwd",)), "Permission denied"),
-        (Loading(Server.PYOCD, Dialect.PYOCD, command=()), "could not be started as ''"),
+        (
+            Loading(Server.PYOCD, ServerDialect.PYOCD, command=("no-such-server",)),
+            "could not be started as 'no-such-server'",
+        ),
+        (Loading(Server.PYOCD, ServerDialect.PYOCD, command=("/etc/passwd",)), "Permission denied"),
+        (Loading(Server.PYOCD, ServerDialect.PYOCD, command=()), "could not be started as ''"),
         (script("echo no probe found >&2; exit 3"), "OpenOCD ended with status 3: it said last: no probe found"),
         (script("exit 0"), "OpenOCD ended with status 0: it said nothing"),
         (script("kill -SEGV $$"), "OpenOCD was ended by SIGSEGV"),
@@ -132,7 +135,7 @@ def test_nobody_at_an_address_is_not_available() -> None:
 
 def test_who_listens_and_is_no_gdb_server_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        loading = Loading(Server.RUNNING, Dialect.JLINK, address=f"127.0.0.1:{listener.getsockname()[1]}")
+        loading = Loading(Server.RUNNING, ServerDialect.JLINK, address=f"127.0.0.1:{listener.getsockname()[1]}")
         with pytest.raises(TargetError, match="does not answer") as caught, board_remote(loading, seconds=0.3):
             pass
     assert caught.value.kind is FailureKind.PROBE

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.harness.boards import rsp_packets
-from ethos_hil.harness.boards.board import Dialect
+from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import StateError, TargetError
@@ -32,7 +32,7 @@ KINDS = {
 }
 
 
-def client(peer: GdbPeer, seconds: float = 5.0, dialect: Dialect | None = Dialect.PYOCD) -> GdbRemote:
+def client(peer: GdbPeer, seconds: float = 5.0, dialect: ServerDialect | None = ServerDialect.PYOCD) -> GdbRemote:
     return GdbRemote(peer.client, server="the server", dialect=dialect, seconds=seconds)
 
 

@@ -20,6 +20,8 @@ from ethos_hil.harness.process import dies_with, interrupts_deferred, wait_for_e
 
 POWER = Path(__file__).with_name("power.sh")
 """The program of a board file's power commands."""
+BOARD_FILE = Path(__file__).with_name("bench-corstone-300.toml")
+"""What the harness has to know of it, but for its ports."""
 _START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
 _CONTROL_SECONDS = 60.0
@@ -116,6 +118,24 @@ class BenchBoard:
     def power_command(self, what: str) -> list[str]:
         """Return the command line of a board file's power command: "on", "off" or "cycle"."""
         return [str(POWER), self.control, "power", what]
+
+    def write_board_file(self, folder: Path, name: str = "bench", *, more: str = "") -> Path:
+        """Write the file with which the harness finds it, and return its path for `--target board:PATH`.
+
+        Args:
+            folder: where.
+            name: of the board.
+            more: further lines of the file, after its tables.
+        """
+        commands = "".join(f"{what} = {json.dumps(self.power_command(what))}\n" for what in ("on", "off", "cycle"))
+        path = folder / f"{name}.toml"
+        path.write_text(
+            f"extends = {json.dumps(str(BOARD_FILE))}\n"
+            f"[loading]\naddress = {json.dumps(self.gdb)}\n"
+            f"[link]\nurl = {json.dumps(self.serial)}\n"
+            f"[power]\n{commands}settle = 0.1\n{more}"
+        )
+        return path
 
     def close(self) -> None:
         """End it. May be called again."""

@@ -83,6 +83,10 @@ class LineUart:
         """Return how many bytes are in the pipe to the guest."""
         return _waiting(self._guest_receives)
 
+    def space(self) -> int:
+        """Return how many more bytes fit into the pipe to the guest."""
+        return max(0, _MOST_UNREAD - self.unread())
+
     def unsent(self) -> int:
         """Return how many bytes the guest has written and `take_sent` has not returned."""
         return _waiting(self.sent) // _RECORD
@@ -94,7 +98,7 @@ class LineUart:
     def give(self, data: bytes) -> int:
         """Let bytes arrive at the guest. Return how many of them fitted; the rest is the line's loss."""
         try:
-            return os.write(self._to_guest, data[: max(0, _MOST_UNREAD - self.unread())])
+            return os.write(self._to_guest, data[: self.space()])
         except BlockingIOError:
             return 0
 

@@ -159,6 +159,12 @@ class PacedLine(threading.Thread):
         os.set_blocking(self._wake, False)
         os.set_blocking(self.alarm_file, False)
 
+    def reseed(self, seed: int) -> None:
+        """Begin anew with what is random in the faults; those that are armed are forgotten."""
+        with self._lock:
+            for way, lane in self._lanes.items():
+                lane.faults = LineFaults(f"{seed} {way}")
+
     def arm(self, spec: FaultSpec) -> None:
         """Let a fault happen on the line, or after some bytes of it."""
         with self._lock:
@@ -251,6 +257,8 @@ class PacedLine(threading.Thread):
         lane = self._lanes[Way.TO_BOARD]
         baud = self._host_baud()
         room = lane.room(baud, now)
+        if not baud:  # it has no speed at which the board would have to follow
+            room = min(room, self._uart.space())
         if room:
             with contextlib.suppress(OSError):  # nobody has the device open, or nothing was written
                 data = os.read(self._port, room)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ethos_hil.harness.boards.board import Dialect, ResetWords
+from ethos_hil.harness.boards.board import ResetWords, ServerDialect
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.socs.registry import find_soc
@@ -14,7 +14,7 @@ from ethos_hil.harness.virtual.tests.conftest import assemble, firmware, make_im
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 SOC = find_soc("corstone-300")
-WORDS = ResetWords(Dialect.QEMU.reset_and_halt)
+WORDS = ResetWords(ServerDialect.QEMU.reset_and_halt)
 MakeBench = Callable[..., BenchBoard]
 
 
@@ -36,7 +36,7 @@ def make_bench() -> Iterator[MakeBench]:
 def attach(bench: BenchBoard) -> GdbRemote:
     """Connect to its gdb server."""
     host, _, port = bench.gdb.rpartition(":")
-    return connected((host, int(port)), server="the bench", dialect=Dialect.QEMU)
+    return connected((host, int(port)), server="the bench", dialect=ServerDialect.QEMU)
 
 
 def run_elf(bench: BenchBoard, elf: bytes) -> None:

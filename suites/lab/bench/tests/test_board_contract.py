@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
-from ethos_hil.suites.lab.bench.bench_file import BOARDS_VARIABLE, bench_file
 
 
 @pytest.mark.slow
@@ -26,6 +26,6 @@ class TestBenchBoard(TargetContract):
         """The board, and the folder with its file."""
         folder = tmp_path_factory.mktemp("boards")
         with BenchBoard(cls.npu) as board, pytest.MonkeyPatch.context() as patch:
-            bench_file(board, folder)
+            board.write_board_file(folder, "bench-corstone-300")
             patch.setenv(BOARDS_VARIABLE, str(folder))
             yield
