@@ -62,7 +62,7 @@ class RspExchange:
 
     def soon(self, deadline: Deadline) -> Deadline:
         """Return until when the next packet has to come: a load takes minutes, and silence is noticed sooner."""
-        return Deadline(min(self._seconds, deadline.remaining))
+        return deadline if deadline.remaining < self._seconds else Deadline(self._seconds)
 
     def ask(self, command: bytes, deadline: Deadline, what: str, *, stops: bool = False) -> bytes:
         """Send a command, and return its answer.

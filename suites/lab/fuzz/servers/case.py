@@ -89,7 +89,6 @@ class TrickPlayer:
     """The hook that plays a case's tricks.
 
     Attributes:
-        unsound: whether an answer with a wrong checksum went to a client that cannot ask for it again.
         described: whether the description that was sent is the right one.
     """
 
@@ -97,17 +96,25 @@ class TrickPlayer:
         self._case = case
         self._number = -1
         self._rng = random.Random(f"{case.seed}/{case.number}/tricks")
-        self.unsound = False
+        self._unsound = self._doubtful = False
         self.described = True
+
+    @property
+    def unsound(self) -> bool:
+        """Whether an answer with a wrong checksum went to a client that has not asked for it again."""
+        return self._unsound or self._doubtful
 
     def __call__(self, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes] | None:
         """Play the tricks that are due."""
         self._number += 1
+        # A client that did not understand the agreement on acknowledgements may ask again all the same.
+        self._unsound |= self._doubtful and asked != b"-"
+        self._doubtful = False
         sent: list[bytes] | None = made
         for trick in self._case.tricks:
             if trick.is_due(self._number) and sent is not None:
                 sent = TRICKS[trick.name](self._rng, peer, asked, sent)
                 if trick.name == "noise" and sent and not is_sound(sent[-1]):
-                    self.unsound |= not peer.acknowledges and not peer.state.running
+                    self._doubtful |= not peer.acknowledges and not peer.state.running
         self.described &= sent == made or not asked.startswith((b"qXfer", b"qSupported"))
         return sent
