@@ -119,20 +119,26 @@ class BenchBoard:
         """Return the command line of a board file's power command: "on", "off" or "cycle"."""
         return [str(POWER), self.control, "power", what]
 
-    def write_board_file(self, folder: Path, name: str = "bench", *, more: str = "") -> Path:
+    def write_board_file(
+        self, folder: Path, name: str = "bench", *, loading: str | None = None, url: str | None = None, more: str = ""
+    ) -> Path:
         """Write the file with which the harness finds it, and return its path for `--target board:PATH`.
 
         Args:
             folder: where.
             name: of the board.
+            loading: the lines of its `[loading]` where a probe is in front of its gdb server.
+            url: of its serial line where that is not its device.
             more: further lines of the file, after its tables.
         """
+        if loading is None:
+            loading = f'server = "running"\ndialect = "qemu"\naddress = {json.dumps(self.gdb)}\n'
         commands = "".join(f"{what} = {json.dumps(self.power_command(what))}\n" for what in ("on", "off", "cycle"))
         path = folder / f"{name}.toml"
         path.write_text(
             f"extends = {json.dumps(str(BOARD_FILE))}\n"
-            f"[loading]\naddress = {json.dumps(self.gdb)}\n"
-            f"[link]\nurl = {json.dumps(self.serial)}\n"
+            f"[loading]\n{loading}"
+            f"[link]\nurl = {json.dumps(url or self.serial)}\n"
             f"[power]\n{commands}settle = 0.1\n{more}"
         )
         return path
