@@ -3,6 +3,7 @@
 Chunks are sent ahead of their receipts, a window of them, because a USB adapter may keep a receipt for 16 ms. The
 receipt says how much has arrived in order. One that says the same again means that a chunk was lost: then the host goes
 back to it, once, until there is progress or silence. So a byte that is lost, damaged, repeated or late costs time only.
+A monitor that heard much rubbish is back at its first speed: silence at another one is a reason to look for it there.
 """
 
 from __future__ import annotations
@@ -99,8 +100,15 @@ class MonitorLink:
         restarted: whether the firmware has said that it started, since this was last set to False.
     """
 
-    def __init__(self, line: SerialLine) -> None:
+    def __init__(self, line: SerialLine, first_baud: int | None = None) -> None:
+        """Begin.
+
+        Args:
+            line: the open port.
+            first_baud: the speed to which the firmware goes back; None: that of the line now.
+        """
         self._line = line
+        self._first_baud = line.baud if first_baud is None else first_baud
         self._splitter = Splitter()
         self._replies: list[Reply] = []
         self._received: dict[str, Any] = {}
@@ -219,7 +227,9 @@ class MonitorLink:
 
     def _begin(self, number: int, package: bytes, deadline: Deadline) -> dict[str, Any]:
         payload = Upload.pack({"size": len(package), "crc32": zlib.crc32(package)})
-        for _ in range(_TRIES):
+        for tries in range(_TRIES):
+            if tries > 1:
+                self._meet(deadline)
             self._line.write(command(HostFrameType.BEGIN, payload, upload=number))
             answer_by = Deadline(min(_SYNC_SECONDS, deadline.remaining))
             while (reply := self._reply(answer_by)) is not None:
@@ -236,7 +246,7 @@ class MonitorLink:
         """Send all chunks. Return how many bytes were sent more than once."""
         size = len(package)
         window = _WINDOW * MAX_CHUNK
-        silence = self._line.seconds_for(window) * 1.2 + _SILENCE
+        silence = self._silence(window)
         arrived = sent = most = again = tries = 0
         went_back = False
         quiet = Deadline(silence)
@@ -259,6 +269,9 @@ class MonitorLink:
                         kind=FailureKind.LINK,
                         hint=_LINE_HINT,
                     )
+                if tries > 1:
+                    self._meet(deadline)
+                    silence = self._silence(window)
                 sent, went_back, quiet = arrived, False, Deadline(silence)
                 continue
             self._check(reply)
@@ -274,6 +287,21 @@ class MonitorLink:
             elif there == arrived and sent > arrived and not went_back:
                 sent, went_back, quiet = arrived, True, Deadline(silence)
         return again
+
+    def _silence(self, window: int) -> float:
+        """Return how long there may be no receipt, in seconds."""
+        return self._line.seconds_for(window) * 1.2 + _SILENCE
+
+    def _meet(self, deadline: Deadline) -> None:
+        """If the monitor has gone back to its first speed, change it again. What it has of an upload, it keeps."""
+        fast = self._line.baud
+        if fast == self._first_baud:
+            return
+        self._line.baud = self._first_baud
+        if self.sync(Deadline(min(2 * _SYNC_SECONDS, deadline.remaining))) is None:
+            self._line.baud = fast
+        else:
+            self.change_speed(fast, deadline)
 
     def _reply(self, deadline: Deadline) -> Reply | None:
         """Return the monitor's next frame, or None when none comes in time. Anything else on the line is dropped."""

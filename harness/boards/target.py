@@ -110,7 +110,7 @@ class BoardTarget(Target):
             assert url is not None  # `_load` looked
             baud = _speeds.get(url, self._board.link.baud)
             line = self._running.enter_context(SerialLine(url, baud, *self._most_written))
-            link = MonitorLink(line)
+            link = MonitorLink(line, self._board.link.baud)
             firmware = ResidentFirmware.of(image.elf)
             monitor = self._resident(line, link, firmware, deadline, seconds)
             self._check(monitor)

@@ -1,0 +1,46 @@
+"""A monitor that went back to its first speed, because of rubbish on the line, is met there and brought back."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from ethos_hil.harness.boards import bring_up_probe as probes
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.monitor import MonitorLink
+from ethos_hil.harness.boards.resident import ResidentFirmware
+from ethos_hil.harness.boards.serial_line import SerialLine
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
+
+SECONDS = 30.0
+DATA = random.Random(19).randbytes(40_000)
+RUBBISH = bytes([0x55]) * 3000
+"""More than the monitor takes before it thinks that it has the wrong speed: firmware/monitor/monitor.cc."""
+
+
+@pytest.mark.parametrize("when", ["before", "amid"])
+def test_an_upload_goes_on_after_rubbish(
+    when: str, make_bench: MakeBench, firmware: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    bench = make_bench()
+    board = find_board(str(bench.write_board_file(tmp_path_factory.mktemp("board"))))
+    resident = ResidentFirmware.of(firmware)
+    with SerialLine(bench.serial, board.link.baud) as line:
+        link = MonitorLink(line)
+        probes.load_firmware(board, resident, lambda text: None, line.drop_input)
+        assert link.sync(Deadline(SECONDS)) is not None
+        assert link.change_speed(board.link.fastest_baud, Deadline(SECONDS))
+        told: list[int] = []
+
+        def progress(done: int, size: int) -> None:
+            if when == "amid" and not told:
+                line.write(RUBBISH)
+            told.append(done)
+
+        if when == "before":
+            line.write(RUBBISH)
+        uploaded = link.upload(DATA, Deadline(SECONDS), progress)
+        assert (uploaded.size, told[-1]) == (len(DATA), len(DATA))
+        assert line.baud == board.link.fastest_baud
