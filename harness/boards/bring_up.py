@@ -17,6 +17,7 @@ from functools import partial
 from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards.board import UNTRIED, Board, Server
 from ethos_hil.harness.boards.bring_up_convolution import convolution
+from ethos_hil.harness.boards.bring_up_interrupt import interrupt
 from ethos_hil.harness.boards.bring_up_line import (
     BoardLine,
     ask_monitor,
@@ -168,6 +169,7 @@ class BringUp:
             self._step("firmware", partial(self._load, there), "probe", *self._memories)
             self._step("monitor", partial(self._monitor, there), "firmware" if self._has_probe else "lease")
             self._step("npu by firmware", partial(self._npu_of_firmware, there), "monitor")
+            self._step("interrupt", partial(interrupt, self._board), "probe", "npu by firmware")
             self._step("line", partial(first_speed, there, self._tell), "monitor")
             self._step("speed", partial(fastest_speed, there, self._tell), "line")
 

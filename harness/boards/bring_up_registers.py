@@ -1,7 +1,7 @@
 """What a processor and an NPU say they are, in registers that a debug probe reads.
 
-Sources: Armv8-M Architecture Reference Manual (CPUID, DHCSR, DWT), technical reference manuals of Cortex-M55 and -M85
-(part numbers), Arm's core driver, ethosu55_interface.h, ethosu65_interface.h and ethosu85_interface.h (ID, CONFIG).
+Sources: Armv8-M Architecture Reference Manual (CPUID, DHCSR, DWT, NVIC), technical reference manuals of Cortex-M55 and
+-M85 (part numbers), Arm's core driver, ethosu55_interface.h, ethosu65_interface.h and ethosu85_interface.h (the NPU).
 """
 
 from __future__ import annotations
@@ -9,8 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 CPUID = 0xE000ED00
-NPU_ID, NPU_CONFIG = 0x00, 0x28
-"""Offsets in the NPU's registers."""
+NPU_ID, NPU_STATUS, NPU_CMD, NPU_RESET, NPU_CONFIG = 0x00, 0x04, 0x08, 0x0C, 0x28
+NPU_QBASE, NPU_QBASE_HIGH, NPU_QCONFIG, NPU_QSIZE = 0x10, 0x14, 0x1C, 0x20
+"""Offsets in the NPU's registers, which are the same in all generations."""
+IRQ_RAISED, RESETTING = 1 << 1, 1 << 3
+"""Bits of STATUS."""
+RUN, CLEAR_IRQ = 1 << 0, 1 << 1
+"""Bits of CMD. The others, zero here, would allow the NPU's clock and power to be removed."""
+PRIVILEGED = 1 << 0
+"""For RESET: the NPU is privileged and secure then."""
+STOP = 0xFFFF0000
+"""A command stream's last word, NPU_OP_STOP with all bits of its mask."""
+NVIC_ISPR, NVIC_ICPR, NVIC_WORDS = 0xE000E200, 0xE000E280, 16
+"""Pending interrupts, a bit each; writing a bit to ICPR clears it."""
 DEMCR, TRCENA = 0xE000EDFC, 1 << 24
 DWT_CTRL, CYCCNTENA, NOCYCCNT = 0xE0001000, 1 << 0, 1 << 25
 DWT_CYCCNT = 0xE0001004
