@@ -1,0 +1,82 @@
+"""A simulated probe's port, to which one debugger at a time connects."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from types import TracebackType
+
+from ethos_hil.suites.lab.bench.probes.debug_bus import DebugBus
+from ethos_hil.suites.lab.bench.probes.debug_port import DebugPort
+from ethos_hil.suites.lab.bench.probes.front_end import FrontEnd
+from ethos_hil.suites.lab.bench.probes.probed_board import ProbedBoard
+from ethos_hil.suites.lab.bench.probes.remote_bitbang import RemoteBitbang
+from ethos_hil.suites.lab.bench.probes.remote_probe import RemoteProbe
+
+_RECEIVE_BYTES = 1 << 16
+_SEND_SECONDS = 5.0
+
+
+class ProbeKind(StrEnum):
+    """Whose program talks to the probe."""
+
+    PYOCD = "pyocd"
+    OPENOCD = "openocd"
+
+
+FRONT_ENDS: Mapping[ProbeKind, Callable[[DebugPort], FrontEnd]] = {
+    ProbeKind.PYOCD: RemoteProbe,
+    ProbeKind.OPENOCD: RemoteBitbang,
+}
+
+
+class ProbeServer:
+    """A probe that is connected to a board. A context manager.
+
+    Attributes:
+        address: "host:port" for the debugger.
+    """
+
+    def __init__(self, kind: ProbeKind, host: str, port: int) -> None:
+        """Open a port on loopback.
+
+        Args:
+            kind: whose protocol it speaks.
+            host, port: of the board's gdb port.
+
+        Raises OSError.
+        """
+        self._front_end = FRONT_ENDS[kind]
+        self._board = ProbedBoard(host, port)
+        self._port = DebugPort(DebugBus(self._board))
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> ProbeServer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listener.close()
+        self._board.release()
+
+    def serve(self, until: Sequence[int]) -> None:
+        """Be the probe until one of these file descriptors is readable."""
+        while not set(until) & set(select.select([*until, self._listener], [], [])[0]):
+            client, _ = self._listener.accept()
+            with client, contextlib.suppress(OSError):  # a debugger may go at any time
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                client.settimeout(_SEND_SECONDS)
+                self._serve(client, self._front_end(self._port), until)
+            self._port.leave()
+
+    def _serve(self, client: socket.socket, front_end: FrontEnd, until: Sequence[int]) -> None:
+        while not front_end.ended and not set(until) & set(select.select([*until, client], [], [])[0]):
+            data = client.recv(_RECEIVE_BYTES)
+            if not data:
+                return
+            client.sendall(front_end.feed(data))
