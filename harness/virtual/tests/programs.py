@@ -42,7 +42,8 @@ def load(name: str, folder: Path = DATA) -> Recorded:
     )
 
 
-def _models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """The models of the programs, with the inputs that are recorded."""
     import torch
     from torch import nn
 
@@ -75,7 +76,7 @@ def record(npu: str = NPU, folder: Path = DATA) -> None:
     from ethos_hil.lowering.oracle.reference import Reference
 
     folder.mkdir(exist_ok=True)
-    for name, (module, inputs) in _models().items():
+    for name, (module, inputs) in models().items():
         artifact = lower(from_module(module, inputs, label=name), NpuName.parse(npu))
         arrays = [tensor.numpy() for tensor in inputs]
         run = Reference(artifact).run(arrays)

@@ -66,7 +66,7 @@ class BenchServer:
             self._closers.callback(self._line.stop)
             self._guest = BenchGuest(settings.soc, settings.npu, self._uart, self._line.reset_board)
             self._closers.callback(self._guest.power_off)
-            self._gdb = GdbPort(self._guest, refuse_second=settings.refuse_second)
+            self._gdb = GdbPort(self._guest, refuse_second=settings.refuse_second, seed=settings.seed)
             self._closers.callback(self._gdb.close)
             self._control = ControlPort(self._execute)
             self._closers.callback(self._control.close)
@@ -163,10 +163,13 @@ class BenchServer:
             elif word == "heal":
                 for each in (self._line, self._guest, self._gdb):
                     each.heal()
+            elif word == "seed" and argument.isdecimal():
+                self._line.reseed(int(argument))
+                self._gdb.reseed(int(argument))
             elif word == "status":
                 return "ok " + json.dumps(self._status())
             else:
-                return "error: say power on|off|cycle, reset, fault NAME, heal or status"
+                return "error: say power on|off|cycle, reset, seed NUMBER, fault NAME, heal or status"
         except (EthosHilError, OSError) as error:
             return f"error: {error}"
         return "ok"

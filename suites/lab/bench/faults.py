@@ -41,6 +41,9 @@ class BenchFault(StrEnum):
     """The gdb server ends: packets that it takes before that (50)."""
     GDB_MUTE = "gdb-mute"
     """The gdb server takes packets and answers none: packets before that (50)."""
+    GDB_LIES = "gdb-lies"
+    """The gdb server lies about memory: mean number of bytes between two lies (20000), and which (0): 0 what it reads,
+    1 what it wrote, so that memory has something else than it reads."""
 
 
 class Way(StrEnum):
@@ -75,6 +78,7 @@ _DEFAULTS: dict[BenchFault, tuple[int | None, ...]] = {
     BenchFault.STUCK: (None, 1, 1, 0),
     BenchFault.GDB_DIES: (50,),
     BenchFault.GDB_MUTE: (50,),
+    BenchFault.GDB_LIES: (20000, 0),
 }
 """The arguments of each, and their defaults; None for one that has to be given."""
 _LEAST_DISTANCE = 2
@@ -121,7 +125,7 @@ class FaultSpec:
         arguments = (*numbers, *(each for each in defaults[len(numbers) :] if each is not None))
         if len(arguments) < len(defaults):
             raise UsageError(f"the fault {text!r} lacks an argument", hint=_form(kind))
-        spaced = kind in ON_THE_LINE and kind is not BenchFault.CUT
+        spaced = (kind in ON_THE_LINE and kind is not BenchFault.CUT) or kind is BenchFault.GDB_LIES
         if spaced and arguments[0] < _LEAST_DISTANCE:
             raise UsageError(f"the fault {text!r} would strike every byte", hint=f"say {_LEAST_DISTANCE} or more")
         return cls(kind, arguments, ways if kind in ON_THE_LINE else ())

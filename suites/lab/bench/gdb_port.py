@@ -17,6 +17,7 @@ from collections.abc import Callable
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.virtual.gdb import Stop, StopKind, packet
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
+from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
 from ethos_hil.suites.lab.bench.guest import STEPPED, BenchGuest
 
 _ANSWER_SECONDS = 60.0
@@ -44,7 +45,7 @@ class GdbPort:
         served: packets since the start.
     """
 
-    def __init__(self, guest: BenchGuest, *, refuse_second: bool = False, port: int = 0) -> None:
+    def __init__(self, guest: BenchGuest, *, refuse_second: bool = False, port: int = 0, seed: int = 0) -> None:
         """Open the port on loopback.
 
         Args:
@@ -52,6 +53,7 @@ class GdbPort:
             refuse_second: close the connection of a second client at once, as OpenOCD does. Without it nobody answers
                 it until the first one has gone, as with QEMU.
             port: to listen on; 0 for a free one.
+            seed: of what is random in its faults.
 
         Raises OSError.
         """
@@ -69,6 +71,7 @@ class GdbPort:
         self._stuck: list[tuple[int, int, int, int]] = []
         self._dies: int | None = None
         self._mute: int | None = None
+        self.reseed(seed)
         self.served = 0
 
     def sources(self) -> list[socket.socket]:
@@ -77,8 +80,13 @@ class GdbPort:
         found = [self._client, self._listener if accepts else None]
         return [each for each in found if each is not None]
 
+    def reseed(self, seed: int) -> None:
+        """Begin anew with what is random in the faults; those that are armed are forgotten."""
+        self._lies = GdbLies(f"{seed} gdb")
+
     def arm(self, spec: FaultSpec) -> None:
         """Let a fault of the server or of the memory behind it happen."""
+        self._lies.arm(spec)
         if spec.kind is BenchFault.GDB_DIES:
             self._dies = self.served + spec.arguments[0]
         elif spec.kind is BenchFault.GDB_MUTE:
@@ -91,6 +99,7 @@ class GdbPort:
         """Take these faults away. A server that died comes back at the same port."""
         self._dies = self._mute = None
         self._stuck.clear()
+        self._lies.heal()
         if self._listener is None:
             host, _, port = self.address.rpartition(":")
             self._listener = socket.create_server((host, int(port)), backlog=4)
@@ -301,7 +310,8 @@ class GdbPort:
         answer = self._stub(payload)
         if len(answer) != 2 * size:
             return answer
-        return self._lie(address, bytes.fromhex(answer.decode("ascii"))).hex().encode()
+        kept = self._as_kept(address, bytes.fromhex(answer.decode("ascii")))
+        return self._lies.read(address, kept).hex().encode()
 
     def _write_memory(self, payload: bytes) -> bytes:
         head, _, text = payload[1:].partition(b":")
@@ -322,12 +332,13 @@ class GdbPort:
         if (address, size) == (_AIRCR, 4) and value >> 16 == _AIRCR_KEY and value & _SYSRESETREQ:
             self._guest.reset()
             return b"OK"
-        return self._stub(b"M%b:%b" % (head, self._lie(address, data).hex().encode()))
+        stored = self._as_kept(address, self._lies.written(address, data))
+        return self._stub(b"M%b:%b" % (head, stored.hex().encode()))
 
     def _served_here(self, address: int, size: int) -> bool:
         return any(window.holds(address, size) for window in self._guest.windows)
 
-    def _lie(self, address: int, data: bytes) -> bytes:
+    def _as_kept(self, address: int, data: bytes) -> bytes:
         """Return what memory with stuck bits makes of data."""
         if not self._stuck:
             return data

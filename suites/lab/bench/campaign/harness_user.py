@@ -1,0 +1,164 @@
+"""Somebody who uses the board: a process of the harness, which makes the runs that it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from traceback import format_exc
+
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.target import BoardTarget
+from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.process import dies_with
+from ethos_hil.harness.virtual.tests.programs import NPU
+from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
+from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
+
+MARK = "ETHOS_HIL_CAMPAIGN"
+"""Environment variable that marks what such a process starts."""
+_POLL_SECONDS = 0.005
+
+
+@dataclass(frozen=True)
+class UserAnswer:
+    """How a run ended.
+
+    Attributes:
+        ending: VERIFIED, KILLED, or the kind of the failure.
+        seconds: that it took.
+        said: the failure's message and hint.
+    """
+
+    ending: str
+    seconds: float
+    said: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.ending} after {self.seconds:.1f} s" + (f": {self.said}" if self.said else "")
+
+
+class HarnessUser:
+    """A process. It is forked, so this process must have one thread."""
+
+    def __init__(self, board_file: Path, mark: str) -> None:
+        """Start it.
+
+        Args:
+            board_file: of its board.
+            mark: value of MARK for what it starts.
+        """
+        self._ours, theirs = Pipe()
+        self._asked = 0.0
+        self._status: int | None = None
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _be_user(board_file, mark, parent, theirs, self._ours)
+        theirs.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether it runs. Once it does not, it is reaped."""
+        if self._status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self._status = os.waitstatus_to_exitcode(status)
+        return self._status is None
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; a negative one is that of a signal; None while it runs."""
+        return None if self.alive else self._status
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the run has ended."""
+        return self._ours.poll(0)
+
+    def ask(self, run: CampaignRun, timeout: float) -> None:
+        """Have it begin a run."""
+        self._asked = time.monotonic()
+        self._ours.send((run, timeout))
+
+    def answer(self, seconds: float) -> UserAnswer | None:
+        """Return how the run ended, or None when it has not within so many seconds."""
+        try:
+            if self._ours.poll(seconds):
+                answer: UserAnswer = self._ours.recv()
+                return answer
+        except (EOFError, ConnectionResetError):
+            self._await_end(Deadline(5.0))
+            return UserAnswer(KILLED, time.monotonic() - self._asked, f"the process has ended with {self.status}")
+        return None
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        if self.alive:
+            os.kill(self.pid, number)
+
+    def end(self, seconds: float) -> int | None:
+        """Let it end. Return its exit status, or None when it did not within so many seconds: then it is killed."""
+        with contextlib.suppress(OSError):
+            self._ours.close()
+        self._await_end(Deadline(seconds))
+        status = self.status
+        if status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._await_end(Deadline(5.0))
+        return status
+
+    def _await_end(self, deadline: Deadline) -> None:
+        while self.alive and not deadline.passed:
+            time.sleep(_POLL_SECONDS)
+
+
+def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, other: Connection) -> None:
+    """Be the process, and never return."""
+    from ethos_hil.harness.cli.main import guard
+
+    status = 70
+    try:
+        other.close()
+        dies_with(parent)()
+        os.environ[MARK] = mark
+        guard(lambda: _serve(board_file, connection))
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    finally:
+        os._exit(status)
+
+
+def _serve(board_file: Path, connection: Connection) -> int:
+    target = BoardTarget(find_board(str(board_file)), NPU)
+    while True:
+        try:
+            run, timeout = connection.recv()
+        except EOFError:
+            return 0
+        connection.send(_carried_out(target, run, timeout))
+
+
+def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float) -> UserAnswer:
+    began = time.monotonic()
+    ending, said = VERIFIED, ""
+    try:
+        image = run.image()
+        began = time.monotonic()
+        target.load(image)
+        outcome = target.run(timeout=timeout)
+        difference = run.difference(outcome)
+        if difference is not None:
+            ending, said = FailureKind.MISMATCH, difference
+    except EthosHilError as error:
+        ending, said = error.kind, f"{error.message} ({error.hint})" if error.hint else error.message
+    except Exception:
+        ending, said = FailureKind.INTERNAL, format_exc()
+    return UserAnswer(str(ending), time.monotonic() - began, said)

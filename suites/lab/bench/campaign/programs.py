@@ -1,0 +1,125 @@
+"""The campaign's programs: those that the virtual board's tests recorded, with many inputs and the right answers.
+
+Every run gets other inputs than the runs before it, so that an answer which is not its own is a wrong one.
+`python -m ethos_hil.suites.lab.bench.campaign.programs` computes the answers again, with tosa_reference_model.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.run import find_firmware
+from ethos_hil.harness.virtual.tests.programs import NPU, load, models
+
+ANSWERS = Path(__file__).parent / "data" / "answers.npz"
+INPUT_SETS = 64
+"""Of each program."""
+NAMES = ("add", "convolutions")
+_NPU_TIMEOUT_MS = 1000
+
+
+@dataclass(frozen=True)
+class CampaignRun:
+    """What a run is asked for.
+
+    Attributes:
+        program: its name.
+        sets: numbers of the input sets, below INPUT_SETS.
+        repeat: executions of each.
+    """
+
+    program: str
+    sets: tuple[int, ...]
+    repeat: int = 1
+
+    @property
+    def executions(self) -> int:
+        """How many there are. Each is one job of the NPU."""
+        return len(self.sets) * self.repeat
+
+    def image(self) -> Image:
+        """Return the packed image, with an id of its own."""
+        recorded = load(self.program)
+        sets = [[array.tobytes() for array in inputs(self.program, number)] for number in self.sets]
+        plan = RunPlan(len(sets), len(recorded.inputs), repeat=self.repeat, npu_timeout_ms=_NPU_TIMEOUT_MS)
+        return pack(_firmware(), recorded.pte, sets, plan)
+
+    def difference(self, outcome: Outcome) -> str | None:
+        """Return how an outcome differs from the right answer, or None: every byte is right."""
+        if len(outcome.runs) != self.executions:
+            return f"{len(outcome.runs)} executions in place of {self.executions}"
+        for place, run in enumerate(outcome.runs):
+            wanted = answers(self.program, self.sets[place // self.repeat])
+            same = len(run.outputs) == len(wanted) and all(
+                one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+                for one, other in zip(run.outputs, wanted, strict=True)
+            )
+            if not same:
+                return f"execution {place} has another answer"
+        return None
+
+
+def inputs(program: str, number: int) -> tuple[np.ndarray, ...]:
+    """Return an input set, the same on every computer."""
+    chance = np.random.RandomState(number)
+    return tuple(
+        chance.standard_normal(len(data) // 4).astype(np.float32).reshape(shape)
+        for data, shape in zip(load(program).inputs, _shapes(program), strict=True)
+    )
+
+
+def answers(program: str, number: int) -> tuple[np.ndarray, ...]:
+    """Return the right answer to an input set."""
+    return tuple(array[number] for array in _answers()[program])
+
+
+@functools.cache
+def _firmware() -> bytes:
+    return find_firmware()
+
+
+@functools.cache
+def _answers() -> dict[str, tuple[np.ndarray, ...]]:
+    with np.load(ANSWERS) as file:
+        arrays = dict(file)
+    return {
+        name: tuple(arrays[f"{name}{index}"] for index in range(sum(key.startswith(name) for key in arrays)))
+        for name in NAMES
+    }
+
+
+@functools.cache
+def _shapes(program: str) -> tuple[tuple[int, ...], ...]:
+    return {"add": ((1, 4, 4, 3),) * 2, "convolutions": ((1, 3, 16, 16),)}[program]
+
+
+def record() -> None:
+    """Compute the answers.
+
+    Raises:
+        RuntimeError: a program is not lowered to what was recorded.
+    """
+    from ethos_hil.lowering.lower import lower
+    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.lowering.oracle.reference import Reference
+
+    found: dict[str, np.ndarray] = {}
+    for name, (module, example) in models().items():
+        artifact = lower(from_module(module, example, label=name), NpuName.parse(NPU))
+        if artifact.pte != load(name).pte:
+            raise RuntimeError(f"{name}.pte is another one; run harness/virtual/tests/programs.py first")
+        reference = Reference(artifact)
+        runs = [reference.run(inputs(name, number)).outputs for number in range(INPUT_SETS)]
+        found |= {f"{name}{index}": np.stack(each) for index, each in enumerate(zip(*runs, strict=True))}
+    np.savez_compressed(ANSWERS, **found)
+
+
+if __name__ == "__main__":
+    record()

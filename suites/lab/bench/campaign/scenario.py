@@ -1,0 +1,182 @@
+"""A scenario: a board, what befalls it, and the runs on it. Its number alone decides on all of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun
+from ethos_hil.suites.lab.bench.campaign.trouble import RIGHT, TROUBLES, VERIFIED, Human, Trouble
+from ethos_hil.suites.lab.bench.faults import ON_THE_LINE, BenchFault, FaultSpec, Way
+
+SEEDS_A_CAMPAIGN = 100_000
+"""Scenario n of the campaign with seed s has the number s * SEEDS_A_CAMPAIGN + n."""
+_SHORT, _LONG = 10.0, 25.0
+"""Seconds that a run gets: where the board may fall silent, and where it may not."""
+_MOST_SETS = 8
+_MOST_BYTES = 16_000
+_MOST_PACKETS = 220
+"""Of a load of the firmware."""
+_CODE, _CODE_BYTES = 0x10000000, 0x18000
+_SIGNALS = (Human.SIGINT, Human.SIGTERM, Human.SIGKILL)
+_HARMLESS_BYTES = 2000
+"""Mean distance of faults on the way to the board, at least, that cost an upload time only."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """When somebody does something: once the board has seen so much since the run began.
+
+    Attributes:
+        packets: of its gdb server.
+        passed: bytes on the line, both directions together.
+    """
+
+    packets: int
+    passed: int
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario.
+
+    Attributes:
+        number: what it was drawn from; also the seed of what is random on the bench.
+        faults: that the bench has during the run, as `FaultSpec.parse` takes them.
+        human: what somebody does meanwhile, or None.
+        moment: when.
+        warm: whether a run went well just before, so that the firmware is there.
+        starts_server: whether the harness starts the gdb server; else it runs already.
+        has_power: whether the board's file says how to switch the board off and on.
+        goes_on: whether the process that ran into the trouble makes the next run, too; else another one does.
+        runs: the one before (if `warm`), the one in trouble, the one of a second user, and the one afterwards.
+    """
+
+    number: int
+    faults: tuple[str, ...]
+    human: Human | None
+    moment: Moment
+    warm: bool
+    starts_server: bool
+    has_power: bool
+    goes_on: bool
+    runs: tuple[CampaignRun, CampaignRun, CampaignRun, CampaignRun]
+
+    @property
+    def specs(self) -> tuple[FaultSpec, ...]:
+        """The faults of the bench."""
+        return tuple(map(FaultSpec.parse, self.faults))
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """All that befalls it."""
+        return (*(spec.kind for spec in self.specs), *((self.human,) if self.human is not None else ()))
+
+    @property
+    def right(self) -> dict[str, str]:
+        """The endings of the run in trouble that are right, each with its reason."""
+        found: dict[str, str] = {}
+        for trouble in self.troubles:
+            found |= RIGHT[trouble].kinds
+        prevented = [RIGHT[trouble].prevents for trouble in self.troubles if RIGHT[trouble].prevents]
+        if self.only_costs_time:
+            found = {}
+        return found if prevented else found | {VERIFIED: "the trouble did not matter"}
+
+    @property
+    def only_costs_time(self) -> bool:
+        """Whether the monitor's way of asking again makes good for all of it."""
+        return bool(self.specs) and self.human is None and all(map(_is_harmless, self.specs))
+
+    @property
+    def timeout(self) -> float:
+        """Seconds that the run in trouble gets."""
+        return _SHORT if any(RIGHT[trouble].silences for trouble in self.troubles) else _LONG
+
+    def __str__(self) -> str:
+        words = [*self.faults]
+        if self.human is not None:
+            words.append(str(self.human))
+            if self.human in (*_SIGNALS, Human.SERVER_KILLED):
+                words[-1] += f" after {self.moment.packets} packets and {self.moment.passed} bytes"
+        words += ["firmware there" if self.warm else "no firmware"]
+        words += ["own server"] * self.starts_server + ["no power switch"] * (not self.has_power)
+        run = self.runs[1]
+        return f"{', '.join(words)}; {run.program}, {len(run.sets)} input sets, {run.repeat} times each"
+
+
+def draw(number: int) -> Scenario:
+    """Return the scenario of a number. Numbers in a row have all troubles in turn, some with a second one."""
+    chance = random.Random(number)
+    first = TROUBLES[number % len(TROUBLES)]
+    troubles = [first]
+    if chance.random() < 0.3:
+        troubles.append(chance.choice([each for each in BenchFault if each is not first]))
+    runs = tuple(_run(chance) for _ in range(4))
+    human = first if isinstance(first, Human) else None
+    warm = chance.random() < 0.5
+    needs_load = any(_is_of_the_probe(each) for each in troubles)
+    return Scenario(
+        number,
+        tuple(_fault(chance, each, runs[1]) for each in troubles if isinstance(each, BenchFault)),
+        human,
+        Moment(*((0, _bytes(chance)) if warm or chance.random() < 0.3 else (chance.randint(0, _MOST_PACKETS), 0))),
+        warm and (not needs_load or chance.random() < 0.2) and human is not Human.SERVER_KILLED,
+        human is Human.SERVER_KILLED or chance.random() < 0.3,
+        chance.random() < 0.6,
+        chance.random() < 0.5,
+        (runs[0], runs[1], runs[2], runs[3]),
+    )
+
+
+def _run(chance: random.Random) -> CampaignRun:
+    sets = chance.sample(range(INPUT_SETS), chance.randint(1, _MOST_SETS))
+    return CampaignRun(chance.choice(NAMES), tuple(sets), chance.choice((1, 1, 2)))
+
+
+def _bytes(chance: random.Random) -> int:
+    """Return a number of bytes; small ones are as likely as large ones."""
+    return round(math.exp(chance.uniform(0, math.log(_MOST_BYTES))))
+
+
+def _fault(chance: random.Random, kind: BenchFault, run: CampaignRun) -> str:
+    """Return a fault of a kind, as text."""
+    words: tuple[object, ...]
+    match kind:
+        case BenchFault.DELAY:
+            words = (round(math.exp(chance.uniform(5, 10))), chance.randint(20, 500))
+        case BenchFault.CUT | BenchFault.RESET | BenchFault.HANG | BenchFault.BROWN_OUT:
+            words = (_bytes(chance),)
+        case BenchFault.OVERRUN:
+            words = (chance.randint(5, 50),)
+        case BenchFault.NPU_HANG:
+            words = (chance.randint(1, run.executions),)
+        case BenchFault.NPU_DEAD:
+            words = ()
+        case BenchFault.STUCK:
+            address = _CODE + chance.randrange(_CODE_BYTES)
+            words = (hex(address), chance.choice((1, 4, 64)), hex(1 << chance.randrange(8)), chance.randrange(2))
+        case BenchFault.GDB_DIES | BenchFault.GDB_MUTE:
+            words = (chance.randint(0, _MOST_PACKETS),)
+        case BenchFault.GDB_LIES:
+            words = (round(math.exp(chance.uniform(8, 12))), chance.randrange(2))
+        case _:
+            words = (round(math.exp(chance.uniform(5, 10))),)
+    way = chance.choice(("", *(f"{each}." for each in Way))) if kind in ON_THE_LINE else ""
+    return way + ":".join(map(str, (kind, *words)))
+
+
+def _is_of_the_probe(trouble: Trouble) -> bool:
+    return trouble in (
+        *(BenchFault.STUCK, BenchFault.GDB_DIES, BenchFault.GDB_MUTE, BenchFault.GDB_LIES),
+        *(Human.DEBUGGER, Human.SERVER_KILLED),
+    )
+
+
+def _is_harmless(spec: FaultSpec) -> bool:
+    return (
+        spec.kind in (BenchFault.DROP, BenchFault.REPEAT, BenchFault.CORRUPT, BenchFault.INSERT, BenchFault.DELAY)
+        and spec.ways == (Way.TO_BOARD,)
+        and spec.arguments[0] >= _HARMLESS_BYTES
+    )

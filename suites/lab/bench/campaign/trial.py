@@ -1,0 +1,232 @@
+"""Plays a scenario on the bench, and judges how it ended."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ethos_hil.harness.boards.serial_line import SerialLine
+from ethos_hil.suites.lab.bench.campaign.campaign_bench import CampaignBench, server_of
+from ethos_hil.suites.lab.bench.campaign.harness_user import HarnessUser, UserAnswer
+from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
+from ethos_hil.suites.lab.bench.campaign.scenario import Scenario, draw
+from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED, Human, Trouble
+
+GRACE_SECONDS = 6.0
+"""That a run may take beyond its time limit: the board's file is read, the image is packed, and everything is left in
+order. The machine does other things as well."""
+WELL_SECONDS = 30.0
+"""Within which a run on a board without faults is verified, with the load of a firmware."""
+HANG_SECONDS = 240.0
+"""For a whole scenario, after which it counts as lost."""
+_ANSWER_SECONDS = 0.01
+_ENDING = {
+    Human.SIGINT: signal.SIGINT,
+    Human.SIGTERM: signal.SIGTERM,
+    Human.SIGKILL: signal.SIGKILL,
+    Human.SERVER_KILLED: signal.SIGKILL,
+}
+
+
+@dataclass(frozen=True)
+class ScenarioEnding:
+    """How a scenario ended.
+
+    Attributes:
+        number: of the scenario.
+        title: it, in words.
+        troubles: what befell it.
+        endings: of the runs in trouble; "lost" where the campaign itself failed.
+        said: what their failures said.
+        seconds: that the run in trouble took.
+        well_seconds: that the run afterwards took.
+        violations: what is wrong with it.
+    """
+
+    number: int
+    title: str
+    troubles: tuple[Trouble, ...]
+    endings: tuple[str, ...]
+    said: tuple[str, ...] = ()
+    seconds: float = 0.0
+    well_seconds: float = 0.0
+    violations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class CampaignJob:
+    """Scenarios in a row, for a worker, which has one bench board for them.
+
+    Attributes:
+        scenarios: them.
+        folder: an empty one, of this job alone.
+    """
+
+    scenarios: tuple[Scenario, ...]
+    folder: Path
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.scenarios)
+
+    def prepare(self) -> Callable[[int], ScenarioEnding]:
+        """Start the board. It ends with the last scenario."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        bench = CampaignBench(self.folder / str(os.getpid()))
+
+        def do(item: int) -> ScenarioEnding:
+            try:
+                return Trial(bench, self.scenarios[item]).ending()
+            finally:
+                if item == self.count - 1:
+                    bench.close()
+
+        return do
+
+    def lost(self, item: int, reason: str) -> ScenarioEnding:
+        """Return the ending of a scenario that crashed or hung."""
+        scenario = self.scenarios[item]
+        return ScenarioEnding(scenario.number, str(scenario), scenario.troubles, ("lost",), violations=(reason,))
+
+
+class Trial:
+    """One scenario on a bench."""
+
+    def __init__(self, bench: CampaignBench, scenario: Scenario) -> None:
+        self._bench, self._scenario = bench, scenario
+        self._mark = f"{os.getpid()}.{scenario.number}"
+        self._violations: list[str] = []
+        self._users: list[HarnessUser] = []
+
+    def ending(self) -> ScenarioEnding:
+        """Play it."""
+        bench, scenario = self._bench, self._scenario
+        board_file = bench.begin(scenario)
+        before, _, _, after = scenario.runs
+        try:
+            user = self._new_user(board_file)
+            if scenario.warm:
+                self._well(user, before, "the run before")
+            answers = self._in_trouble(user, board_file)
+            bench.board.tell("heal")
+            user = self._next_user(user, board_file)
+            well = self._well(user, after, "the run afterwards")
+        finally:
+            self._end_users()
+        self._violations += (f"left behind: {each}" for each in bench.left_behind(board_file, self._mark))
+        return ScenarioEnding(
+            scenario.number,
+            str(scenario),
+            scenario.troubles,
+            tuple(answer.ending for answer in answers),
+            tuple(answer.said for answer in answers),
+            answers[0].seconds,
+            well.seconds,
+            tuple(self._violations),
+        )
+
+    def _in_trouble(self, user: HarnessUser, board_file: Path) -> list[UserAnswer]:
+        """Make the run, or the two, that the trouble befalls."""
+        bench, scenario = self._bench, self._scenario
+        for fault in scenario.faults:
+            bench.board.tell(f"fault {fault}")
+        jobs = bench.jobs()
+        asked = [(user, scenario.runs[1])]
+        with self._company():
+            user.ask(scenario.runs[1], scenario.timeout)
+            if scenario.human is Human.SECOND_USER:
+                asked.append((self._new_user(board_file), scenario.runs[2]))
+                asked[1][0].ask(scenario.runs[2], scenario.timeout)
+            if scenario.human in _ENDING:
+                self._strike(user, _ENDING[scenario.human])
+            answers = [self._answer(each, scenario.timeout, "the run in trouble") for each, _ in asked]
+        executed = bench.jobs() - jobs
+        wanted = sum(
+            run.executions for (_, run), answer in zip(asked, answers, strict=True) if answer.ending == VERIFIED
+        )
+        if executed < wanted:
+            self._violations.append(f"{wanted} executions were verified, and the NPU had {executed} jobs")
+        for answer in answers:
+            if answer.ending not in scenario.right:
+                self._violations.append(f"ended as it must not: {answer}; right are {', '.join(scenario.right)}")
+        return answers
+
+    @contextlib.contextmanager
+    def _company(self) -> Iterator[None]:
+        """Have a debugger or a terminal at the board."""
+        match self._scenario.human:
+            case Human.DEBUGGER:
+                with self._bench.gdb_client():
+                    yield
+            case Human.TERMINAL:
+                with SerialLine(self._bench.board.serial, 115200):
+                    yield
+            case _:
+                yield
+
+    def _strike(self, user: HarnessUser, number: int) -> None:
+        """Send the signal when its moment has come, unless the run has ended before that."""
+        moment, begin = self._scenario.moment, self._bench.seen()
+        until = time.monotonic() + self._scenario.timeout
+        while user.alive and not user.has_answer and time.monotonic() < until:
+            now = self._bench.seen()
+            if now.packets - begin.packets >= moment.packets and now.passed - begin.passed >= moment.passed:
+                if self._scenario.human is not Human.SERVER_KILLED:
+                    user.signal(number)
+                    return
+                server = server_of(self._mark)
+                if server is not None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(server, number)
+                    return
+            time.sleep(_ANSWER_SECONDS)
+
+    def _answer(self, user: HarnessUser, timeout: float, what: str) -> UserAnswer:
+        """Return the answer of a user, or the violation that none comes."""
+        answer = user.answer(timeout + GRACE_SECONDS)
+        if answer is None:
+            user.signal(signal.SIGKILL)
+            answer = UserAnswer("no end", timeout + GRACE_SECONDS)
+        elif answer.seconds > timeout + GRACE_SECONDS:
+            self._violations.append(f"{what} took {answer.seconds:.1f} s, and had {timeout:g} s")
+        return answer
+
+    def _well(self, user: HarnessUser, run: CampaignRun, what: str) -> UserAnswer:
+        """Make a run on a board without faults."""
+        jobs = self._bench.jobs()
+        user.ask(run, WELL_SECONDS)
+        answer = self._answer(user, WELL_SECONDS, what)
+        if answer.ending != VERIFIED:
+            self._violations.append(f"{what} ended with {answer}")
+        elif self._bench.jobs() - jobs < run.executions:
+            self._violations.append(f"{what} was verified, and the NPU had {self._bench.jobs() - jobs} jobs")
+        return answer
+
+    def _new_user(self, board_file: Path) -> HarnessUser:
+        self._users.append(HarnessUser(board_file, self._mark))
+        return self._users[-1]
+
+    def _next_user(self, user: HarnessUser, board_file: Path) -> HarnessUser:
+        """Return who makes the run afterwards."""
+        if user.alive and self._scenario.goes_on:
+            return user
+        self._end_users()
+        return self._new_user(board_file)
+
+    def _end_users(self) -> None:
+        """End the processes, and see that they do."""
+        for user in self._users:
+            was_alive = user.alive
+            status = user.end(GRACE_SECONDS)
+            if was_alive and status != 0:
+                self._violations.append(f"a process of the harness ended with {status}, not by itself with 0")
+        self._users.clear()
+
+
+__all__ = ["KILLED", "CampaignJob", "ScenarioEnding", "Trial", "draw"]
