@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import select
 import socket
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
@@ -17,7 +18,6 @@ from ethos_hil.suites.lab.bench.probes.remote_bitbang import RemoteBitbang
 from ethos_hil.suites.lab.bench.probes.remote_probe import RemoteProbe
 
 _RECEIVE_BYTES = 1 << 16
-_SEND_SECONDS = 5.0
 
 
 class ProbeKind(StrEnum):
@@ -53,6 +53,8 @@ class ProbeServer:
         self._board = ProbedBoard(host, port)
         self._port = DebugPort(DebugBus(self._board))
         self._listener = socket.create_server(("127.0.0.1", 0))
+        self._client: socket.socket | None = None
+        self._ending = False
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> ProbeServer:
@@ -66,17 +68,28 @@ class ProbeServer:
 
     def serve(self, until: Sequence[int]) -> None:
         """Be the probe until one of these file descriptors is readable."""
-        while not set(until) & set(select.select([*until, self._listener], [], [])[0]):
-            client, _ = self._listener.accept()
-            with client, contextlib.suppress(OSError):  # a debugger may go at any time
-                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                client.settimeout(_SEND_SECONDS)
-                self._serve(client, self._front_end(self._port), until)
+        # Nothing but the debugger's next byte is waited for in that thread: OpenOCD waits for an answer to each word.
+        serving = threading.Thread(target=self._serve_all, name="probe", daemon=True)
+        serving.start()
+        select.select(until, [], [])
+        self._ending = True
+        for each in (self._listener, self._client):
+            if each is not None:
+                with contextlib.suppress(OSError):  # it has gone already
+                    each.shutdown(socket.SHUT_RDWR)
+        serving.join()
+
+    def _serve_all(self) -> None:
+        while not self._ending:
+            with contextlib.suppress(OSError):  # a debugger may go at any time, and so may this probe
+                self._client, _ = self._listener.accept()
+                with self._client as client:
+                    client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._serve(client, self._front_end(self._port))
             self._port.leave()
 
-    def _serve(self, client: socket.socket, front_end: FrontEnd, until: Sequence[int]) -> None:
-        while not front_end.ended and not set(until) & set(select.select([*until, client], [], [])[0]):
-            data = client.recv(_RECEIVE_BYTES)
-            if not data:
-                return
-            client.sendall(front_end.feed(data))
+    def _serve(self, client: socket.socket, front_end: FrontEnd) -> None:
+        while not front_end.ended and not self._ending and (data := client.recv(_RECEIVE_BYTES)):
+            answer = front_end.feed(data)
+            if answer:
+                client.sendall(answer)
