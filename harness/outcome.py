@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.results.board_run import BoardRun
+
 Progress = Callable[[int, int], None]
 """Called with (executions finished, executions planned)."""
 
@@ -122,6 +124,7 @@ class Outcome:
         seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
             virtual target only), "total".
         notes: what was unusual about the run, a sentence each. They go into the record.
+        board: how the program came onto the board; None where it is no board.
     """
 
     run_id: bytes
@@ -134,6 +137,7 @@ class Outcome:
     console: tuple[str, ...]
     seconds: dict[str, float]
     notes: tuple[str, ...] = ()
+    board: BoardRun | None = None
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.results.board_run import BoardRun
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name."""
@@ -53,6 +54,7 @@ def outcome_to_json(outcome: Outcome, arrays: Arrays) -> dict[str, Any]:
         "console": outcome.console,
         "seconds": outcome.seconds,
         "notes": outcome.notes,
+        "board": None if outcome.board is None else dataclasses.asdict(outcome.board),
     }
 
 
@@ -85,6 +87,7 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
         console=tuple(data["console"]),
         seconds=dict(data["seconds"]),
         notes=tuple(data.get("notes", ())),  # recordings of older releases have none
+        board=None if data.get("board") is None else BoardRun(**data["board"]),
     )
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.render_latency import latency_rows
+from ethos_hil.results.board_run import BoardRun
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
@@ -66,11 +67,29 @@ def head(record: Record) -> Text:
     )
 
 
+def _board(board: BoardRun) -> str:
+    """Return how the program came onto a board."""
+    firmware = f"firmware loaded in {board.load_seconds:.2f} s" if board.loaded else "firmware was there"
+    parts = [f"{board.link} at {board.baud:,} baud", firmware]
+    if board.upload_seconds > 0:
+        rate = board.upload_bytes / board.upload_seconds / 1000
+        parts.append(f"{board.upload_bytes:,} bytes uploaded at {rate:,.0f} kB/s")
+    if board.cpu_hz:
+        parts.append(f"processor at {board.cpu_hz / 1e6:g} MHz")
+    if board.sent_again or board.damaged or board.lost:
+        parts.append(f"{board.sent_again:,} bytes sent again")
+    if board.untried and not board.simulated:
+        parts.append(f"{board.untried} values of its file are untried on a real board")
+    return "; ".join(parts)
+
+
 def summary(record: Record) -> RenderableType:
     """Return the full text about one run."""
     facts = Table.grid(padding=(0, 2))
     if "fvp" in record.versions:
         add_row(facts, "fvp", record.versions["fvp"])
+    if record.board is not None:
+        add_row(facts, "board", _board(record.board))
     if record.runner is not None:
         add_row(facts, "runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
     if record.failure is not None:

@@ -60,6 +60,8 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results import environment
+from ethos_hil.results.board_run import BoardRun
+from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.record import Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.regular_file import read_bytes
@@ -323,7 +325,15 @@ def _run_artifact(
     record = dataclasses.replace(
         report.record, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
     )
-    return dataclasses.replace(report, record=with_latency(record, request.clock))
+    clock = request.clock or _clock_of(outcome.board, board.name)
+    return dataclasses.replace(report, record=with_latency(record, clock))
+
+
+def _clock_of(board: BoardRun | None, name: str) -> StatedClock | None:
+    """Return the clocks of a board, None where it is none or its NPU's is not known."""
+    if board is None or board.simulated or not board.npu_hz:
+        return None
+    return StatedClock(board.npu_hz, f"the clock of {name}", board.cpu_hz)
 
 
 def _run_runner(
@@ -508,6 +518,7 @@ def judge(
         profile=profile,
         created=environment.now(),
         inputs_sha256=digest_of(answer.input_sets),
+        board=outcome.board,
         clock_hz=system.core_clock if (system := compiled_for.system(artifact)) is not None else 0.0,
     )
     return Report(record, answer)

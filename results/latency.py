@@ -56,11 +56,16 @@ def latency_of(record: Record, clock: StatedClock | None = None) -> Latency | No
 
     Args:
         record: of a run.
-        clock: the clock to use; by default the one that the record states, else that of its system configuration.
+        clock: the clock to use; by default the one that the record states, else that of its system configuration. A
+            board has a clock of its own, so for cycles that were measured there is no default.
     """
-    used = clock or record.clock or of_system(record.clock_hz, record.system_config)
     cycles = record.metric("npu_cycles")
-    if cycles is None or used is None:
+    if cycles is None:
+        return None
+    used = clock or record.clock
+    if used is None and cycles.provenance != "measured":
+        used = of_system(record.clock_hz, record.system_config)
+    if used is None:
         return None
     counted = record.metric("cpu_cycles")
     found = Latency(used, cycles.value / used.hz, cycles.provenance)

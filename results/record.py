@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from ethos_hil.results.board_run import BoardRun
 from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -370,7 +371,8 @@ class Record:
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
     nobody sets them, "" where there are none or a user's runner may. `run` is set by the run folder that keeps it.
-    `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with.
+    `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with, or a board's
+    file does. `board` is set where it ran on a board.
     """
 
     verdict: Verdict
@@ -405,6 +407,7 @@ class Record:
     run: RunInfo | None = None
     bench: BenchInfo | None = None
     clock: StatedClock | None = None
+    board: BoardRun | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -456,6 +459,7 @@ class Record:
                 run=None if data.get("run") is None else _known(RunInfo, data["run"]),
                 bench=None if data.get("bench") is None else _bench(data["bench"]),
                 clock=None if data.get("clock") is None else _clock(data["clock"]),
+                board=None if data.get("board") is None else _known(BoardRun, data["board"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:

@@ -233,6 +233,7 @@ class Board:
         values: all that its file says, with sources, in the file's order.
         path: the file that describes it.
         simulated: whether it is a program, whose NPU's cycles are modelled and whose processor counts instructions.
+        npu_hz: the NPU's clock, as the firmware leaves it; 0 where it is not known.
     """
 
     name: str
@@ -248,6 +249,12 @@ class Board:
     values: tuple[BoardValue, ...]
     path: Path
     simulated: bool = False
+    npu_hz: int = 0
+
+    @property
+    def untried(self) -> int:
+        """How many values of its file nobody is known to have tried on a real board."""
+        return sum(value.tried == UNTRIED for value in self.values)
 
     def value(self, key: str) -> BoardValue:
         """Return what the file says at `key`. Raises KeyError where it says nothing."""

@@ -120,6 +120,7 @@ class _BoardReader:
             tuple(self._values(soc)),
             self._top.path,
             self._data.get("simulated", False),
+            self._data.get("npu_hz", 0),
         )
         for complaint in check_board(board):
             raise self._complaint(complaint)

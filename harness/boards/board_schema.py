@@ -155,6 +155,7 @@ def board_schema(*, whole: bool) -> JsonSchema:
         "extends": _says("Another board, or a file, whose keys this one overrides.", _TEXT),
         "description": _says("Maker, processor and NPU.", _TEXT),
         "simulated": _says("Whether it is a program, so that its cycles are modelled. Default: no.", _YES),
+        "npu_hz": _says("The NPU's clock, as the firmware leaves it. Default: not known, and no times are made.", _HZ),
         "npus": _says("The NPUs it can have.", {"type": "array", "minItems": 1, "uniqueItems": True, "items": _TEXT}),
         "notes": _says("What its user has to do or know first.", _WORDS),
         "soc": _says("The name of a declared system on chip, or one's own.", _soc(whole)),

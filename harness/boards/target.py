@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
@@ -30,6 +30,7 @@ from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.lowering.errors import EthosHilError, ToolError
+from ethos_hil.results.board_run import BoardRun
 from ethos_hil.results.verdict import FailureKind
 
 FAMILY = "board"
@@ -37,6 +38,8 @@ _THERE_SECONDS = 2.5
 """For a firmware that is there to answer. After some bytes at the wrong speed it goes back to its first one."""
 _STARTED_SECONDS = 5.0
 """For a firmware that was just started, with power and clocks to set up."""
+_PROBE_SECONDS = 10.0
+"""For a probe's server to answer a question."""
 _ANSWER_SECONDS = 0.5
 """Between two looks at the line."""
 _TELL_SECONDS = 1.0
@@ -129,8 +132,34 @@ class BoardTarget(Target):
             raise self._timed_out(collector, timeout) from error
         except TargetError as error:
             raise error.replace(console=collector.console) from error.__cause__
+        seconds["total"] = time.perf_counter() - started
+        told = self._board_run(monitor, line, uploaded, seconds)
         notes = (*outcome.notes, *_losses(uploaded))
-        return dataclasses.replace(outcome, notes=notes, seconds=seconds | {"total": time.perf_counter() - started})
+        return dataclasses.replace(outcome, notes=notes, seconds=seconds, board=told)
+
+    def _board_run(
+        self, monitor: Monitor, line: SerialLine, uploaded: Uploaded, seconds: Mapping[str, float]
+    ) -> BoardRun:
+        board = self._board
+        # A firmware that could not set up its clocks says so; then the NPU's is another one than the file's, too.
+        npu_hz = board.npu_hz if monitor.cpu_hz == board.soc.cpu_hz else 0
+        return BoardRun(
+            probe=board.loading.serial,
+            server=board.loading.server.value,
+            link=line.url,
+            baud=line.baud,
+            cpu_hz=monitor.cpu_hz,
+            npu_hz=npu_hz,
+            loaded="load" in seconds,
+            load_seconds=seconds.get("load", 0.0),
+            upload_bytes=uploaded.size,
+            upload_seconds=uploaded.seconds,
+            sent_again=uploaded.again,
+            damaged=uploaded.damaged,
+            lost=uploaded.lost,
+            untried=board.untried,
+            simulated=board.simulated,
+        )
 
     def _reset(self) -> None:
         self._running.close()
@@ -166,7 +195,7 @@ class BoardTarget(Target):
         if self._board.loading.server is Server.NONE:
             raise self._other_firmware(monitor)
         began = time.perf_counter()
-        self._load_firmware(firmware)
+        self._load_firmware(firmware, deadline)
         if Quirk.REOPEN_SERIAL in self._board.quirks:
             line.reopen()
         line.drop_input()
@@ -200,28 +229,36 @@ class BoardTarget(Target):
             line.baud = first
         return link.sync(Deadline(min(_THERE_SECONDS, deadline.remaining)))
 
-    def _load_firmware(self, firmware: ResidentFirmware) -> None:
-        """Load by the probe; after a failure that power may cure, once more after a power cycle."""
+    def _load_firmware(self, firmware: ResidentFirmware, deadline: Deadline) -> None:
+        """Load by the probe; after a failure that power may cure, once more after a power cycle, if there is time."""
         try:
-            self._load_once(firmware)
-        except TargetError as error:
-            if self._board.power is None or error.kind not in _RETRIED:
-                raise
-            self._tell(f"{error.message}: power cycle")
-            power_cycle(self._board)
-            self._load_once(firmware)
+            try:
+                self._load_once(firmware, deadline)
+            except TargetError as error:
+                if self._board.power is None or error.kind not in _RETRIED or deadline.passed:
+                    raise
+                self._tell(f"{error.message}: power cycle")
+                power_cycle(self._board)
+                self._load_once(firmware, deadline)
+        except (TargetError, TargetNotAvailable) as error:
+            if deadline.passed:
+                message = f"no end within {deadline.seconds:g} s, while the firmware was loaded: {error.message}"
+                raise error.replace(message=message, kind=FailureKind.TIMEOUT) from error
+            raise
 
-    def _load_once(self, firmware: ResidentFirmware) -> None:
+    def _load_once(self, firmware: ResidentFirmware, deadline: Deadline) -> None:
         board = self._board
         clocks = Clocks(self.clocks.cpu_hz, self.clocks.peripheral_hz, board.link.baud)
         image = LoadableImage.parse(firmware.elf, board.soc.boot)
         began = time.monotonic()
-        with board_remote(board.loading) as remote:
-            reset(remote, board.reset)
-            parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack)
-            store(remote, (*firmware.parts, firmware.told(clocks)), soc=board.soc, progress=self._loading)
-            make_sure_parked(remote, parked)
-            start(remote, Loaded(time.monotonic() - began, image.size, image.start, parked))
+        loading = dataclasses.replace(board.loading, timeout=min(board.loading.timeout, deadline.remaining))
+        with board_remote(loading, seconds=min(_PROBE_SECONDS, deadline.remaining)) as remote:
+            reset(remote, board.reset, deadline)
+            parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack, deadline)
+            parts = (*firmware.parts, firmware.told(clocks))
+            store(remote, parts, soc=board.soc, progress=self._loading, deadline=deadline)
+            make_sure_parked(remote, parked, deadline)
+            start(remote, Loaded(time.monotonic() - began, image.size, image.start, parked), deadline)
 
     def _check(self, monitor: Monitor) -> None:
         """Check that it is this board.

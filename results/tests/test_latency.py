@@ -56,6 +56,15 @@ def test_without_a_clock_of_its_own_the_cpu_has_no_time() -> None:
     assert found.clock.of == "Vela's system configuration Ethos_U55_High_End_Embedded"
 
 
+def test_the_compilers_clock_is_none_of_a_board() -> None:
+    """What a board measured is no time at the clock that Vela was told."""
+    measured = dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, provenance="measured"),))
+    assert values(with_latency(measured)) == {}
+    assert values(with_latency(measured, StatedClock(400e6, "the clock of board:x"))) == {
+        "npu_latency_seconds": 0.0025, "inferences_per_second": 400.0,
+    }  # fmt: skip
+
+
 def test_instructions_are_never_time() -> None:
     record = dataclasses.replace(RECORD, metrics=(CYCLES, INSTRUCTIONS))
     found = latency_of(record, StatedClock(1e9, "--clock 1GHz/1GHz", 1e9))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.results.board_run import BoardRun
 from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.inference_profile import (
     Buffer,
@@ -109,6 +110,9 @@ RECORD = Record(
     run=RunInfo("20261124T093000Z-123456", "f0" * 20, True, "2/4"),
     bench=BenchInfo("default", "conv3x3_56x56x64", "conv3x3", ("long",), "grid.toml:12"),
     clock=StatedClock(400e6, "Alif Ensemble E8, HP", 400e6),
+    board=BoardRun(
+        "000123", "pyocd", "/dev/ttyACM0", 921600, 400_000_000, 400_000_000, True, 0.5, 9000, 0.1, 4, 1, 2, 5, True
+    ),
 )
 
 
@@ -226,7 +230,7 @@ def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
     "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
-    "inputs_sha256", "timing_adapters", "run", "bench", "clock",
+    "inputs_sha256", "timing_adapters", "run", "bench", "clock", "board",
 }  # fmt: skip
 
 
