@@ -18,6 +18,7 @@ from ethos_hil.harness.boards.family import plugin_of
 from ethos_hil.harness.boards.quarantine import INFRASTRUCTURE, lift, quarantine, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.clock import Deadline
+from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.farm_place import FAMILY, PlaceChoice
 from ethos_hil.harness.farm.side_process import coordinator, labgrid_python, side_process, wait_seconds
 from ethos_hil.harness.image.pack import Image
@@ -86,7 +87,10 @@ class FarmTarget(Target):
                 if not others or deadline.passed:
                     raise _all_failed(failed) from error.__cause__
                 self._tell(f"{self._place}: {error.message}; another place is used")
-                self._borrow(others, min(wait_seconds(), deadline.remaining), image)
+                try:
+                    self._borrow(others, min(wait_seconds(), deadline.remaining), image)
+                except TargetNotAvailable as lacking:
+                    raise _all_failed(failed | {" and ".join(others): lacking}) from error.__cause__
                 continue
             lift(self._known(self._place))
             notes = (f"it ran at {self._place}", *(f"{name} failed: {each.message}" for name, each in failed.items()))
