@@ -27,7 +27,7 @@ enum { MEMORY_REGION_BYTES = 1 << 14, PLUGIN_INTERFACE = 1, IN_FRONT = 1, LITTLE
 enum { WINDOW = 0x1000, DATA = 0x00, STATE = 0x04, CONTROL = 0x08, BAUD_DIVIDER = 0x10, IDENTITY = 0xFD0 };
 enum { SEND_FULL = 1 << 0, RECEIVE_FULL = 1 << 1, SEND_OVERRUN = 1 << 2, RECEIVE_OVERRUN = 1 << 3 };
 enum { SEND_ENABLE = 1 << 0, RECEIVE_ENABLE = 1 << 1, CONTROL_BITS = 0x7F };
-enum { IDLE_POLLS = 64, RECORD = 4 };
+enum { IDLE_POLLS = 64, RECORD = 4, AHEAD = 256 };
 static const long NAP_NANOSECONDS = 100000;
 
 typedef uint64_t PluginId;
@@ -67,26 +67,40 @@ struct State {
   uint32_t overrun;   /* the line sets it: a received byte was lost */
   uint32_t send_room; /* bytes that may wait to be sent */
   uint32_t received, sent;
+  uint32_t held; /* bytes that were read from the pipe, and not yet by the guest; a reset makes it zero */
 };
 
 static struct State* state;
 static uint64_t base;
 static int receive_from = -1, send_to = -1;
-static uint8_t latched;
+static uint8_t latched, ahead[AHEAD];
+static uint32_t ahead_size;
+static uint64_t most_waiting; /* bytes in the pipe that we send to, at most: the other end only takes some away */
 static bool full;
 static int idle_polls;
 static const uint8_t IDENTITY_BYTES[12] = {0x04, 0, 0, 0, 0x21, 0xB8, 0x1B, 0, 0x0D, 0xF0, 0x05, 0xB1};
 
 static bool has_received(void) {
   if (!full && (state->control & RECEIVE_ENABLE) != 0) {
-    full = read(receive_from, &latched, 1) == 1;
+    if (state->held == 0) { /* a call of the system for each byte would take longer than the byte does */
+      const ssize_t size = read(receive_from, ahead, sizeof ahead);
+      ahead_size = state->held = size > 0 ? (uint32_t)size : 0;
+    }
+    if (state->held != 0) {
+      latched = ahead[ahead_size - state->held--];
+      full = true;
+    }
   }
   return full;
 }
 
 static bool has_room(void) {
+  const uint64_t room = (uint64_t)state->send_room * RECORD;
   int waiting = 0;
-  return ioctl(send_to, FIONREAD, &waiting) == 0 && (uint32_t)waiting < state->send_room * RECORD;
+  if (most_waiting >= room && ioctl(send_to, FIONREAD, &waiting) == 0) {
+    most_waiting = (uint64_t)waiting;
+  }
+  return most_waiting < room;
 }
 
 /* Let a guest that reads nothing but STATE sleep until a byte comes or a moment has passed. QEMU's main loop works
@@ -132,13 +146,16 @@ static uint64_t on_read(void* opaque, uint64_t offset, unsigned size) {
 static void send(uint8_t byte) {
   const uint8_t record[RECORD] = {byte, 0, state->divider & 0xFF, state->divider >> 8 & 0xFF};
   if ((state->control & SEND_ENABLE) != 0) {
-    state->sent += write(send_to, record, sizeof record) == sizeof record;
+    const bool went = write(send_to, record, sizeof record) == sizeof record;
+    state->sent += went;
+    most_waiting += went ? RECORD : 0;
   }
 }
 
 static void control(uint32_t value) {
   uint8_t dropped[256];
   const bool begins = (value & RECEIVE_ENABLE) != 0 && (state->control & RECEIVE_ENABLE) == 0;
+  state->held = begins ? 0 : state->held;
   while (begins && read(receive_from, dropped, sizeof dropped) > 0) { /* nobody received what came before */
   }
   state->control = value & CONTROL_BITS;

@@ -14,9 +14,9 @@ from pathlib import Path
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.virtual.plugin import Plugin
 
-_STATE = struct.Struct("<6I")
+_STATE = struct.Struct("<7I")
 """`struct State` of line_uart.c."""
-_DIVIDER_AT, _OVERRUN_AT, _ROOM_AT, _RECEIVED_AT = 4, 8, 12, 16
+_DIVIDER_AT, _OVERRUN_AT, _ROOM_AT, _RECEIVED_AT, _HELD_AT = 4, 8, 12, 16, 24
 _RECORD = 4
 """Bytes of the pipe for each byte that the guest sends: the byte, zero, and the divider that it was sent with."""
 LEAST_ROOM = 16
@@ -68,20 +68,21 @@ class LineUart:
     def reset(self) -> None:
         """Put the registers into their state after a reset. What was on the way to the guest is lost."""
         self.take_unread()
-        self._state[: _STATE.size] = _STATE.pack(0, 0, 0, LEAST_ROOM, 0, 0)
+        self._state[: _STATE.size] = _STATE.pack(0, 0, 0, LEAST_ROOM, 0, 0, 0)
 
     def take_unread(self) -> int:
         """Take away what the guest has not read. Return how many bytes that was."""
         os.set_blocking(self._guest_receives, False)
-        taken = 0
+        taken = self._word(_HELD_AT)
+        self._state[_HELD_AT : _HELD_AT + 4] = bytes(4)
         with contextlib.suppress(BlockingIOError):
             while True:
                 taken += len(os.read(self._guest_receives, _MOST_UNREAD))
         return taken
 
     def unread(self) -> int:
-        """Return how many bytes are in the pipe to the guest."""
-        return _waiting(self._guest_receives)
+        """Return how many bytes are on their way to the guest: in the pipe, and in its UART's hands."""
+        return _waiting(self._guest_receives) + self._word(_HELD_AT)
 
     def space(self) -> int:
         """Return how many more bytes fit into the pipe to the guest."""
