@@ -1,0 +1,1 @@
+"""The ways to a bench board: its gdb port alone, real pyOCD, real OpenOCD, real ser2net, and how fast each is."""
