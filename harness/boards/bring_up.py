@@ -35,10 +35,11 @@ from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import EthosHilError, ToolError
+from ethos_hil.results.verdict import FailureKind
 
 LEASE_SECONDS = 5.0
 """To wait for whoever uses the board: somebody sits before it."""
-RUN_SECONDS = 120.0
+RUN_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -155,13 +156,16 @@ class BringUp:
     def _probe_steps(self) -> None:
         probed = ProbedBoard(self._board, self._image())
         self._step("probe", partial(self._probe, probed), "lease")
+        needs = ["probe"]
         for span in spans(self._board.soc):
             name = f"memory {span.name}"
-            self._step(name, partial(probes.memory, probed, span, self._tell), "probe")
+            self._step(name, partial(probes.memory, probed, span, self._tell), *needs)
+            if self.steps[-1].finding.kind is FailureKind.PROBE:
+                needs.append(name)  # it lost the probe, not the memory
             # One that only a loader writes is left out, and tested by loading it.
             if self._status(name) is not StepStatus.LEFT_OUT:
                 self._memories.append(name)
-        self._step("npu by probe", lambda: self._noted(probes.npu(probed, self._npus)), "probe")
+        self._step("npu by probe", lambda: self._noted(probes.npu(probed, self._npus)), *needs)
 
     def _line_steps(self) -> None:
         with contextlib.ExitStack() as using:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ethos_hil.harness.boards.bring_up_step import StepFinding
+from ethos_hil.harness.errors import TargetError
 from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -41,7 +42,10 @@ def convolution(target: str, npu: str, tell: Callable[[str], None], timeout: flo
 
     model, inputs = _model()
     request = RunRequest(model, npu=npu, target=target, inputs=inputs, repeat=_TURNS, timeout=timeout)
-    return judge_record(run(request, reporter=_StageTeller(tell)).record)
+    try:
+        return judge_record(run(request, reporter=_StageTeller(tell)).record)
+    except TargetError as error:
+        raise error if error.hint else error.replace(hint=_NO_END) from error.__cause__
 
 
 def judge_record(record: Record) -> StepFinding:
@@ -68,6 +72,10 @@ def judge_record(record: Record) -> StepFinding:
     )
 
 
+_NO_END = (
+    "the steps before this one passed, so the board lives: does the NPU have its clock, and does it reach the memories "
+    "that the file says it does (npu = true)?"
+)
 _MISMATCH = (
     "the NPU answers, and wrongly: are its memories the file's (npu = true), the caches as its port has them, and "
     "soc.npu.irq right?"

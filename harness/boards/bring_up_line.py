@@ -24,6 +24,7 @@ _SHORT_WRITE = 64
 """As harness/boards/target.py."""
 _ANSWER_SECONDS = 5.0
 """For a firmware that was just started."""
+_STILL_THERE_SECONDS = 2.0
 FIRST_BYTES = 32 << 10
 """At the first speed: 3 s at 115,200 baud."""
 MOST_BYTES = 1 << 20
@@ -185,12 +186,11 @@ def _measured(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     seconds = _PATIENCE * line.seconds_for(size) + _ANSWER_SECONDS
     try:
         done = there.link.upload(data, Deadline(seconds), lambda now, of: tell(f"{now:,} of {of:,} bytes"))
+    except TargetError as error:
+        raise _explained(there, error) from error.__cause__
     except TimeoutError as error:
-        raise TargetError(
-            f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s",
-            kind=FailureKind.LINK,
-            hint="is the cable sound? " + _LOSSES,
-        ) from error
+        late = TargetError(f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s", kind=FailureKind.LINK)
+        raise _explained(there, late) from error
     share = line.seconds_for(size) / done.seconds
     values = {
         "baud": baud,
@@ -204,6 +204,20 @@ def _measured(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     }
     text = f"{size:,} bytes at {baud:,} baud in {done.seconds:.1f} s, {_share(share)}; {_losses(done)}"
     return StepFinding(text, values, remedy=_LOSSES if done.again or done.damaged or done.lost else "")
+
+
+def _explained(there: BoardLine, error: TargetError) -> TargetError:
+    """Return the error of an upload with what to do here, where its own hint says to make this check."""
+    if error.kind is FailureKind.LOST_BOARD:
+        return error.replace(hint="is its supply steady, and does a watchdog run? Power it by another cable or hub")
+    if error.kind is not FailureKind.LINK:
+        return error
+    if there.link.sync(Deadline(_STILL_THERE_SECONDS)) is None:
+        return error.replace(
+            message=f"{error.message}, and its firmware answers no more",
+            hint="was the cable pulled? Else the processor hangs: switch the board off and on, and look at its supply",
+        )
+    return error.replace(hint=f"is the cable sound? {_LOSSES}")
 
 
 def _share(share: float) -> str:

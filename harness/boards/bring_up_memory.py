@@ -25,6 +25,9 @@ _ALL = 0xFFFFFFFF
 _MARK = 0x5AA55AA5
 """Makes a word of its address that a memory that is not there does not have by chance."""
 
+_BITS_HINT = (
+    "is something else writing there, such as another core? Try a slower probe; if it stays, the memory is broken"
+)
 _HINT = "is there a memory of this size, with power, and open to the debugger? The file says where: "
 
 
@@ -84,7 +87,7 @@ def spans(soc: Soc) -> tuple[MemorySpan, ...]:
         found.append(MemorySpan(name, key, memory.base, memory.size, tuple(parts), memory.read_only))
     package = soc.firmware.package
     home = soc.memory_at(package.base)
-    name = "package" if home is None else home.name
+    name = "package" if home is None else f"{home.name} package" if home.name in uses else home.name
     read_only = home is not None and home.read_only
     found.append(
         MemorySpan(name, "soc.firmware.package", package.base, package.size, ("package",), read_only=read_only)
@@ -101,8 +104,8 @@ def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int
         tell: gets the parts that are done, and how many there are.
 
     Raises:
-        TargetError: kind "readback": it does not keep what is written. Kind "probe": the connection is lost, or the
-            server refuses to write.
+        TargetError: kind "readback": it does not keep what is written, or the server refuses to write or read it. Kind
+            "probe": the connection is lost.
     """
     blocks = tuple(_blocks(span))
     parts = 1 + len(blocks)
@@ -135,7 +138,7 @@ def _test_lines(remote: GdbRemote, span: MemorySpan) -> tuple[int, bool]:
             for place in places:
                 _write(remote, span, place, (place ^ mark).to_bytes(_WORD, "little"))
             for place in places:
-                found = remote.read_word(place)
+                found = int.from_bytes(_read(remote, span, place, _WORD), "little")
                 if found == place ^ mark:
                     continue
                 if found ^ mark in places:
@@ -157,7 +160,7 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
         for pattern in patterns:
             data = b"".join(word.to_bytes(_WORD, "little") for word in pattern)
             _write(remote, span, address, data)
-            found = remote.read(address, size)
+            found = _read(remote, span, address, size)
             if found != data:
                 first = next(at for at in range(0, size, _WORD) if found[at : at + _WORD] != data[at : at + _WORD])
                 wanted, got = (int.from_bytes(each[first : first + _WORD], "little") for each in (data, found))
@@ -180,10 +183,27 @@ def _kept(remote: GdbRemote, places: list[tuple[int, int]]) -> Iterator[list[boo
                 raise
     try:
         yield [len(before) == len(places)]
-    finally:
-        for address, data in before:
-            with contextlib.suppress(TargetError):
-                remote.write(address, data)
+    except BaseException:
+        with contextlib.suppress(TargetError):
+            _put_back(remote, before)
+        raise
+    _put_back(remote, before)
+
+
+def _put_back(remote: GdbRemote, before: list[tuple[int, bytes]]) -> None:
+    """Write what was there, as far as that goes.
+
+    Raises:
+        TargetError: the connection is lost.
+    """
+    for address, data in before:
+        if not remote.usable:
+            return
+        try:
+            remote.write(address, data)
+        except TargetError:
+            if not remote.usable:
+                raise
 
 
 def _write(remote: GdbRemote, span: MemorySpan, address: int, data: bytes) -> None:
@@ -192,9 +212,25 @@ def _write(remote: GdbRemote, span: MemorySpan, address: int, data: bytes) -> No
     except TargetError as error:
         if not remote.usable:
             raise
-        raise error.replace(
-            message=f"{span} cannot be written at 0x{address:08x}: {error.message}", hint=f"{_HINT}{span.key}"
-        ) from error.__cause__
+        raise _refused(span, address, "written", error) from error
+
+
+def _read(remote: GdbRemote, span: MemorySpan, address: int, size: int) -> bytes:
+    try:
+        return remote.read(address, size)
+    except TargetError as error:
+        if not remote.usable:
+            raise
+        raise _refused(span, address, "read", error) from error
+
+
+def _refused(span: MemorySpan, address: int, done: str, error: TargetError) -> TargetError:
+    """Return what a server's refusal says of a memory: it may not be there."""
+    return TargetError(
+        f"{span} cannot be {done} at 0x{address:08x}: {error.message}",
+        kind=FailureKind.READBACK,
+        hint=f"{_HINT}{span.key}",
+    )
 
 
 def _repeats(remote: GdbRemote, span: MemorySpan, one: int, other: int) -> TargetError:
@@ -211,5 +247,5 @@ def _not_kept(remote: GdbRemote, span: MemorySpan, place: int, wanted: int, foun
         f"{remote.server}: {span} does not keep what is written: 0x{found:08x} in place of 0x{wanted:08x} at "
         f"0x{place:08x}, so bits 0x{wanted ^ found:08x} are wrong",
         kind=FailureKind.READBACK,
-        hint=f"{_HINT}{span.key}" if found in (0, _ALL) else "does something else write there? Try a slower probe",
+        hint=f"{_HINT}{span.key}" if found in (0, _ALL) else _BITS_HINT,
     )

@@ -121,9 +121,7 @@ def memory(probed: ProbedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     kept = "" if test.restored else "; they could not be read before, and are not put back"
     text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{kept}"
     values |= {"tested_bytes": test.tested, "restored": test.restored}
-    return StepFinding(
-        text + ("" if test.restored else "; they could not be read before, and are not put back"), values
-    )
+    return StepFinding(text, values)
 
 
 def npu(probed: ProbedBoard, npus: tuple[str, ...]) -> StepFinding:

@@ -79,7 +79,12 @@ class BringUpReport:
     def markdown(self) -> str:
         """Return all of it as text for an issue."""
         document = self.document()
-        lines = [f"# Bring-up of {self.board.name}", "", f"{self.board.description}. {_sentence(self.summary)}", ""]
+        lines = [
+            f"# Bring-up of {self.board.name}",
+            "",
+            f"{_cell(one_line(self.board.description))}. {_sentence(self.summary)}",
+            "",
+        ]
         lines += ["| step | | found | seconds |", "|---|---|---|---|"]
         for step in document["steps"]:
             kind = f" ({step['kind']})" if step["kind"] else ""

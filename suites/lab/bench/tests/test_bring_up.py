@@ -1,0 +1,352 @@
+"""`ethos-hil boards bring-up` names what is wrong with a board, and leaves out what cannot be known then."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.boards import bring_up, bring_up_line, bring_up_probe
+from ethos_hil.harness.boards.board import Board
+from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
+from ethos_hil.harness.boards.bring_up_convolution import convolution
+from ethos_hil.harness.boards.bring_up_interrupt import interrupt
+from ethos_hil.harness.boards.bring_up_memory import spans
+from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.virtual.tests.conftest import qemu_processes
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.lab.bench.bench_board import BenchBoard
+from ethos_hil.suites.lab.bench.tests.conftest import attach
+
+FILE = ("file", "lease")
+MEMORIES = ("memory ITCM", "memory DTCM", "memory SRAM", "memory DDR")
+BY_PROBE = (*FILE, "probe", *MEMORIES, "npu by probe")
+STEPS = (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt", "line", "speed", "convolution", "clock")
+SECONDS = 60.0
+Bench = tuple[BenchBoard, Path]
+
+
+class _Quiet:
+    """Hears what goes on, and says nothing."""
+
+    def stage(self, text: str) -> None:
+        """Hear of a stage."""
+
+    def step(self, done: int, total: int) -> None:
+        """Hear of an execution."""
+
+
+@pytest.fixture(scope="module")
+def whole_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    with BenchBoard() as board:
+        yield board, board.write_board_file(tmp_path_factory.mktemp("boards"), "bench")
+        pid = board.pid
+    assert qemu_processes(pid) == set()
+
+
+@pytest.fixture
+def bench(whole_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    """The board, without what tests before did to it. Uploads are short, and so are waits for what does not come."""
+    monkeypatch.setattr(bring_up_line, "FIRST_BYTES", 4096)
+    monkeypatch.setattr(bring_up_line, "MOST_BYTES", 16384)
+    monkeypatch.setattr(bring_up_line, "_ANSWER_SECONDS", 2.0)
+    yield whole_bench
+    whole_bench[0].tell("heal")
+
+
+def checked(board: Board, npu: str = "") -> dict[str, BringUpStep]:
+    told: list[BringUpStep] = []
+    steps = BringUp(BringUpOrder(board, f"board:{board.path}", npu, told.append, _Quiet())).run()
+    assert list(steps) == told
+    assert tuple(step.name for step in steps) == STEPS
+    return {step.name: step for step in steps}
+
+
+def names(steps: Mapping[str, BringUpStep], status: StepStatus) -> tuple[str, ...]:
+    return tuple(name for name, step in steps.items() if step.status is status)
+
+
+def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], ok: tuple[str, ...]) -> BringUpStep:
+    """Compare the ends of all steps; those that are not named have to be left out. Return the first that failed."""
+    assert {name: step.finding.kind for name, step in steps.items() if step.status is StepStatus.FAILED} == failed
+    assert names(steps, StepStatus.OK) == ok
+    for step in steps.values():
+        assert bool(step.finding.remedy) or step.status is not StepStatus.FAILED
+        assert (step.exit_status > 0) == (step.status is StepStatus.FAILED)
+        assert "\n" not in step.finding.text + step.finding.remedy
+    return next(step for step in steps.values() if step.status is StepStatus.FAILED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "failed", "ok", "said", "to_do"),
+    [
+        pytest.param(
+            "stuck:0x10000100",
+            {"memory ITCM": FailureKind.READBACK},
+            tuple(name for name in BY_PROBE if name != "memory ITCM"),
+            "at 0x10000100, so bits 0x00000001 are wrong",
+            "Try a slower probe",
+            id="stuck-bit",
+        ),
+        pytest.param(
+            "npu-dead",
+            {"npu by probe": FailureKind.WRONG_BOARD, "npu by firmware": FailureKind.WRONG_BOARD},
+            (*BY_PROBE[:-1], "firmware", "monitor", "line", "speed"),
+            "no NPU answers at 0x58102000",
+            "correct soc.npu.base",
+            id="npu-dead",
+        ),
+        pytest.param(
+            "gdb-dies:20",
+            {"probe": FailureKind.PROBE},
+            FILE,
+            "it closed the connection",
+            "is the probe connected",
+            id="server-ends",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            "gdb-dies:90",
+            {"memory ITCM": FailureKind.PROBE},
+            (*FILE, "probe"),
+            "it closed the connection",
+            "is the probe connected",
+            id="server-ends-amid-a-memory",
+        ),
+        pytest.param(
+            "gdb-mute:20",
+            {"probe": FailureKind.PROBE},
+            FILE,
+            "it does not answer a read within 10 s",
+            "is the probe connected",
+            id="server-is-mute",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            "to-host.cut",
+            {"monitor": FailureKind.LINK},
+            (*BY_PROBE, "firmware"),
+            "The firmware's UART is at 0x59303000",
+            "is it the board's own serial port",
+            id="nothing-comes",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            "to-board.cut",
+            {"monitor": FailureKind.LINK},
+            (*BY_PROBE, "firmware"),
+            "the firmware's first word arrives on",
+            "is the line from the host to the board connected",
+            id="nothing-goes",
+        ),
+        pytest.param(
+            "reset:3000",
+            {"line": FailureKind.LOST_BOARD},
+            (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt"),
+            "the firmware started again",
+            "is its supply steady",
+            id="reset",
+            marks=pytest.mark.proof,
+        ),
+        pytest.param(
+            "hang:3000",
+            {"line": FailureKind.LINK},
+            (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt"),
+            "its firmware answers no more",
+            "switch the board off and on",
+            id="hang",
+            marks=pytest.mark.proof,
+        ),
+    ],
+)
+def test_a_fault_is_named_by_the_step_that_meets_it(
+    bench: Bench, fault: str, failed: Mapping[str, FailureKind], ok: tuple[str, ...], said: str, to_do: str
+) -> None:
+    board, path = bench
+    board.tell(f"fault {fault}")
+    first = judge(checked(find_board(str(path))), failed, ok)
+    assert said in first.finding.text
+    assert to_do in first.finding.remedy
+
+
+def test_another_npu_than_the_files_is_told(bench: Bench) -> None:
+    steps = checked(find_board(str(bench[1])), "ethos-u55-256")
+    wrong = dict.fromkeys(("npu by probe", "npu by firmware"), FailureKind.WRONG_BOARD)
+    first = judge(steps, wrong, (*BY_PROBE[:-1], "firmware", "monitor", "line", "speed"))
+    assert "ethos-u55-128" in first.finding.text
+    assert first.finding.text.endswith("expected ethos-u55-256")
+
+
+def test_another_processor_than_the_files_is_told(bench: Bench) -> None:
+    board = find_board(str(bench[1]))
+    soc = dataclasses.replace(board.soc, firmware=dataclasses.replace(board.soc.firmware, cpu="cortex-m85"))
+    first = judge(checked(dataclasses.replace(board, soc=soc)), {"probe": FailureKind.WRONG_BOARD}, FILE)
+    assert first.finding.text.startswith("the processor is Cortex-M55 r0p1")
+    assert first.finding.text.endswith("the firmware is made for a Cortex-M85")
+
+
+def test_the_file_of_another_board_is_told(bench: Bench) -> None:
+    """Its processor is the same, and its memories are elsewhere."""
+    ours = find_board(str(bench[1]))
+    other = dataclasses.replace(
+        find_board("alif-e8-hp"), link=ours.link, loading=ours.loading, reset=ours.reset, path=ours.path
+    )
+    told: list[BringUpStep] = []
+    BringUp(BringUpOrder(other, "board:other", "", told.append, _Quiet())).run()
+    ends = {step.name: (step.status, step.finding.kind) for step in told}
+    for name in ("memory SRAM0", "memory SRAM1"):
+        assert ends[name] == (StepStatus.FAILED, FailureKind.READBACK)
+    assert ends["firmware"] == (StepStatus.LEFT_OUT, None)
+    (where,) = (step for step in told if step.name == "memory SRAM0")
+    assert "SRAM0 (0x02000000, 4 MiB) cannot be read at 0x02000000" in where.finding.text
+    assert where.finding.remedy.endswith("soc.firmware.package")
+
+
+def test_a_wrong_clock_of_the_uart_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The firmware is told that its UART has twice the clock that it has, so it sends at half the speed."""
+    board = find_board(str(bench[1]))
+    wrong = dataclasses.replace(bring_up_probe.OWN_CLOCKS, peripheral_hz=2 * board.soc.peripheral_hz)
+    monkeypatch.setattr(bring_up_probe, "OWN_CLOCKS", wrong)
+    first = judge(checked(board), {"monitor": FailureKind.LINK}, (*BY_PROBE, "firmware"))
+    assert "none of them is the firmware's" in first.finding.text
+    assert "soc.peripheral_hz" in first.finding.remedy
+
+
+def test_what_is_not_there_ends_with_its_own_status(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bring_up, "LEASE_SECONDS", 0.2)
+    board = find_board(str(bench[1]))
+    no_server = dataclasses.replace(board, loading=dataclasses.replace(board.loading, address="127.0.0.1:1"))
+    first = judge(checked(no_server), {"probe": FailureKind.NOT_LAUNCHED}, FILE)
+    assert (first.exit_status, first.finding.remedy[:8]) == (3, "start it")
+    no_port = dataclasses.replace(board, link=dataclasses.replace(board.link, url="/dev/nowhere"))
+    first = judge(checked(no_port), {"monitor": FailureKind.NOT_LAUNCHED}, (*BY_PROBE, "firmware"))
+    assert first.exit_status == 3
+    assert "serial.tools.list_ports" in first.finding.remedy
+    with leased(board):
+        first = judge(checked(board), {"lease": FailureKind.LEASED}, ("file",))
+    assert first.exit_status == 3
+    assert str(os.getpid()) in first.finding.text
+
+
+def test_the_interrupt_is_found_where_it_arrives(bench: Bench) -> None:
+    bench_board, path = bench
+    board = find_board(str(path))
+    bench_board.tell("reset")  # QEMU's debugger cannot clear a pending interrupt
+    found = interrupt(board)
+    assert (found.status, found.values["pending_after"]) == (StepStatus.OK, [board.soc.npu_irq])
+    bench_board.tell("reset")
+    elsewhere = interrupt(dataclasses.replace(board, soc=dataclasses.replace(board.soc, npu_irq=40)))
+    assert elsewhere.kind is FailureKind.WRONG_BOARD
+    assert elsewhere.text.endswith("number 56 becomes pending; the file says 40")
+    assert elsewhere.remedy == "correct soc.npu.irq to 56"
+    bench_board.tell("fault npu-hang")
+    bench_board.tell("reset")
+    hanging = interrupt(board)
+    assert (hanging.kind, hanging.values["status"]) == (FailureKind.TIMEOUT, "0x00000001")
+    assert interrupt(board).status is StepStatus.OK  # what hung was ended by the step itself
+
+
+def test_memories_have_what_they_had(bench: Bench) -> None:
+    board = find_board(str(bench[1]))
+    wanted = {span.base: bytes(range(256)) * 16 for span in spans(board.soc)}
+    remote = attach(bench[0])
+    remote.halt()
+    for base, data in wanted.items():
+        remote.write(base + 0x2000, data)
+        remote.write(base, data)
+    remote.close()
+    probed = bring_up_probe.ProbedBoard(board, None)
+    for span in spans(board.soc):
+        assert bring_up_probe.memory(probed, span, lambda text: None).values["restored"] is True
+    remote = attach(bench[0])
+    for base, data in wanted.items():
+        kept = bytearray(data)
+        if base == board.soc.boot:  # two bytes are the loop where the processor is parked
+            kept = bytearray(remote.read(base, len(data)))
+            assert sum(old != new for old, new in zip(data, kept, strict=True)) <= 2
+        assert remote.read(base, len(data)) == kept
+        assert remote.read(base + 0x2000, len(data)) == data
+    remote.detach()
+
+
+def command(path: Path, *more: str) -> list[str]:
+    return [str(Path(sys.executable).with_name("ethos-hil")), "boards", "bring-up", str(path), *more]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.proof)])
+def test_an_interrupt_leaves_nothing(
+    bench: Bench, number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No process, no report, no lease. The board is good for the next one."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    report, document = tmp_path / "report.md", tmp_path / "report.json"
+    options = ("--report", str(report), "--json", str(document))
+    with subprocess.Popen(
+        command(bench[1], *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        seen = ""
+        while "npu by firmware" not in seen:
+            seen = process.stdout.readline()
+            assert seen, process.stderr and process.stderr.read()
+        time.sleep(0.5)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=SECONDS)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    assert [each.name for each in tmp_path.iterdir()] == ["cache"]
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    with leased(find_board(str(bench[1])), 1.0):
+        pass
+    assert bring_up_probe.probe(bring_up_probe.ProbedBoard(find_board(str(bench[1])), None)).status is StepStatus.OK
+
+
+@pytest.mark.slow
+def test_the_convolution_is_right(bench: Bench) -> None:
+    finding = convolution(f"board:{bench[1]}", "ethos-u55-128", lambda text: None, SECONDS)
+    assert (finding.status, finding.values["executions"]) == (StepStatus.OK, 6)
+    assert finding.text.startswith("verified: 49,152 elements of 6 executions are right, bit for bit")
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_a_convolution_that_does_not_end_is_told(bench: Bench) -> None:
+    bench[0].tell("fault npu-hang:2")  # the first job is the step's that looks at the interrupt
+    ok = (*BY_PROBE, "firmware", "monitor", "npu by firmware", "interrupt", "line", "speed")
+    first = judge(checked(find_board(str(bench[1]))), {"convolution": FailureKind.TIMEOUT}, ok)
+    assert "the NPU did not finish within" in first.finding.text
+
+
+@pytest.mark.slow
+@pytest.mark.proof
+def test_a_whole_board_passes_all_steps(whole_bench: Bench, tmp_path: Path) -> None:
+    report, document = tmp_path / "report.md", tmp_path / "report.json"
+    done = subprocess.run(
+        command(whole_bench[1], "--report", str(report), "--json", str(document), "--npu", "ethos-u55-128"),
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(document.read_text())
+    ends = {step["name"]: step["status"] for step in found["steps"]}
+    assert ends == {**dict.fromkeys(STEPS, "ok"), "clock": "left out"}
+    assert (found["exit_status"], found["npu"]) == (0, "ethos-u55-128")
+    assert done.stdout.splitlines()[-1] == "bench: 16 steps: 15 ok, 1 left out"
+    text = report.read_text()
+    assert "| convolution | ok | verified: 49,152 elements of 6 executions" in text
+    # Nothing in it says where the user's things are.
+    for private in (str(whole_bench[1].parent), whole_bench[0].gdb, "power.sh", str(Path.home())):
+        assert private not in text + json.dumps(found)
