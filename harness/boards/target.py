@@ -273,6 +273,12 @@ class BoardTarget(Target):
                 kind=FailureKind.WRONG_BOARD,
                 hint="is it the right serial port?",
             )
+        if monitor.npu_id == 0:
+            raise TargetError(
+                f"no NPU answers at 0x{self._board.soc.npu_registers.base:08x}: the firmware reads 0 from its ID",
+                kind=FailureKind.WRONG_BOARD,
+                hint="has it power and a clock, and is it in this FPGA image? `ethos-hil boards bring-up` looks at it",
+            )
 
     def _other_firmware(self, monitor: Monitor | None) -> EthosHilError:
         if monitor is None:
