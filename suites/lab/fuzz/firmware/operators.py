@@ -80,6 +80,8 @@ def calls(name: str, overload: str) -> list[OperatorCall]:
             break
         if (dtype, len(shape)) in found or sum(dtype == known for known, _ in found) > 1:
             continue
+        if "batch_norm" in name and like == 0:  # PyTorch 2.13 reads weights without a look at their shape, and crashes
+            continue
         arguments = [_guess(argument, shape, dtype, numbers, like) for argument in given]
         results = _carry_out(operator, given, arguments, outs, dtype)
         if results is not None:
