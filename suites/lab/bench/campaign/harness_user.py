@@ -11,6 +11,7 @@ from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
 from traceback import format_exc
+from typing import ClassVar
 
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.target import BoardTarget
@@ -48,6 +49,9 @@ class UserAnswer:
 class HarnessUser:
     """A process. It is forked, so this process must have one thread."""
 
+    _ends: ClassVar[set[Connection]] = set()
+    """Our ends of all pipes. A process that had those of another one would keep it from its end."""
+
     def __init__(self, board_file: Path, mark: str) -> None:
         """Start it.
 
@@ -56,12 +60,13 @@ class HarnessUser:
             mark: value of MARK for what it starts.
         """
         self._ours, theirs = Pipe()
+        self._ends.add(self._ours)
         self._asked = 0.0
         self._status: int | None = None
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
-            _be_user(board_file, mark, parent, theirs, self._ours)
+            _be_user(board_file, mark, parent, theirs, self._ends)
         theirs.close()
 
     @property
@@ -106,8 +111,8 @@ class HarnessUser:
 
     def end(self, seconds: float) -> int | None:
         """Let it end. Return its exit status, or None when it did not within so many seconds: then it is killed."""
-        with contextlib.suppress(OSError):
-            self._ours.close()
+        self._ends.discard(self._ours)
+        self._ours.close()
         self._await_end(Deadline(seconds))
         status = self.status
         if status is None:
@@ -120,13 +125,14 @@ class HarnessUser:
             time.sleep(_POLL_SECONDS)
 
 
-def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, other: Connection) -> None:
+def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, others: set[Connection]) -> None:
     """Be the process, and never return."""
     from ethos_hil.harness.cli.main import guard
 
     status = 70
     try:
-        other.close()
+        for each in others:
+            each.close()
         dies_with(parent)()
         os.environ[MARK] = mark
         guard(lambda: _serve(board_file, connection))

@@ -192,6 +192,7 @@ class Trial:
         answer = user.answer(timeout + GRACE_SECONDS)
         if answer is None:
             user.signal(signal.SIGKILL)
+            user.end(GRACE_SECONDS)
             answer = UserAnswer("no end", timeout + GRACE_SECONDS)
         elif answer.seconds > timeout + GRACE_SECONDS:
             self._violations.append(f"{what} took {answer.seconds:.1f} s, and had {timeout:g} s")

@@ -115,7 +115,6 @@ RIGHT: Mapping[Trouble, RightEndings] = {
             FailureKind.TIMEOUT: "the run's time was over before the server's",
         },
         silences=True,
-        prevents="the debugger has halted the processor",
     ),
     Human.TERMINAL: RightEndings(
         {FailureKind.NOT_LAUNCHED: "the port cannot be opened"}, prevents="another program has the port"
@@ -123,6 +122,8 @@ RIGHT: Mapping[Trouble, RightEndings] = {
     Human.SIGINT: _ENDED,
     Human.SIGTERM: _ENDED,
     Human.SIGKILL: _ENDED,
-    Human.SERVER_KILLED: RightEndings({FailureKind.PROBE: "the connection is lost"}),
+    Human.SERVER_KILLED: RightEndings(
+        {FailureKind.PROBE: "the connection is lost", FailureKind.NOT_LAUNCHED: "it did not listen yet"}
+    ),
 }
 """For each trouble, the endings that are right, and why."""
