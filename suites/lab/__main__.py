@@ -131,6 +131,10 @@ def _stress(options: LabOptions) -> list[Command]:
     return [_module("stress", "--rounds", 2), _module("nights", "--seed", options.seed)]
 
 
+def _campaign(options: LabOptions) -> list[Command]:
+    return [_module("bench.campaign", "-n", 200, "--seed", options.seed, "-j", options.jobs)]
+
+
 def _suites(options: LabOptions) -> list[Command]:
     return [_pytest(options, "suites")]
 
@@ -162,6 +166,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "peers": _peers,
     "zoo": _zoo,
     "stress": _stress,
+    "campaign": _campaign,
     "suites": _suites,
     "proofs": _proofs,
     "published": _published,
@@ -181,7 +186,7 @@ def main(
     ] = None,
 ) -> None:
     """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
-    stress, suites, proofs, published totals, published baselines, and the benchmark in turn.
+    stress, the boards' campaign, suites, proofs, published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

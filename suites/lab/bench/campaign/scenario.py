@@ -51,6 +51,7 @@ class Scenario:
         has_power: whether the board's file says how to switch the board off and on.
         goes_on: whether the process that ran into the trouble makes the next run, too; else another one does.
         runs: the one before (if `warm`), the one in trouble, the one of a second user, and the one afterwards.
+        timeout: seconds that the run in trouble gets.
     """
 
     number: int
@@ -62,6 +63,7 @@ class Scenario:
     has_power: bool
     goes_on: bool
     runs: tuple[CampaignRun, CampaignRun, CampaignRun, CampaignRun]
+    timeout: float
 
     @property
     def specs(self) -> tuple[FaultSpec, ...]:
@@ -88,11 +90,6 @@ class Scenario:
     def only_costs_time(self) -> bool:
         """Whether the monitor's way of asking again makes good for all of it."""
         return bool(self.specs) and self.human is None and all(map(_is_harmless, self.specs))
-
-    @property
-    def timeout(self) -> float:
-        """Seconds that the run in trouble gets."""
-        return _SHORT if any(RIGHT[trouble].silences for trouble in self.troubles) else _LONG
 
     def __str__(self) -> str:
         words = [*self.faults]
@@ -127,6 +124,7 @@ def draw(number: int) -> Scenario:
         chance.random() < 0.6,
         chance.random() < 0.5,
         (runs[0], runs[1], runs[2], runs[3]),
+        _SHORT if any(RIGHT[each].silences for each in troubles) else _LONG,
     )
 
 
