@@ -42,8 +42,8 @@ HALTED = Stop(StopKind.SIGNAL, 2)
 STEPPED = Stop(StopKind.SIGNAL, 5)
 """SIGTRAP: the guest executed one instruction, or came to a breakpoint."""
 _EXCEPTIONS = 16
-_PARKED = b"\xfe\xe7"
-"""B . : the processor goes round in circles."""
+_PARKED = b"\x30\xbf\xfd\xe7"
+"""WFI, and B to it: the processor waits for an interrupt that does not come, and QEMU uses no time of this machine."""
 _STACK = 0x30001000
 """In the DTCM of all systems that the virtual board can be."""
 
