@@ -178,11 +178,10 @@ class SideProcess:
         assert self._process is not None
         assert self._process.stdout is not None
         while b"\n" not in self._buffer:
-            data = b""
-            if select.select([self._process.stdout], [], [], deadline.remaining)[0]:
-                data = os.read(self._process.stdout.fileno(), 1 << 16)
+            answers = select.select([self._process.stdout], [], [], deadline.remaining)[0]
+            data = os.read(self._process.stdout.fileno(), 1 << 16) if answers else b""
             if not data:
-                what = "does not answer" if not deadline.passed or self._runs else "has ended"
+                what = "has ended" if answers else "does not answer"
                 raise TargetNotAvailable(
                     f"the program that borrows places of {self.address} {what}",
                     hint="what it wrote is above; docs/farm.md has the versions of labgrid that it is for",

@@ -1,0 +1,245 @@
+"""Protects that boards of a labgrid farm are lent to one user at a time, survive their boards' deaths and their users'
+deaths, and that every way to fail says what to do.
+
+Everything is real but the boards: labgrid's coordinator and exporter, ser2net, its driver for a power socket.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.process import dies_with, end_marked
+from ethos_hil.harness.targets.contract import TargetContract
+from ethos_hil.suites.lab.bench.bench_board import BenchBoard
+from ethos_hil.suites.lab.farm.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment, lacking
+
+pytestmark = [pytest.mark.proof, pytest.mark.skipif(lacking() is not None, reason=f"no farm here: {lacking()}")]
+ANY = f"labgrid:board={BOARD}"
+_FREE_SECONDS = 15.0
+_PATIENCE = 240.0
+_MARK = "ETHOS_HIL_FARM_TEST"
+
+
+class FarmUser:
+    """A process that runs a small program on a farm."""
+
+    def __init__(self, farm: DeskFarm, target: str, *options: str, **variables: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "ethos_hil.suites.lab.farm.farm_user", target, *options],
+            env={**os.environ, **farm.variables, "ETHOS_HIL_CACHE": str(farm.folder / "cache"), **variables,
+                 _MARK: str(farm.folder)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=dies_with(os.getpid()),
+        )  # fmt: skip
+
+    def line(self) -> dict[str, Any]:
+        """Return its next line, which is there when the next run has ended."""
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def end(self) -> tuple[int, list[dict[str, Any]], str]:
+        """Wait for its end. Return its status, its lines, and what it wrote on stderr."""
+        out, said = self.process.communicate(timeout=_PATIENCE)
+        return self.process.returncode, [json.loads(line) for line in out.splitlines()], said.decode()
+
+    def helpers(self) -> list[int]:
+        """Return the processes that it started: the one with labgrid."""
+        tasks = Path(f"/proc/{self.process.pid}/task")
+        return [int(child) for task in tasks.iterdir() for child in (task / "children").read_text().split()]
+
+
+@pytest.fixture(scope="module")
+def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskFarm]:
+    """Two places, whose boards stay alive."""
+    folder = tmp_path_factory.mktemp("farm")
+    with BenchBoard(baud=0) as one, BenchBoard(baud=0) as other:
+        with desk_farm(labgrid_environment(), folder, (one, other)) as farm:
+            yield farm
+        end_marked(_MARK, str(folder))
+
+
+@pytest.fixture
+def doomed(tmp_path: Path) -> Iterator[DeskFarm]:
+    """Two places of which something will die."""
+    with BenchBoard(baud=0) as one, BenchBoard(baud=0) as other:
+        with desk_farm(labgrid_environment(), tmp_path, (one, other)) as farm:
+            yield farm
+        end_marked(_MARK, str(tmp_path))
+
+
+def ran_at(line: dict[str, Any]) -> str:
+    """The place of a run that went well."""
+    assert line.get("right"), line
+    (note,) = (note for note in line["notes"] if note.startswith("it ran at "))
+    return str(note).removeprefix("it ran at ")
+
+
+def failures(line: dict[str, Any]) -> int:
+    """How many places failed before it went well."""
+    return sum(" failed: " in note for note in line["notes"])
+
+
+def test_a_run_borrows_the_place_and_gives_it_back(farm: DeskFarm) -> None:
+    user = FarmUser(farm, "labgrid:board2", "--runs", "3")
+    assert ran_at(user.line()) == "board2"
+    assert set(farm.holders()) <= {"board2"}
+    status, lines, _ = user.end()
+    assert (status, [ran_at(line) for line in lines]) == (0, ["board2"] * 2)
+    assert farm.holders() == {}
+
+
+def test_two_users_get_two_places(farm: DeskFarm) -> None:
+    users = [FarmUser(farm, ANY, "--runs", "3", "--repeat", "50") for _ in range(2)]
+    places = [{ran_at(line) for line in lines} for status, lines, _ in (user.end() for user in users) if status == 0]
+    assert sorted(map(sorted, places)) == [["board1"], ["board2"]]
+
+
+def test_a_second_user_waits_for_its_turn_and_is_told_why(farm: DeskFarm) -> None:
+    first = FarmUser(farm, "labgrid:board1", "--runs", "40")
+    first.line()
+    second = FarmUser(farm, "labgrid:board1", "--runs", "2")
+    status, lines, said = second.end()
+    assert (status, [ran_at(line) for line in lines]) == (0, ["board1"] * 2), said
+    assert "waiting for a place: board1 is with " in said
+    assert first.process.poll() is None, "the second user had to wait for the first one's end"
+    first.process.send_signal(signal.SIGINT)
+    assert all(line["right"] for line in first.end()[1])
+    assert farm.free_within(_FREE_SECONDS) == {}
+
+
+def test_who_will_not_wait_is_told_who_has_the_place(farm: DeskFarm) -> None:
+    farm.client("-p", "board1", "acquire")
+    try:
+        status, (line,), _ = FarmUser(farm, "labgrid:board1", ETHOS_HIL_LABGRID_WAIT="1").end()
+    finally:
+        farm.client("-p", "board1", "release")
+    assert (status, line["kind"]) == (1, "leased")
+    assert line["message"].startswith("no place is free: board1 is with ")
+    assert "name more places" in line["hint"]
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_user_that_is_ended_gives_the_place_back(farm: DeskFarm, how: signal.Signals) -> None:
+    user = FarmUser(farm, "labgrid:board1", "--runs", "1000")
+    user.line()
+    helpers = user.helpers()
+    assert len(helpers) == 1
+    user.process.send_signal(how)
+    user.end()
+    assert farm.free_within(_FREE_SECONDS) == {}
+    deadline = time.monotonic() + _FREE_SECONDS
+    while Path(f"/proc/{helpers[0]}").exists() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not Path(f"/proc/{helpers[0]}").exists()
+
+
+def test_what_dead_processes_have_is_taken_back_by_the_next_run(farm: DeskFarm) -> None:
+    user = FarmUser(farm, "labgrid:board1", "--runs", "1000")
+    user.line()
+    (helper,) = user.helpers()
+    user.process.kill()
+    os.kill(helper, signal.SIGKILL)
+    user.end()
+    assert set(farm.holders()) == {"board1"}, "the place would have been free anyway"
+    status, (line,), said = FarmUser(farm, "labgrid:board1").end()
+    assert (status, ran_at(line)) == (0, "board1")
+    assert "which is no more, and is taken back" in said
+    assert farm.holders() == {}
+
+
+def test_labgrid_switches_the_power_of_a_board_that_does_not_answer(farm: DeskFarm) -> None:
+    farm.switched.clear()
+    farm.boards[0].tell("power off")
+    status, (line,), said = FarmUser(farm, "labgrid:board1").end()
+    assert (status, ran_at(line)) == (0, "board1"), said
+    assert farm.switched == [(1, "0"), (1, "1")]
+    assert "power cycle" in said
+
+
+def test_names_and_tags_that_are_not_there(farm: DeskFarm) -> None:
+    status, (line,), _ = FarmUser(farm, "labgrid:bord1").end()
+    assert (status, line["message"]) == (1, f"no place at {farm.coordinator} is called 'bord1'")
+    assert line["hint"].startswith("did you mean board1? places: board1, board2; ")
+    status, (line,), _ = FarmUser(farm, "labgrid:board=alif-e8-hp").end()
+    assert (status, line["kind"]) == (1, "not-launched")
+    assert line["message"] == f"no place at {farm.coordinator} has the tags board=alif-e8-hp"
+
+
+def test_the_work_of_a_dead_board_goes_to_the_other_and_the_dead_one_is_left_alone(doomed: DeskFarm) -> None:
+    doomed.boards[0].close()
+    status, lines, said = FarmUser(doomed, "labgrid:board1+board2", "--runs", "3").end()
+    assert (status, [ran_at(line) for line in lines]) == (0, ["board2"] * 3), said
+    assert [failures(line) for line in lines] == [1, 0, 0], "it was tried again"
+    status, (line,), _ = FarmUser(doomed, ANY).end()
+    assert (ran_at(line), failures(line)) == ("board2", 0), "the next process tried it again"
+    status, (line,), _ = FarmUser(doomed, "labgrid:board1").end()
+    assert (status, line["kind"] in {"probe", "link", "lost-board", "not-launched"}) == (1, True), line
+    assert doomed.holders() == {}
+
+
+def test_a_board_that_dies_in_the_middle_of_two_users_work(doomed: DeskFarm) -> None:
+    users = [FarmUser(doomed, ANY, "--runs", "12") for _ in range(2)]
+    assert {ran_at(user.line()) for user in users} == {"board1", "board2"}
+    doomed.boards[0].close()
+    for status, lines, said in [user.end() for user in users]:
+        assert status == 0, (lines, said)
+        assert ran_at(lines[-1]) == "board2"
+    assert doomed.holders() == {}
+
+
+def test_no_coordinator_and_no_exporter(doomed: DeskFarm) -> None:
+    doomed.stop("exporter")
+    status, (line,), _ = FarmUser(doomed, "labgrid:board1").end()
+    assert (status, line["kind"]) == (1, "not-launched")
+    assert "exporter" in line["hint"]
+    user = FarmUser(doomed, "labgrid:board2")
+    doomed.stop("coordinator")
+    user.end()
+    status, (line,), _ = FarmUser(doomed, "labgrid:board1").end()
+    assert (status, line["kind"]) == (1, "not-launched")
+    assert line["message"] == f"labgrid's coordinator cannot be reached at {doomed.coordinator}"
+    assert "start labgrid-coordinator" in line["hint"]
+
+
+def test_a_coordinator_that_ends_and_comes_back(doomed: DeskFarm) -> None:
+    user = FarmUser(doomed, "labgrid:board1", "--runs", "1000")
+    user.line()
+    doomed.stop("coordinator")
+    status, lines, _ = user.end()
+    assert (status, lines[-1]["kind"]) == (1, "not-launched"), lines[-1]
+    assert "cannot be reached" in lines[-1]["message"]
+    doomed.start("coordinator")
+    deadline = time.monotonic() + 60
+    while (ended := FarmUser(doomed, "labgrid:board1").end())[0] and time.monotonic() < deadline:
+        time.sleep(1)  # the exporter tries to connect again now and then
+    assert ended[0] == 0, ended
+
+
+class TestFarmedBoard(TargetContract):
+    """A place is a target like all others. See the class that it is made from."""
+
+    target = ANY
+    npu = "ethos-u55-128"
+    timeout = 60.0
+    patience = 15.0
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def surroundings(cls, farm: DeskFarm) -> Iterator[None]:
+        """The farm, and what says where it is."""
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in farm.variables.items():
+                patch.setenv(name, value)
+            yield
