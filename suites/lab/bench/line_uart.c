@@ -27,8 +27,8 @@ enum { MEMORY_REGION_BYTES = 1 << 14, PLUGIN_INTERFACE = 1, IN_FRONT = 1, LITTLE
 enum { WINDOW = 0x1000, DATA = 0x00, STATE = 0x04, CONTROL = 0x08, BAUD_DIVIDER = 0x10, IDENTITY = 0xFD0 };
 enum { SEND_FULL = 1 << 0, RECEIVE_FULL = 1 << 1, SEND_OVERRUN = 1 << 2, RECEIVE_OVERRUN = 1 << 3 };
 enum { SEND_ENABLE = 1 << 0, RECEIVE_ENABLE = 1 << 1, CONTROL_BITS = 0x7F };
-enum { IDLE_POLLS = 64, RECORD = 4, AHEAD = 256 };
-static const long NAP_NANOSECONDS = 100000;
+enum { IDLE_POLLS = 64, LAZY_POLLS = 1000, RECORD = 4, AHEAD = 256 };
+static const long NAP_NANOSECONDS = 100000, LAZY_NANOSECONDS = 5000000;
 
 typedef uint64_t PluginId;
 
@@ -104,13 +104,16 @@ static bool has_room(void) {
 }
 
 /* Let a guest that reads nothing but STATE sleep until a byte comes or a moment has passed. QEMU's main loop works
- * meanwhile. */
-static void nap(void) {
-  if (++idle_polls < IDLE_POLLS || !qemu_in_vcpu_thread()) {
+ * meanwhile. One that has slept for a while, and can only wait for a byte, sleeps longer: an idle board takes no time of
+ * this machine. */
+static void nap(bool room) {
+  idle_polls += idle_polls <= LAZY_POLLS;
+  if (idle_polls < IDLE_POLLS || !qemu_in_vcpu_thread()) {
     return;
   }
   struct pollfd come = {.fd = receive_from, .events = full ? 0 : POLLIN};
-  const struct timespec most = {.tv_nsec = NAP_NANOSECONDS};
+  const bool lazy = idle_polls > LAZY_POLLS && room && !full;
+  const struct timespec most = {.tv_nsec = lazy ? LAZY_NANOSECONDS : NAP_NANOSECONDS};
   qemu_mutex_unlock_iothread();
   ppoll(&come, 1, &most, NULL);
   qemu_mutex_lock_iothread_impl(__FILE__, __LINE__);
@@ -119,7 +122,7 @@ static void nap(void) {
 static uint64_t read_state(void) {
   const bool received = has_received();
   const bool room = has_room();
-  nap();
+  nap(room);
   return (room ? 0 : SEND_FULL) | (received ? RECEIVE_FULL : 0) | (state->overrun ? RECEIVE_OVERRUN : 0);
 }
 
