@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.harness.asked_clock import asked_clock
+from ethos_hil.harness.default_npu import npu_of
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
@@ -51,7 +52,7 @@ def run(
     model: Model,
     inputs: Inputs | None = None,
     *,
-    npu: str = DEFAULT_NPU,
+    npu: str | None = None,
     target: str = DEFAULT_TARGET,
     calibrate: Calibration | None = None,
     memory_mode: str | None = None,
@@ -89,7 +90,8 @@ def run(
         inputs: a tensor or an array; a tuple of these, one for each positional argument of forward; a list of such
             tuples, to run several input sets in one boot; or the path of an .npz. A module in memory needs inputs (it
             is exported with the first set); other models have their own example inputs.
-        npu: NPU to compile for and run on, e.g. "ethos-u55-256".
+        npu: NPU to compile for and run on, e.g. "ethos-u55-256"; by default the only one of the
+            target, or ethos-u55-128.
         target: name of the target; `ethos-hil run --help` lists the names.
         calibrate: input sets to calibrate the quantisation with, or the path of an .npz of them, or "file.py:function"
             which returns them; by default those in `inputs`, or the model's own.
@@ -142,7 +144,7 @@ def run(
         int16=int16,
         quantizer=quantizer,
         trust_model=trust_model,
-        npu=npu,
+        npu=npu_of(npu, target),
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
@@ -253,7 +255,7 @@ def preflight(
     model: Model,
     inputs: Inputs | None = None,
     *,
-    npu: str = DEFAULT_NPU,
+    npu: str | None = None,
     target: str = DEFAULT_TARGET,
     calibrate: Calibration | None = None,
     memory_mode: str | None = None,
@@ -290,7 +292,7 @@ def preflight(
         int16=int16,
         quantizer=quantizer,
         trust_model=trust_model,
-        npu=npu,
+        npu=npu_of(npu, target),
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
@@ -308,7 +310,7 @@ def evaluate(
     data: Any,
     inputs: Inputs | None = None,
     *,
-    npu: str = DEFAULT_NPU,
+    npu: str | None = None,
     target: str = DEFAULT_TARGET,
     metric: str | Callable[[tuple[np.ndarray, ...], Any], float] | None = None,
     limit: int | None = None,
@@ -361,7 +363,7 @@ def evaluate(
         int16=int16,
         quantizer=quantizer,
         trust_model=trust_model,
-        npu=npu,
+        npu=npu_of(npu, target),
         memory_mode=memory_mode,
         vela=vela,
         scheme=scheme,
@@ -447,7 +449,7 @@ class OpenTarget:
 def target(
     name: str = DEFAULT_TARGET,
     *,
-    npu: str = DEFAULT_NPU,
+    npu: str | None = None,
     strict: bool = False,
     strict_board: bool = False,
     fast: bool = False,
@@ -460,7 +462,7 @@ def target(
 
     Args:
         name: name of the target.
-        npu: NPU of the target; models are compiled for it.
+        npu: NPU of the target; models are compiled for it. By default its only one, or ethos-u55-128.
         strict, strict_board, fast: as for `run`.
 
     Raises:
@@ -472,6 +474,7 @@ def target(
     from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.lowering.npu_name import NpuName
 
+    npu = npu_of(npu, name)
     board = make_target(name, NpuName.parse(npu), strict=strict, strict_board=strict_board, fast=fast)
     if Capability.STAYS_UP not in board.capabilities():
         yield OpenTarget(name, npu, None, strict=strict, strict_board=strict_board, fast=fast)

@@ -26,7 +26,7 @@ _STDOUT = Path("-")
 def evaluate(
     model: MODEL,
     data: evaluate_options.DATA,
-    npu: NPU = "ethos-u55-128",
+    npu: NPU = None,
     target: TARGET = "virtual",
     metric: evaluate_options.METRIC = None,
     limit: evaluate_options.LIMIT = None,
@@ -58,6 +58,7 @@ def evaluate(
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
     from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
+    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_request
     from ethos_hil.harness.evaluate.summary import document, text
@@ -70,7 +71,7 @@ def evaluate(
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     run = RunRequest(
         model,
-        npu,
+        npu_of(npu, target),
         target,
         memory_mode,
         vela,

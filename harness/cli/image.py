@@ -48,7 +48,7 @@ def image(
     model: MODEL,
     output: OUTPUT,
     form: FORMAT = "elf",
-    npu: NPU = "ethos-u55-128",
+    npu: NPU = None,
     soc: SOC = None,
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
@@ -79,12 +79,12 @@ def image(
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.progress import Live
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.request import DEFAULT_NPU, RunRequest
     from ethos_hil.lowering.cache_settings import prepare_torch
 
     request = RunRequest(
         model,
-        npu,
+        npu or DEFAULT_NPU,
         memory_mode=memory_mode,
         vela=asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),
         method=method,

@@ -106,7 +106,7 @@ def _root() -> None:
 def run(
     context: typer.Context,
     model: MODEL_OR_BUNDLE,
-    npu: NPU = "ethos-u55-128",
+    npu: NPU = None,
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
@@ -151,13 +151,14 @@ def run(
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
     from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
 
     request = RunRequest(
         model,
-        npu,
+        npu_of(npu, target),
         target,
         memory_mode,
         asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),
@@ -247,7 +248,7 @@ def lower(
 @app.command()
 def preflight(
     model: MODEL_OR_NONE = None,
-    npu: NPU = "ethos-u55-128",
+    npu: NPU = None,
     target: TARGET = "virtual",
     memory_mode: MEMORY_MODE = None,
     system_config: SYSTEM_CONFIG = None,
@@ -282,6 +283,7 @@ def preflight(
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
     from ethos_hil.harness.cli import commands
+    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
@@ -302,10 +304,10 @@ def preflight(
                 raise UsageError(f"{name} is about a model, and there is none", hint="give MODEL")
         if runner is None:
             raise UsageError("there is nothing to check", hint="give MODEL, or an ELF with --runner")
-        raise typer.Exit(commands.preflight_runner(runner, target, npu, json_file=json_file))
+        raise typer.Exit(commands.preflight_runner(runner, target, npu_of(npu, target), json_file=json_file))
     request = RunRequest(
         model,
-        npu,
+        npu_of(npu, target),
         target,
         memory_mode,
         vela,

@@ -31,7 +31,12 @@ TRUST_MODEL = Annotated[
     ),
 ]
 NPU = Annotated[
-    str, typer.Option(help="NPU to compile for and run on, e.g. ethos-u55-256.", autocompletion=completion.npus)
+    str | None,
+    typer.Option(
+        help="NPU to compile for and run on, e.g. ethos-u55-256.",
+        show_default="ethos-u55-128, or the only one of the target",
+        autocompletion=completion.npus,
+    ),
 ]
 TARGET = Annotated[
     str,

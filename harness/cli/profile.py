@@ -38,7 +38,7 @@ _Word = TypeVar("_Word", bound=StrEnum)
 
 def profile(
     model: profile_options.MODEL = None,
-    npu: NPU = "ethos-u55-128",
+    npu: NPU = None,
     target: TARGET = "virtual",
     method: profile_options.METHOD = None,
     events: profile_options.EVENTS = None,
@@ -80,6 +80,7 @@ def profile(
     """
     from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.cli.export import kept_record
+    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
@@ -106,7 +107,7 @@ def profile(
     event_numbers(names)  # wrong ones are said before anything is lowered
     request = RunRequest(
         model,
-        npu,
+        npu_of(npu, target),
         target,
         memory_mode,
         asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),

@@ -60,7 +60,13 @@ class Symbols:
         """Return "file.cc:12", the statement that contains `address`, or None."""
         self._deadline = Deadline(_SECONDS)
         dwarf = self._dwarf
-        for unit in dwarf.iter_CUs() if dwarf is not None else ():
+        if dwarf is None:
+            return None
+        ranges = dwarf.get_aranges()  # a table of units by address: a tenth of the time, in an ELF that has it
+        offset = ranges.cu_offset_at_addr(address & ~1) if ranges is not None else None
+        if offset is not None:
+            return _line_in(dwarf, dwarf.get_CU_at(offset), address & ~1)
+        for unit in dwarf.iter_CUs():
             found = _line_in(dwarf, unit, address & ~1)
             if found is not None or self._deadline.passed:
                 return found

@@ -87,6 +87,12 @@ class VirtualTarget(Target):
         """
         self._configuration = Configuration.parse(npu)
         self._soc = virtual_soc(npu) if soc is None else find_soc(soc) if isinstance(soc, str) else soc
+        if not self._soc.virtual:
+            known = ", ".join(each.name for each in SOCS if each.virtual)
+            raise UsageError(
+                f"the virtual board cannot be {self._soc.name}: QEMU has no machine with its memories",
+                hint=f"use one of {known}; a board is --target board:NAME",
+            )
         if npu not in self._soc.npu_names:
             names = ", ".join(self._soc.npu_names)
             raise UsageError(f"the virtual {self._soc.name} cannot have an {npu}", hint=f"use one of {names}")

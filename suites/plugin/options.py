@@ -181,7 +181,7 @@ class Options:
         if given("--resume") and name is None:
             raise UsageError("--resume needs to know what was begun", hint="name its run folder: --run-name")
         return cls(
-            profiles=_profiles(given("--npu") or []),
+            profiles=_profiles(given("--npu") or _only_npu(target)),
             suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
             one_in=one_in,
             settings=SessionSettings(
@@ -220,6 +220,16 @@ def _root(config: pytest.Config) -> Path:
 
 def _folder(text: str | None) -> Path | None:
     return None if text is None else Path(text).absolute()
+
+
+def _only_npu(target: str) -> list[str]:
+    """Return the NPU that a board has, where it has one: no other can be meant."""
+    from ethos_hil.harness.targets.registry import find_plugin
+
+    if ":" not in target:
+        return []
+    npus = find_plugin(target).npus
+    return [npus[0]] if len(npus) == 1 else []
 
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:

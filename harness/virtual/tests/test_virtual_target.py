@@ -283,3 +283,9 @@ def test_a_bit_flipped_in_any_byte_of_a_real_conversation_is_noticed(make_image:
         damaged[position] ^= 1 << position % 8
         with pytest.raises(TargetError):
             receive(bytes(damaged))
+
+
+def test_it_is_no_system_that_qemu_has_no_machine_for() -> None:
+    with pytest.raises(UsageError, match="the virtual board cannot be ek-ra8p1") as caught:
+        VirtualTarget("ethos-u55-256", soc="ek-ra8p1")
+    assert "corstone-300" in str(caught.value.hint)
