@@ -193,6 +193,10 @@ int main() {
   if (!package.problem().empty()) fail(ErrorKind::PACKAGE, package.problem());
 
   const PackageHeader& plan = package.header();
+  if (!has_monitor && (plan.flags & static_cast<std::uint32_t>(PackageFlag::STAY)) != 0) {
+    monitor::request({plan.cpu_hz, plan.peripheral_hz, plan.baud});
+    finish_with(board::restart);
+  }
   Memory memory(board::sram_pool(), board::ddr_pool(package.end()));
   const Bytes file = package.program();
   const char* name = reinterpret_cast<const char*>(plan.method);

@@ -46,12 +46,15 @@ def soc_for(npu: str, name: str | None) -> Soc:
     return soc
 
 
-def packed_model(request: RunRequest, soc: str | None = None, *, reporter: Reporter | None = None) -> PackedModel:
+def packed_model(
+    request: RunRequest, soc: str | None = None, *, stays: bool = False, reporter: Reporter | None = None
+) -> PackedModel:
     """Lower a model and pack its image, as a run does before it boots.
 
     Args:
         request: as for `ethos_hil.harness.run.run`; nothing of it that is about a target or a comparison counts.
         soc: name of the system on chip; by default the first one that has the NPU.
+        stays: whether the firmware takes further packages from its line when this one has run.
         reporter: receives the progress.
 
     Raises:
@@ -76,7 +79,7 @@ def packed_model(request: RunRequest, soc: str | None = None, *, reporter: Repor
     raise_if_failed(checks, info(artifact))
     reporter.stage("Packing the image")
     limit = npu_time_limit(artifact, request.npu, place, request.timeout, modelled=True)
-    image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit)
+    image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit, stays=stays)
     doubt = destination.firmware.doubt if destination.firmware is not None else None
     notes = (*((doubt,) if doubt is not None else ()), *found.said(artifact.method), *said, *artifact.notes)
     return PackedModel(image, artifact, place, tuple(dict.fromkeys(notes)))

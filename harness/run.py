@@ -425,6 +425,7 @@ def image_of(
     clocks: Clocks = OWN_CLOCKS,
     printable: bool = False,
     profile: ProfilePlan | None = None,
+    stays: bool = False,
     run_id: bytes | None = None,
 ) -> Image:
     """Return the image of an artifact. Equal arguments give equal images, except for the run's id (see `pack`)."""
@@ -441,6 +442,7 @@ def image_of(
         event_sets=(DEFAULT_EVENTS,) if profile is None else profile.event_sets,
         cuts=() if profile is None else profile.cuts(artifact),
         time_steps=profile is not None,
+        stays=stays,
     )
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan, run_id=run_id)
 

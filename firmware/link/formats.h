@@ -23,6 +23,7 @@ enum class PackageFlag : std::uint32_t {
   SEND_DELEGATE_OUTPUTS = 1,
   PRINTABLE_LINK = 2,
   TIME_STEPS = 4,
+  STAY = 8,
 };
 
 enum class DeviceMemoryMode : std::uint32_t {

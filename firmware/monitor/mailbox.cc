@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "boards/uart.h"
 #include "link/crc32.h"
 
 // The host finds it by its name. Nothing clears it: `.noinit` is neither in .data nor in .bss.
@@ -20,6 +21,16 @@ std::uint32_t checksum() { return crc32(&monitor_mailbox, offsetof(Mailbox, crc3
 bool is_requested() {
   return std::memcmp(monitor_mailbox.magic, MAILBOX_MAGIC, sizeof monitor_mailbox.magic) == 0 &&
          monitor_mailbox.crc32 == checksum();
+}
+
+void request(const board::Clocks& clocks) {
+  monitor_mailbox = {};
+  std::memcpy(monitor_mailbox.magic, MAILBOX_MAGIC, sizeof monitor_mailbox.magic);
+  monitor_mailbox.cpu_hz = clocks.cpu_hz;
+  monitor_mailbox.peripheral_hz = clocks.peripheral_hz;
+  // 0 would be the speed at that time, which may be a faster one by then.
+  monitor_mailbox.baud = monitor_mailbox.first_baud = clocks.baud != 0 ? clocks.baud : uart::BAUD;
+  monitor_mailbox.crc32 = checksum();
 }
 
 board::Clocks clocks() { return {monitor_mailbox.cpu_hz, monitor_mailbox.peripheral_hz, monitor_mailbox.baud}; }

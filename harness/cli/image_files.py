@@ -36,7 +36,7 @@ def write_image(
     if form == "mps" and place.card is None:
         raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")
     _check(request, output, form)
-    packed = packed_model(request, place.name, reporter=reporter)
+    packed = packed_model(request, place.name, stays=form == "mps", reporter=reporter)
     files = {output: packed.image.elf}
     try:
         if form == "elf":

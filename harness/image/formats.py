@@ -179,6 +179,7 @@ class PackageFlag(enum.IntFlag):
     SEND_DELEGATE_OUTPUTS = 1
     PRINTABLE_LINK = 2
     TIME_STEPS = 4
+    STAY = 8
 
 
 class DeviceMemoryMode(enum.IntEnum):

@@ -95,6 +95,7 @@ class RunPlan:
         printable: the link carries frames as lines of text.
         clocks: of the board, where they are not those that the firmware knows.
         time_steps: also send what the CPU takes for each instruction.
+        stays: afterwards the firmware takes packages from its line (the monitor).
     """
 
     input_set_count: int
@@ -110,6 +111,7 @@ class RunPlan:
     printable: bool = False
     clocks: Clocks = OWN_CLOCKS
     time_steps: bool = False
+    stays: bool = False
 
     @property
     def executions(self) -> int:
@@ -259,7 +261,8 @@ def _package(
         "npu_timeout_ms": plan.npu_timeout_ms,
         "flags": (PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0))
         | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0))
-        | (PackageFlag.TIME_STEPS if plan.time_steps else PackageFlag(0)),
+        | (PackageFlag.TIME_STEPS if plan.time_steps else PackageFlag(0))
+        | (PackageFlag.STAY if plan.stays else PackageFlag(0)),
         "event_sets_offset": event_sets_offset,
         "event_set_count": len(plan.event_sets),
         "cuts_offset": cuts_offset,
