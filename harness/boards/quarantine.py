@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.harness.boards.lease import lease_file
+from ethos_hil.lowering.cache_settings import cache_folder
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.verdict import FailureKind
@@ -28,6 +30,7 @@ INFRASTRUCTURE = frozenset(
 )
 """Failures of a board, its probe or its line, and not of what runs there."""
 _MOST_BYTES = 10_000
+_DIGITS = 16
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class Quarantine:
 def quarantined(board: Board) -> Quarantine | None:
     """Return why a group of boards does without this one, or None."""
     try:
-        text = json.loads(read_text(lease_file(board).with_suffix(".json"), most=_MOST_BYTES))
+        text = json.loads(read_text(_file(board), most=_MOST_BYTES))
         found = Quarantine(float(text["since"]), str(text["kind"]), str(text["reason"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -59,7 +62,7 @@ def quarantine(board: Board, error: EthosHilError) -> None:
     """Have groups do without a board for a while, if this is a failure of its own."""
     if error.kind not in INFRASTRUCTURE:
         return
-    path = lease_file(board).with_suffix(".json")
+    path = _file(board)
     fresh = path.with_suffix(f".{os.getpid()}")
     with contextlib.suppress(OSError):  # what cannot be noted costs a try later
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,4 +73,13 @@ def quarantine(board: Board, error: EthosHilError) -> None:
 def lift(board: Board) -> None:
     """Use a board again: a run on it went well."""
     with contextlib.suppress(OSError):
-        lease_file(board).with_suffix(".json").unlink(missing_ok=True)
+        _file(board).unlink(missing_ok=True)
+
+
+def _file(board: Board) -> Path:
+    """Return the file that says it. It is that of the port as the board's file has it.
+
+    The device behind that, which the lease is of, is another one when a cable was pulled and plugged in again, or none.
+    """
+    where = board.link.url or board.name
+    return cache_folder() / "boards" / f"{hashlib.sha256(where.encode()).hexdigest()[:_DIGITS]}.json"

@@ -173,7 +173,8 @@ class SerialLine:
             time.sleep(min(seconds, _POLL_SECONDS))
 
     def _broken(self, error: Exception) -> TargetError:
-        pulled = isinstance(error, OSError) and error.errno in _PULLED
+        # pyserial's error for a write has only a text; the system's is the one that it was made from.
+        pulled = any(getattr(each, "errno", None) in _PULLED for each in (error, error.__context__))
         what = "is gone" if pulled else f"broke: {error}"
         return TargetError(
             f"the serial port {self.url} {what}",

@@ -1,0 +1,63 @@
+"""A board that failed is left alone for a while, and used again after a run that went well, whatever its device is."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.boards.board import Board
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.lease import lease_file
+from ethos_hil.harness.boards.quarantine import SECONDS, lift, quarantine, quarantined
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.results.verdict import FailureKind
+
+PULLED = TargetError("the serial port is gone", kind=FailureKind.LINK)
+
+
+@pytest.fixture
+def port(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A link to a device, as in /dev/serial/by-id."""
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    path = tmp_path / "by-id"
+    path.symlink_to("ttyUSB0")
+    return path
+
+
+@pytest.fixture
+def board(port: Path) -> Board:
+    """A board at that port."""
+    file = port.with_name("mine.toml")
+    file.write_text(f'extends = "mps3-an547"\n[link]\nurl = {json.dumps(str(port))}\n')
+    return find_board(str(file))
+
+
+def test_a_board_that_is_plugged_in_again_is_the_same(board: Board, port: Path) -> None:
+    leased = lease_file(board)
+    port.unlink()  # the cable is pulled, and the run fails
+    quarantine(board, PULLED)
+    port.symlink_to("ttyUSB1")
+    assert lease_file(board) != leased
+    found = quarantined(board)
+    assert found is not None
+    assert (found.kind, found.reason) == ("link", "the serial port is gone")
+    lift(board)
+    assert quarantined(board) is None
+    assert [path.name for path in leased.parent.iterdir()] == []
+
+
+@pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.LEASED, FailureKind.MISMATCH])
+def test_what_runs_there_does_not_count_against_a_board(board: Board, kind: FailureKind) -> None:
+    quarantine(board, PULLED.replace(kind=kind))
+    assert quarantined(board) is None
+
+
+def test_it_ends_by_itself(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
+    quarantine(board, PULLED)
+    later = time.time() + SECONDS + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert quarantined(board) is None
