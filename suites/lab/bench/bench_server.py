@@ -177,6 +177,7 @@ class BenchServer:
     def _status(self) -> dict[str, object]:
         guest = self._guest
         return {
+            "serial": self._line.path,
             "powered": guest.board is not None,
             "running": guest.running,
             "stuck": guest.stuck,

@@ -31,6 +31,8 @@ class BenchFault(StrEnum):
     """The processor stops for good: bytes on the line before that (1000)."""
     BROWN_OUT = "brown-out"
     """Power goes and comes back: bytes on the line before that (1000)."""
+    UNPLUG = "unplug"
+    """The serial cable is pulled: the device is gone, and later there under another name. Bytes before that (1000)."""
     NPU_HANG = "npu-hang"
     """A job of the NPU never ends: which one since the start (1)."""
     NPU_DEAD = "npu-dead"
@@ -73,6 +75,7 @@ _DEFAULTS: dict[BenchFault, tuple[int | None, ...]] = {
     BenchFault.RESET: (1000,),
     BenchFault.HANG: (1000,),
     BenchFault.BROWN_OUT: (1000,),
+    BenchFault.UNPLUG: (1000,),
     BenchFault.NPU_HANG: (1,),
     BenchFault.NPU_DEAD: (),
     BenchFault.STUCK: (None, 1, 1, 0),

@@ -127,7 +127,7 @@ class PacedLine(threading.Thread):
     """The line, as a thread. Its methods are for other threads.
 
     Attributes:
-        path: of the serial device for the harness.
+        path: of the serial device for the harness; another one after it was unplugged.
         alarms: the faults that the number of bytes has set off; `alarm_file` is readable when there is one.
     """
 
@@ -148,12 +148,8 @@ class PacedLine(threading.Thread):
         self._overrun: float | None = None
         self._alarms: list[tuple[int, FaultSpec]] = []
         self.alarms: queue.SimpleQueue[FaultSpec] = queue.SimpleQueue()
-        self._stopping = False
-        self._port, device = os.openpty()
-        tty.setraw(device)
-        self.path = os.ttyname(device)
-        os.close(device)
-        os.set_blocking(self._port, False)
+        self._stopping = self._unplugged = False
+        self._port, self.path = _new_device()
         self._wake, self._waker = os.pipe()
         self.alarm_file, self._alarm = os.pipe()
         os.set_blocking(self._wake, False)
@@ -172,7 +168,7 @@ class PacedLine(threading.Thread):
                 self._lanes[way].faults.arm(spec)
             if spec.kind is BenchFault.OVERRUN:
                 self._overrun = spec.arguments[0] / 1000
-            if spec.kind in (BenchFault.RESET, BenchFault.HANG, BenchFault.BROWN_OUT):
+            if spec.kind in (BenchFault.RESET, BenchFault.HANG, BenchFault.BROWN_OUT, BenchFault.UNPLUG):
                 self._alarms.append((self._passed() + spec.arguments[0], spec))
 
     def heal(self) -> None:
@@ -219,6 +215,10 @@ class PacedLine(threading.Thread):
                 self._take_from_board(now)
                 self._bring_to_board(now)
                 self._bring_to_host(now)
+                if self._unplugged:
+                    os.close(self._port)
+                    self._port, self.path = _new_device()
+                    self._unplugged = False
 
     def _wait(self) -> None:
         """Wait until something may have happened."""
@@ -327,5 +327,18 @@ class PacedLine(threading.Thread):
         """Set off the alarms whose number of bytes has passed."""
         for alarm in [each for each in self._alarms if each[0] <= self._passed()]:
             self._alarms.remove(alarm)
-            self.alarms.put(alarm[1])
-            os.write(self._alarm, b"!")
+            if alarm[1].kind is BenchFault.UNPLUG:
+                self._unplugged = True
+            else:
+                self.alarms.put(alarm[1])
+                os.write(self._alarm, b"!")
+
+
+def _new_device() -> tuple[int, str]:
+    """Return our end of a new pty, and the path of the other one."""
+    port, device = os.openpty()
+    tty.setraw(device)
+    path = os.ttyname(device)
+    os.close(device)
+    os.set_blocking(port, False)
+    return port, path

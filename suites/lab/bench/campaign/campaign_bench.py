@@ -32,6 +32,7 @@ class CampaignBench:
 
     Attributes:
         board: the bench board.
+        link: the path of its serial device, for the board's file.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +44,7 @@ class CampaignBench:
         Raises:
             TargetNotAvailable: it does not start.
         """
-        self._folder = folder
+        self._folder, self.link = folder, folder / "serial"
         folder.mkdir(parents=True, exist_ok=True)
         os.environ[CACHE_VARIABLE] = str(folder / "cache")
         self.board = BenchBoard(NPU)
@@ -53,9 +54,21 @@ class CampaignBench:
         self.board.tell("heal")
         self.board.tell(f"seed {scenario.number}")
         self.board.tell("power cycle")
+        self.plug_in()
         path = self._folder / "campaign-board.toml"
         path.write_text(self._file(scenario))
         return path
+
+    def heal(self) -> None:
+        """Take all faults away. What was unplugged is plugged in again, and has another name."""
+        self.board.tell("heal")
+        self.plug_in()
+
+    def plug_in(self) -> None:
+        """Let the link of the board's file lead to its serial device, as those in /dev/serial/by-id do."""
+        fresh = self.link.with_suffix(".new")
+        fresh.symlink_to(self.board.status()["serial"])
+        fresh.replace(self.link)
 
     def left_behind(self, board_file: Path, mark: str) -> Iterator[str]:
         """Yield what the harness has left: processes that it started, a held lease, a quarantine, files, its client."""
@@ -63,12 +76,14 @@ class CampaignBench:
         while (processes := _marked(mark)) and not deadline.passed:
             time.sleep(_POLL_SECONDS)
         yield from (f"a process: {process}" for process in processes)
-        lease = lease_file(find_board(str(board_file)))
-        try:
-            FileLock(lease).acquire(blocking=False).lock.release()
-        except Timeout:
-            yield f"a lease that is held: {lease.read_text()}"
-        yield from (f"a file: {each.name}" for each in lease.parent.iterdir() if each != lease)
+        for each in lease_file(find_board(str(board_file))).parent.iterdir():
+            if each.suffix != ".lock":
+                yield f"a file: {each.name}: {each.read_text(errors='replace')}"
+                continue
+            try:
+                FileLock(each).acquire(blocking=False).lock.release()
+            except Timeout:
+                yield f"a lease that is held: {each.read_text()}"
         if not self._serves_gdb():
             yield "a client at the gdb server"
 
@@ -115,7 +130,7 @@ class CampaignBench:
             'description = "the campaign\'s board"\n'
             f'npus = ["{NPU}"]\nsoc = "corstone-300"\nsimulated = true\n'
             f'[loading]\n{loading}dialect = "qemu"\n'
-            f"[link]\nurl = {json.dumps(board.serial)}\nbaud = 115200\nfastest_baud = 921600\n"
+            f"[link]\nurl = {json.dumps(str(self.link))}\nbaud = 115200\nfastest_baud = 921600\n"
             + (f"[power]\n{power}settle = 0.1\n" if scenario.has_power else "")
         )
 

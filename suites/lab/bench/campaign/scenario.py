@@ -144,7 +144,7 @@ def _fault(chance: random.Random, kind: BenchFault, run: CampaignRun) -> str:
     match kind:
         case BenchFault.DELAY:
             words = (round(math.exp(chance.uniform(5, 10))), chance.randint(20, 500))
-        case BenchFault.CUT | BenchFault.RESET | BenchFault.HANG | BenchFault.BROWN_OUT:
+        case BenchFault.CUT | BenchFault.RESET | BenchFault.HANG | BenchFault.BROWN_OUT | BenchFault.UNPLUG:
             words = (_bytes(chance),)
         case BenchFault.OVERRUN:
             words = (chance.randint(5, 50),)

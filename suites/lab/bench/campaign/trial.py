@@ -114,7 +114,7 @@ class Trial:
             if scenario.warm:
                 self._well(user, before, "the run before")
             answers = self._in_trouble(user, board_file)
-            bench.board.tell("heal")
+            bench.heal()
             user = self._next_user(user, board_file)
             well = self._well(user, after, "the run afterwards")
         finally:
@@ -165,7 +165,7 @@ class Trial:
                 with self._bench.gdb_client():
                     yield
             case Human.TERMINAL:
-                with SerialLine(self._bench.board.serial, 115200):
+                with SerialLine(str(self._bench.link), 115200):
                     yield
             case _:
                 yield

@@ -89,6 +89,9 @@ RIGHT: Mapping[Trouble, RightEndings] = {
         },
         silences=True,
     ),
+    BenchFault.UNPLUG: RightEndings(
+        {FailureKind.LINK: "the port is gone", FailureKind.NOT_LAUNCHED: "the port was gone before it was opened"}
+    ),
     BenchFault.NPU_HANG: RightEndings({FailureKind.TIMEOUT: "the firmware waits for the NPU so long, and reports it"}),
     BenchFault.NPU_DEAD: RightEndings(
         {FailureKind.WRONG_BOARD: "no NPU answers where the file says that one is"}, prevents="there is no NPU"
