@@ -48,7 +48,9 @@ _CLOCK_SECONDS = 3.0
 _TOLERANCE = 0.01
 """Of a clock. A crystal is right to 0.01 %, an internal oscillator to 1 %."""
 _READY_PORTS = ("corstone",)
-"""Ports below firmware/boards whose NPUs need neither clocks nor power from the firmware."""
+"""Ports below firmware/boards whose NPUs and memories need neither clocks nor power from the firmware."""
+_FOR_PROGRAMS = frozenset({"pool", "package"})
+"""Uses of memories that nothing is loaded into before the firmware runs."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +118,16 @@ def memory(probed: ProbedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     values = {"base": f"0x{span.base:08x}", "size": span.size, "uses": list(span.uses)}
     if span.read_only:
         return StepFinding.left_out(f"{span}: the processor cannot write it; loading it is its test", values)
+    port = probed.board.soc.firmware.port
     with probed.parked() as remote:
-        test = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
+        try:
+            test = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
+        except TargetError as error:
+            later = port not in _READY_PORTS and _FOR_PROGRAMS.issuperset(span.uses)
+            if error.kind is not FailureKind.READBACK or not later:
+                raise
+            why = "This part may power it only once the firmware runs: the convolution is its test"
+            return StepFinding.left_out(f"{error.message}. {why}", values)
     kept = "" if test.restored else "; they could not be read before, and are not put back"
     text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{kept}"
     values |= {"tested_bytes": test.tested, "restored": test.restored}

@@ -196,21 +196,30 @@ def test_another_processor_than_the_files_is_told(bench: Bench) -> None:
     assert first.finding.text.endswith("the firmware is made for a Cortex-M85")
 
 
-def test_the_file_of_another_board_is_told(bench: Bench) -> None:
-    """Its processor is the same, and its memories are elsewhere."""
-    ours = find_board(str(bench[1]))
-    other = dataclasses.replace(
-        find_board("alif-e8-hp"), link=ours.link, loading=ours.loading, reset=ours.reset, path=ours.path
+def test_a_memory_that_is_elsewhere_is_told(bench: Bench) -> None:
+    board = find_board(str(bench[1]))
+    moved = tuple(
+        dataclasses.replace(memory, base=0x3C000000, alias=None) if memory.name == "SRAM" else memory
+        for memory in board.soc.memories
     )
-    told: list[BringUpStep] = []
-    BringUp(BringUpOrder(other, "board:other", "", told.append, _Quiet())).run()
-    ends = {step.name: (step.status, step.finding.kind) for step in told}
-    for name in ("memory SRAM0", "memory SRAM1"):
-        assert ends[name] == (StepStatus.FAILED, FailureKind.READBACK)
-    assert ends["firmware"] == (StepStatus.LEFT_OUT, None)
-    (where,) = (step for step in told if step.name == "memory SRAM0")
-    assert "SRAM0 (0x02000000, 4 MiB) cannot be read at 0x02000000" in where.finding.text
-    assert where.finding.remedy.endswith("soc.firmware.package")
+    steps = checked(dataclasses.replace(board, soc=dataclasses.replace(board.soc, memories=moved)))
+    others = tuple(name for name in BY_PROBE if name != "memory SRAM")
+    first = judge(steps, {"memory SRAM": FailureKind.READBACK}, others)
+    assert "SRAM (0x3c000000, 2 MiB) cannot be read at 0x3c000000" in first.finding.text
+    assert first.finding.remedy.endswith("soc.memories.SRAM")
+
+
+def test_a_memory_that_the_firmware_powers_is_no_fault(bench: Bench) -> None:
+    """That of an Alif is not there for the probe; its place is empty on the bench."""
+    ours = find_board(str(bench[1]))
+    alif = dataclasses.replace(find_board("alif-e8-hp"), link=ours.link, loading=ours.loading, reset=ours.reset)
+    probed = bring_up_probe.ProbedBoard(alif, None)
+    empty = [span for span in spans(alif.soc) if span.name.startswith("SRAM")]
+    assert {use for span in empty for use in span.uses} == {"pool", "package"}
+    for span in empty:
+        finding = bring_up_probe.memory(probed, span, lambda text: None)
+        assert finding.status is StepStatus.LEFT_OUT
+        assert "once the firmware runs" in finding.text
 
 
 def test_a_wrong_clock_of_the_uart_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +346,7 @@ def test_a_whole_board_passes_all_steps(whole_bench: Bench, tmp_path: Path) -> N
         command(whole_bench[1], "--report", str(report), "--json", str(document), "--npu", "ethos-u55-128"),
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(document.read_text())
