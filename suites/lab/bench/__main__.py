@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,6 +14,8 @@ import typer
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.files import write_whole
+from ethos_hil.suites.lab.bench.bench_board import board_text, loading_of
 from ethos_hil.suites.lab.bench.bench_server import BenchServer, BenchSettings
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.command import start
@@ -33,6 +36,9 @@ def main(
     refuse_second: Annotated[
         bool, typer.Option("--refuse-second", help="Close a second gdb client's connection; default: let it wait.")
     ] = False,
+    board_file: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Write the file there with which ethos-hil finds it.")
+    ] = None,
 ) -> None:
     """Be a board: print where its gdb server, its serial device and its switches are, and serve them."""
     system = find_soc(soc)
@@ -45,7 +51,10 @@ def main(
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda sent, frame: os.write(ending, b"!"))
     with BenchServer(settings) as server:
-        sys.stdout.write(json.dumps(server.addresses) + "\n")
+        found = server.addresses
+        if board_file is not None:
+            write_whole(board_file, board_text(loading_of(found["gdb"]), found["serial"], found["control"]))
+        sys.stdout.write(json.dumps(found) + "\n")
         sys.stdout.flush()
         server.serve((sys.stdin.fileno(), ended))
 

@@ -117,7 +117,7 @@ class BenchBoard:
 
     def power_command(self, what: str) -> list[str]:
         """Return the command line of a board file's power command: "on", "off" or "cycle"."""
-        return [str(POWER), self.control, "power", what]
+        return power_command(self.control, what)
 
     def write_board_file(
         self, folder: Path, name: str = "bench", *, loading: str | None = None, url: str | None = None, more: str = ""
@@ -132,15 +132,9 @@ class BenchBoard:
             more: further lines of the file, after its tables.
         """
         if loading is None:
-            loading = f'server = "running"\ndialect = "qemu"\naddress = {json.dumps(self.gdb)}\n'
-        commands = "".join(f"{what} = {json.dumps(self.power_command(what))}\n" for what in ("on", "off", "cycle"))
+            loading = loading_of(self.gdb)
         path = folder / f"{name}.toml"
-        path.write_text(
-            f"extends = {json.dumps(str(BOARD_FILE))}\n"
-            f"[loading]\n{loading}"
-            f"[link]\nurl = {json.dumps(url or self.serial)}\n"
-            f"[power]\n{commands}settle = 0.1\n{more}"
-        )
+        path.write_text(board_text(loading, url or self.serial, self.control) + more)
         return path
 
     def close(self) -> None:
@@ -166,3 +160,30 @@ class BenchBoard:
                 break
             line += data
         return line
+
+
+def power_command(control: str, what: str) -> list[str]:
+    """Return the command line that switches the board at a control port: "on", "off" or "cycle"."""
+    return [str(POWER), control, "power", what]
+
+
+def loading_of(gdb: str) -> str:
+    """Return the lines of `[loading]` for a gdb server of the bench's at "host:port"."""
+    return f'server = "running"\ndialect = "qemu"\naddress = {json.dumps(gdb)}\n'
+
+
+def board_text(loading: str, url: str, control: str) -> str:
+    """Return the file of a bench board.
+
+    Args:
+        loading: the lines of its `[loading]`.
+        url: of its serial line.
+        control: "host:port" of its switches.
+    """
+    commands = "".join(f"{what} = {json.dumps(power_command(control, what))}\n" for what in ("on", "off", "cycle"))
+    return (
+        f"extends = {json.dumps(str(BOARD_FILE))}\n"
+        f"\n[loading]\n{loading}"
+        f"\n[link]\nurl = {json.dumps(url)}\n"
+        f"\n[power]\n{commands}settle = 0.1\n"
+    )
