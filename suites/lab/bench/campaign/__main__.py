@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -42,10 +42,14 @@ def main(
     """Let things go wrong on the bench board; find what ends wrongly, or leaves a board that cannot be used."""
     began = monotonic()
     numbers = only or [seed * SEEDS_A_CAMPAIGN + number for number in range(count)]
-    endings = play([draw(number) for number in numbers], jobs)
-    for ending in endings:
-        if only or ending.violations:
-            console().print(Text(_told(ending)))
+    endings = []
+    with Live() as live:
+        live.stage("Letting things go wrong")
+        for ending in play([draw(number) for number in numbers], jobs):
+            endings.append(ending)
+            if only or ending.violations:
+                console().print(Text(_told(ending)))
+            live.step(len(endings), len(numbers))
     console().print(table(endings))
     found = sum(1 for ending in endings if ending.violations)
     console().print(Text(f"{len(endings)} scenarios in {monotonic() - began:.0f} s; findings: {found or 'none'}"))
@@ -55,18 +59,13 @@ def main(
         raise typer.Exit(1)
 
 
-def play(scenarios: Sequence[Scenario], jobs: int) -> list[ScenarioEnding]:
-    """Play scenarios, and return how each ended."""
-    endings = []
-    with tempfile.TemporaryDirectory(prefix="ethos-hil-campaign-") as name, Live() as live:
-        live.stage("Letting things go wrong")
+def play(scenarios: Sequence[Scenario], jobs: int) -> Iterator[ScenarioEnding]:
+    """Play scenarios, and yield how each ended."""
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-campaign-") as name:
         size = max(1, min(_BLOCK, -(-len(scenarios) // jobs)))
         blocks = [scenarios[first : first + size] for first in range(0, len(scenarios), size)]
         work = [CampaignJob(tuple(block), Path(name, str(number))) for number, block in enumerate(blocks)]
-        for ending in Crew(jobs, HANG_SECONDS).run(work):
-            endings.append(ending)
-            live.step(len(endings), len(scenarios))
-    return endings
+        yield from Crew(jobs, HANG_SECONDS).run(work)
 
 
 def _told(ending: ScenarioEnding) -> str:
