@@ -189,7 +189,7 @@ build/.apt: Makefile
 	touch $@
 
 # Other people's tools that the laboratory runs, each in an environment of its own: TensorFlow Lite Micro, which
-# `make conformance` compares with and whose numpy is another one, MLIA, and labgrid.
+# `make conformance` compares with and whose numpy is another one, MLIA, labgrid, and pyOCD.
 # Beside .venv, not in it: its packages are the tested set. Their dependencies are in .venv.
 build/zoo/.installed: suites/lab/zoo/requirements.lock | .venv/.installed
 	@$(call lock,build/zoo.lock,build/zoo); set -e; \
@@ -200,8 +200,9 @@ build/zoo/.installed: suites/lab/zoo/requirements.lock | .venv/.installed
 
 build/tflite-micro/.installed: suites/lab/tflite/requirements.lock
 build/peers/.installed: suites/lab/peers/requirements.lock
+build/pyocd/.installed: suites/lab/bench/probes/requirements.lock
 build/labgrid/.installed: harness/farm/requirements-labgrid.txt
-build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed: | .venv/.installed
+build/tflite-micro/.installed build/peers/.installed build/labgrid/.installed build/pyocd/.installed: | .venv/.installed
 	@$(call lock,$(@D).lock,$(@D)); set -e; \
 	if [ -e $@ ] && [ -z "$$(find $< -newer $@)" ]; then exit; fi; \
 	echo "Setting up $(@D)" >&2; \

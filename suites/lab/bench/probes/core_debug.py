@@ -37,7 +37,9 @@ class CoreDebug:
     def __init__(self, board: ProbedBoard) -> None:
         """Take a board, which runs."""
         self._board = board
-        self._forget()
+        self._control = self._demcr = self._dfsr = self._dcrdr = self._fp_enabled = 0
+        self._others: dict[int, int] = {}
+        self._was_reset = self._retired = True
         board.on_loss = self._forget
 
     @property
@@ -90,8 +92,8 @@ class CoreDebug:
     def _forget(self) -> None:
         """Take the state after power came."""
         self._control = self._demcr = self._dfsr = self._dcrdr = self._fp_enabled = 0
-        self._others: dict[int, int] = {}
-        self._was_reset, self._retired = True, True
+        self._others.clear()
+        self._was_reset = self._retired = True
 
     def _look(self) -> None:
         if self._board.look():

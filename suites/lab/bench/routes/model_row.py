@@ -65,9 +65,7 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
     began = time.monotonic()
     for number in range(count):
         artifact = artifacts[number % len(artifacts)]
-        inputs = tuple(
-            draw.standard_normal(each.shape).astype(each.dtype) for each in map(np.asarray, artifact.example_inputs)
-        )
+        inputs = tuple(np.asarray(draw.standard_normal(each.shape), each.dtype) for each in artifact.example_inputs)
         target = make_target(f"board:{file}", NpuName.parse(npu))
         request = RunRequest(artifact.model, npu=npu, target=target.name, inputs=(inputs,))
         record = run_artifact(artifact, target, request).record
@@ -84,7 +82,10 @@ def _lowered(label: str, seed: int, npu: str) -> Artifact:
     shape = random.Random(seed)
     torch.manual_seed(seed)
     channels, side, classes = shape.randint(1, 12), shape.randint(6, 16), shape.randint(2, 20)
-    layers = [torch.nn.Conv2d(3, channels, shape.choice((1, 3))), shape.choice((torch.nn.ReLU(), torch.nn.Sigmoid()))]
+    layers: list[torch.nn.Module] = [
+        torch.nn.Conv2d(3, channels, shape.choice((1, 3))),
+        shape.choice((torch.nn.ReLU(), torch.nn.Sigmoid())),
+    ]
     layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(channels, classes)]
     module = torch.nn.Sequential(*layers).eval()
     return lower(from_module(module, (torch.randn(1, 3, side, side),), label=label), NpuName.parse(npu))

@@ -27,7 +27,7 @@ class Route(StrEnum):
     """ser2net: the serial line is reached by RFC 2217."""
 
     @property
-    def title(self) -> str:
+    def way(self) -> str:
         """What a table calls it."""
         return {
             Route.GDB: "gdb port, pty",
