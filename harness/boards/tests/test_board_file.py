@@ -55,6 +55,7 @@ def test_a_board_is_what_its_file_says(tmp_path: Path) -> None:
     )
     assert own.loading.command_line(3333) == (
         *("pyocd", "gdbserver", "-u", "0240", "-t", "cortex_m", "-p", "3333", "-O", "connect_mode=halt"),
+        *("-O", "cache.enable_memory=false"),
     )
 
 
