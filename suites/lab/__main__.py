@@ -28,6 +28,8 @@ from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES as FUZZERS
 ROOT = Path(__file__).resolve().parents[2]
 TFLITE_MICRO = "build/tflite-micro/.installed"
 PEERS = "build/peers/.installed"
+PYOCD = "build/pyocd/.installed"
+LABGRID = "build/labgrid/.installed"
 ZOO = "build/zoo/.installed"
 SEEDS = "build/fuzz/seeds/board"
 Command = Sequence[str]
@@ -135,12 +137,25 @@ def _campaign(options: LabOptions) -> list[Command]:
     return [_module("bench.campaign", "-n", 200, "--seed", options.seed, "-j", options.jobs)]
 
 
+def _farm(options: LabOptions) -> list[Command]:
+    return [_installed(LABGRID), _module("farm", "--places", min(4, max(2, options.jobs)))]
+
+
+def _routes(options: LabOptions) -> list[Command]:
+    return [
+        _installed(PYOCD),
+        _module("bench.routes", "--boards", options.jobs),
+        _module("bench.routes", "gdb", "--upload", 3, "--seed", options.seed),
+        _module("bench.routes", "gdb", "--models", 1000, "--seed", options.seed),
+    ]
+
+
 def _suites(options: LabOptions) -> list[Command]:
     return [_pytest(options, "suites")]
 
 
 def _proofs(options: LabOptions) -> list[Command]:
-    return [_installed(TFLITE_MICRO, PEERS), _pytest(options, "-m", "proof")]
+    return [_installed(TFLITE_MICRO, PEERS, PYOCD, LABGRID), _pytest(options, "-m", "proof")]
 
 
 def _baselines(options: LabOptions) -> list[Command]:
@@ -167,6 +182,8 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "zoo": _zoo,
     "stress": _stress,
     "campaign": _campaign,
+    "farm": _farm,
+    "routes": _routes,
     "suites": _suites,
     "proofs": _proofs,
     "published": _published,
@@ -186,7 +203,8 @@ def main(
     ] = None,
 ) -> None:
     """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
-    stress, the boards' campaign, suites, proofs, published totals, published baselines, and the benchmark in turn.
+    stress, the boards' campaign, a farm, suites, proofs, published totals, published baselines, and the benchmark in
+    turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -174,7 +173,7 @@ class Borrower:
         except labgrid("remote.client").Error as error:
             raise SideTrouble(
                 "resource",
-                f"the place {place.name} has nothing for its match {re.sub('^Error: Match ', '', str(error))}",
+                f"nothing is exported for the place {place.name}: {str(error)[:1].lower()}{str(error)[1:]}",
                 "is its labgrid-exporter running? `labgrid-client resources` lists what is exported",
             ) from None
         request = self._pb.AcquirePlaceRequest(placename=place.name)

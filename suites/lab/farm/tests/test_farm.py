@@ -23,7 +23,11 @@ from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.farm.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment, lacking
 
-pytestmark = [pytest.mark.proof, pytest.mark.skipif(lacking() is not None, reason=f"no farm here: {lacking()}")]
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(lacking() is not None, reason=f"no farm here: {lacking()}"),
+]
 ANY = f"labgrid:board={BOARD}"
 _FREE_SECONDS = 15.0
 _PATIENCE = 240.0
@@ -165,7 +169,6 @@ def test_labgrid_switches_the_power_of_a_board_that_does_not_answer(farm: DeskFa
     status, (line,), said = FarmUser(farm, "labgrid:board1").end()
     assert (status, ran_at(line)) == (0, "board1"), said
     assert farm.switched == [(1, "0"), (1, "1")]
-    assert "power cycle" in said
 
 
 def test_names_and_tags_that_are_not_there(farm: DeskFarm) -> None:
@@ -203,7 +206,10 @@ def test_no_coordinator_and_no_exporter(doomed: DeskFarm) -> None:
     doomed.stop("exporter")
     status, (line,), _ = FarmUser(doomed, "labgrid:board1").end()
     assert (status, line["kind"]) == (1, "not-launched")
-    assert "exporter" in line["hint"]
+    assert line["message"] == (
+        "nothing is exported for the place board1: match desk/board1/* has no matching remote resource"
+    )
+    assert line["hint"].startswith("is its labgrid-exporter running?")
     user = FarmUser(doomed, "labgrid:board2")
     doomed.stop("coordinator")
     user.end()
@@ -220,11 +226,9 @@ def test_a_coordinator_that_ends_and_comes_back(doomed: DeskFarm) -> None:
     status, lines, _ = user.end()
     assert (status, lines[-1]["kind"]) == (1, "not-launched"), lines[-1]
     assert "cannot be reached" in lines[-1]["message"]
-    doomed.start("coordinator")
-    deadline = time.monotonic() + 60
-    while (ended := FarmUser(doomed, "labgrid:board1").end())[0] and time.monotonic() < deadline:
-        time.sleep(1)  # the exporter tries to connect again now and then
-    assert ended[0] == 0, ended
+    doomed.restart()
+    status, (line,), said = FarmUser(doomed, "labgrid:board1").end()
+    assert (status, ran_at(line)) == (0, "board1"), said
 
 
 class TestFarmedBoard(TargetContract):
