@@ -1,0 +1,163 @@
+"""What the steps of `boards bring-up` say of numbers, and the report. suites/lab/bench/tests has them on a board."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from ethos_hil.harness.boards.bring_up_interrupt import InterruptSeen, judge_interrupt
+from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
+from ethos_hil.harness.boards.bring_up_npu import judge_npu
+from ethos_hil.harness.boards.bring_up_probe import CountedTime, judge_clock
+from ethos_hil.harness.boards.bring_up_registers import NOCYCCNT, CpuIdentity, NpuIdentity, halting_state
+from ethos_hil.harness.boards.bring_up_report import BringUpReport
+from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, StepStatus
+from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.rsp import GdbRemote
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.results.verdict import FailureKind
+
+MHZ = 1_000_000
+
+
+class SmallMemory:
+    """A memory behind a server: it answers at all addresses, also with fewer lines for them, or with a bad bit."""
+
+    server = "a server"
+    usable = True
+
+    def __init__(self, size: int, stuck: int = 0) -> None:
+        self.bytes = bytearray(size)
+        self._stuck = stuck
+
+    def read(self, address: int, size: int) -> bytes:
+        return bytes(self.bytes[(address + at) % len(self.bytes)] for at in range(size))
+
+    def write(self, address: int, data: bytes) -> None:
+        for at, byte in enumerate(data):
+            self.bytes[(address + at) % len(self.bytes)] = byte & ~self._stuck
+
+
+def examined(memory: SmallMemory, size: int) -> int:
+    span = MemorySpan("SRAM", "soc.memories.SRAM", 0, size, ("pool",))
+    return examine_memory(cast(GdbRemote, memory), span, lambda done, parts: None).tested
+
+
+def test_a_memory_that_keeps_everything_passes_and_is_put_back() -> None:
+    memory = SmallMemory(0x10000)
+    memory.bytes[:] = bytes(index * 7 % 251 for index in range(0x10000))
+    before = bytes(memory.bytes)
+    assert examined(memory, 0x10000) > 12_000
+    assert memory.bytes == before
+
+
+@pytest.mark.parametrize("there", [0x1000, 0x4000, 0x8000])
+def test_a_memory_that_is_smaller_than_the_file_says_repeats(there: int) -> None:
+    with pytest.raises(TargetError, match="has the same bytes at 0x") as caught:
+        examined(SmallMemory(there), 0x10000)
+    assert caught.value.kind is FailureKind.READBACK
+    assert caught.value.hint == "correct soc.memories.SRAM in the board's file to what the board has"
+
+
+def test_a_bad_line_of_data_is_named() -> None:
+    with pytest.raises(TargetError, match="so bits 0x40004000 are wrong"):
+        examined(SmallMemory(0x10000, stuck=0x40), 0x10000)
+
+
+@pytest.mark.parametrize(
+    ("stated", "counted", "control", "kind", "said"),
+    [
+        (100 * MHZ, CountedTime(300 * MHZ, 2.999, 3.001), 0, None, "99.967 to 100.033 MHz by the host's clock"),
+        (100 * MHZ, CountedTime(302 * MHZ, 2.999, 3.001), 0, None, "the firmware says 100 MHz"),
+        (100 * MHZ, CountedTime(600 * MHZ, 2.999, 3.001), 0, FailureKind.WRONG_BOARD, "the firmware says 100 MHz"),
+        (100 * MHZ, CountedTime(294 * MHZ, 2.999, 3.001), 0, FailureKind.WRONG_BOARD, "97.967 to 98.033 MHz"),
+        (100 * MHZ, CountedTime(0, 3, 3.1), 0, FailureKind.FAULT, "stands still"),
+        (100 * MHZ, CountedTime(1, 3, 3.1), NOCYCCNT, FailureKind.FAULT, "stands still"),
+    ],
+)
+def test_the_clock_is_judged(
+    stated: int, counted: CountedTime, control: int, kind: FailureKind | None, said: str
+) -> None:
+    finding = judge_clock(stated, counted, control)
+    assert finding.kind is kind
+    assert said in finding.text
+    assert bool(finding.remedy) == (kind is not None)
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "after", "kind", "said"),
+    [
+        (0x22, (), (56,), None, "arrives as number 56"),
+        (0x22, (3,), (3, 56), None, "arrives as number 56"),
+        (0x22, (), (40,), FailureKind.WRONG_BOARD, "number 40 becomes pending"),
+        (0x22, (3,), (3,), FailureKind.WRONG_BOARD, "none arrives"),
+        (0x22, (56,), (56,), FailureKind.WRONG_BOARD, "pending before"),
+        (0x01, (), (), FailureKind.TIMEOUT, "does not end"),
+    ],
+)
+def test_the_interrupt_is_judged(
+    status: int, before: tuple[int, ...], after: tuple[int, ...], kind: FailureKind | None, said: str
+) -> None:
+    finding = judge_interrupt(56, InterruptSeen(status, frozenset(before), frozenset(after)))
+    assert finding.kind is kind
+    assert said in finding.text
+
+
+def test_identities_are_read() -> None:
+    assert str(CpuIdentity(0x410FD221)) == "Cortex-M55 r0p1 (CPUID 0x410fd221)"
+    assert CpuIdentity(0x411FD230).runs("cortex-m55")
+    assert not CpuIdentity(0x410FD221).runs("cortex-m85")
+    assert CpuIdentity(0).core == ""
+    assert str(NpuIdentity(0x10066001, 0x1807)).startswith("ethos-u55-128, architecture 1.0.6")
+    assert NpuIdentity(0x20000000, 0x20000008).name == "ethos-u85-256"
+    assert not NpuIdentity(0, 0).answers
+    assert not NpuIdentity(0xFFFFFFFF, 0xFFFFFFFF).answers
+    assert halting_state(0x00030003) == "C_DEBUGEN S_REGRDY S_HALT"
+    assert judge_npu(("ethos-u55-256",), NpuIdentity(0x10066001, 0x1807), {}).kind is FailureKind.WRONG_BOARD
+
+
+def report(*steps: BringUpStep, **board: Any) -> BringUpReport:
+    found = dataclasses.replace(find_board("alif-e8-hp"), **board)
+    return BringUpReport(found, "", steps, "", "2026-11-26T00:00:00+00:00")
+
+
+def test_the_first_failure_decides_on_the_status() -> None:
+    ok = BringUpStep("file", StepFinding("right"))
+    late = BringUpStep("speed", StepFinding.failed(FailureKind.LINK, "slow", "a cable"), 0.5, 1)
+    absent = BringUpStep("probe", StepFinding.failed(FailureKind.NOT_LAUNCHED, "no server", "start it"), 0.5, 3)
+    left = BringUpStep("clock", StepFinding.left_out("why not"))
+    assert (report(ok).exit_status, report(ok, absent, late).exit_status, report(ok, late).exit_status) == (0, 3, 1)
+    assert report(ok, absent, left).summary == "alif-e8-hp: 3 steps: 1 ok, 1 failed, 1 left out"
+    assert [step["status"] for step in report(ok, absent, left).document()["steps"]] == ["ok", "failed", "left out"]
+    assert StepStatus.LEFT_OUT.value == "left out"
+
+
+def test_what_a_board_says_is_no_markup_in_the_report() -> None:
+    said = "<script>alert(1)</script> | `rm -rf` \x1b[31m\n# A heading"
+    step = BringUpStep("monitor", StepFinding.failed(FailureKind.LINK, said, said, {"console": [said]}))
+    text = report(step, description=said).markdown()
+    assert "<script>" not in text.split("## Raw values")[0]
+    assert "\x1b" not in text
+    assert "\n# A heading" not in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| monitor |"))
+    assert row.replace("\\|", "").count("|") == 5
+
+
+def test_the_report_has_no_paths_and_no_commands_of_the_user(tmp_path: Path) -> None:
+    own = tmp_path / "my-board.toml"
+    own.write_text(
+        'extends = "alif-e8-hp"\n[link]\nurl = "/dev/ttyACM0"\n[loading]\n'
+        f'command = ["{tmp_path}/JLinkGDBServer", "-port", "{{port}}", "-select", "ip=secret.lab"]\n'
+        '[power]\ncycle = ["curl", "http://user:word@outlet.lab/cycle"]\n'
+    )
+    failed = StepFinding.failed(FailureKind.PROBE, f"{tmp_path}/JLinkGDBServer ended", f"look at {tmp_path}/log.txt")
+    found = BringUpReport(find_board(str(own)), "", (BringUpStep("probe", failed),), "", "now")
+    for text in (found.markdown(), str(found.document())):
+        assert str(tmp_path) not in text
+        assert "outlet.lab" not in text
+        assert "secret.lab" not in text
+        assert "/dev/ttyACM0" in text
+        assert "JLinkGDBServer ended" in text
