@@ -82,7 +82,7 @@ class CampaignJob:
 
         def do(item: int) -> ScenarioEnding:
             try:
-                return Trial(bench, self.scenarios[item]).ending()
+                return ScenarioTrial(bench, self.scenarios[item]).ending()
             finally:
                 if item == self.count - 1:
                     bench.close()
@@ -95,7 +95,7 @@ class CampaignJob:
         return ScenarioEnding(scenario.number, str(scenario), scenario.troubles, ("lost",), violations=(reason,))
 
 
-class Trial:
+class ScenarioTrial:
     """One scenario on a bench."""
 
     def __init__(self, bench: CampaignBench, scenario: Scenario) -> None:
@@ -230,4 +230,4 @@ class Trial:
         self._users.clear()
 
 
-__all__ = ["KILLED", "CampaignJob", "ScenarioEnding", "Trial", "draw"]
+__all__ = ["KILLED", "CampaignJob", "ScenarioEnding", "ScenarioTrial", "draw"]
