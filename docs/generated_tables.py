@@ -115,7 +115,8 @@ def _fuzzing_sessions() -> str:
     found = data("fuzzing")
     lines = ["| date | machine | fuzzer | minutes | inputs | findings |", "|---|---|---|---:|---:|---:|"]
     for one in found["sessions"]:
-        cells = (found["date"], found["machine"], one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"])
+        where = (one.get("date", found["date"]), one.get("machine", found["machine"]))
+        cells = (*where, one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"])
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
