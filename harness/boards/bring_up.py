@@ -26,7 +26,7 @@ from ethos_hil.harness.boards.bring_up_line import (
     npu_of_firmware,
 )
 from ethos_hil.harness.boards.bring_up_memory import spans
-from ethos_hil.harness.boards.bring_up_probe import ProbedBoard
+from ethos_hil.harness.boards.bring_up_probe import ParkedBoard
 from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, StepStatus, status_of
 from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.resident import ResidentFirmware
@@ -154,7 +154,7 @@ class BringUp:
         return StepFinding("nobody else on this machine uses the board")
 
     def _probe_steps(self) -> None:
-        probed = ProbedBoard(self._board, self._image())
+        probed = ParkedBoard(self._board, self._image())
         self._step("probe", partial(self._probe, probed), "lease")
         needs = ["probe"]
         for span in spans(self._board.soc):
@@ -186,7 +186,7 @@ class BringUp:
             return None
         return LoadableImage.parse(self.firmware.elf, self._board.soc.boot)
 
-    def _probe(self, probed: ProbedBoard) -> StepFinding:
+    def _probe(self, probed: ParkedBoard) -> StepFinding:
         if not self._has_probe:
             return StepFinding.left_out('the file says that the board has no probe (loading.server = "none")')
         return probes.probe(probed)

@@ -54,7 +54,7 @@ _FOR_PROGRAMS = frozenset({"pool", "package"})
 
 
 @dataclass(frozen=True)
-class ProbedBoard:
+class ParkedBoard:
     """A board and the firmware for it, for the steps below.
 
     Attributes:
@@ -86,7 +86,7 @@ class ProbedBoard:
         return self.board.soc.memory(self.board.soc.firmware.stack).base + _STACK_BYTES
 
 
-def probe(probed: ProbedBoard) -> StepFinding:
+def probe(probed: ParkedBoard) -> StepFinding:
     """Reach the server, halt the processor, and see which one it is."""
     loading, cpu = probed.board.loading, probed.board.soc.firmware.cpu
     began = time.monotonic()
@@ -113,7 +113,7 @@ def probe(probed: ProbedBoard) -> StepFinding:
         return StepFinding(f"{found} is halted, in {connected:.1f} s; DHCSR 0x{state:08x}", values)
 
 
-def memory(probed: ProbedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
+def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     """Test a memory."""
     values = {"base": f"0x{span.base:08x}", "size": span.size, "uses": list(span.uses)}
     if span.read_only:
@@ -134,7 +134,7 @@ def memory(probed: ProbedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     return StepFinding(text, values)
 
 
-def npu(probed: ProbedBoard, npus: tuple[str, ...]) -> StepFinding:
+def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
     """Read the NPU's registers, and compare them with the names of NPUs that it may be."""
     board = probed.board
     base = board.soc.npu_registers.base

@@ -213,7 +213,7 @@ def test_a_memory_that_the_firmware_powers_is_no_fault(bench: Bench) -> None:
     """That of an Alif is not there for the probe; its place is empty on the bench."""
     ours = find_board(str(bench[1]))
     alif = dataclasses.replace(find_board("alif-e8-hp"), link=ours.link, loading=ours.loading, reset=ours.reset)
-    probed = bring_up_probe.ProbedBoard(alif, None)
+    probed = bring_up_probe.ParkedBoard(alif, None)
     empty = [span for span in spans(alif.soc) if span.name.startswith("SRAM")]
     assert {use for span in empty for use in span.uses} == {"pool", "package"}
     for span in empty:
@@ -275,7 +275,7 @@ def test_memories_have_what_they_had(bench: Bench) -> None:
         remote.write(base + 0x2000, data)
         remote.write(base, data)
     remote.close()
-    probed = bring_up_probe.ProbedBoard(board, None)
+    probed = bring_up_probe.ParkedBoard(board, None)
     for span in spans(board.soc):
         assert bring_up_probe.memory(probed, span, lambda text: None).values["restored"] is True
     remote = attach(bench[0])
@@ -319,7 +319,7 @@ def test_an_interrupt_leaves_nothing(
         os.killpg(process.pid, 0)
     with leased(find_board(str(bench[1])), 1.0):
         pass
-    assert bring_up_probe.probe(bring_up_probe.ProbedBoard(find_board(str(bench[1])), None)).status is StepStatus.OK
+    assert bring_up_probe.probe(bring_up_probe.ParkedBoard(find_board(str(bench[1])), None)).status is StepStatus.OK
 
 
 @pytest.mark.slow
