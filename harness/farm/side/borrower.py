@@ -171,9 +171,10 @@ class Borrower:
         try:
             self._session.check_matches(place)
         except labgrid("remote.client").Error as error:
+            what = str(error).removeprefix("Error: ")
             raise SideTrouble(
                 "resource",
-                f"nothing is exported for the place {place.name}: {str(error)[:1].lower()}{str(error)[1:]}",
+                f"nothing is exported for the place {place.name}: {what[:1].lower()}{what[1:]}",
                 "is its labgrid-exporter running? `labgrid-client resources` lists what is exported",
             ) from None
         request = self._pb.AcquirePlaceRequest(placename=place.name)
