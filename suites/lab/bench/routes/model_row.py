@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
@@ -79,6 +78,8 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
 
 def _lowered(label: str, seed: int, npu: str) -> Artifact:
     """Return a small network of its own shape and weights, lowered."""
+    import torch
+
     shape = random.Random(seed)
     torch.manual_seed(seed)
     channels, side, classes = shape.randint(1, 12), shape.randint(6, 16), shape.randint(2, 20)
