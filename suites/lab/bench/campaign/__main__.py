@@ -42,19 +42,21 @@ def main(
     """Let things go wrong on the bench board; find what ends wrongly, or leaves a board that cannot be used."""
     began = monotonic()
     numbers = only or [seed * SEEDS_A_CAMPAIGN + number for number in range(count)]
-    endings = []
-    with Live() as live:
-        live.stage("Letting things go wrong")
-        for ending in play([draw(number) for number in numbers], jobs):
-            endings.append(ending)
-            if only or ending.violations:
-                console().print(Text(_told(ending)))
-            live.step(len(endings), len(numbers))
-    console().print(table(endings))
-    found = sum(1 for ending in endings if ending.violations)
-    console().print(Text(f"{len(endings)} scenarios in {monotonic() - began:.0f} s; findings: {found or 'none'}"))
-    if json_file is not None:
-        json_file.write_text(json.dumps([asdict(ending) for ending in endings], indent=1) + "\n")
+    endings: list[ScenarioEnding] = []
+    try:
+        with Live() as live:
+            live.stage("Letting things go wrong")
+            for ending in play([draw(number) for number in numbers], jobs):
+                endings.append(ending)
+                if only or ending.violations:
+                    console().print(Text(_told(ending)))
+                live.step(len(endings), len(numbers))
+    finally:  # also after Ctrl-C
+        found = sum(1 for ending in endings if ending.violations)
+        console().print(table(endings))
+        console().print(Text(f"{len(endings)} scenarios in {monotonic() - began:.0f} s; findings: {found or 'none'}"))
+        if json_file is not None:
+            json_file.write_text(json.dumps([asdict(ending) for ending in endings], indent=1) + "\n")
     if found:
         raise typer.Exit(1)
 

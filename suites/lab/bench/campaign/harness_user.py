@@ -13,6 +13,7 @@ from traceback import format_exc
 from typing import ClassVar
 
 from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.process import dies_with
@@ -25,6 +26,7 @@ from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
 MARK = "ETHOS_HIL_CAMPAIGN"
 """Environment variable that marks what such a process starts."""
 _POLL_SECONDS = 0.005
+_PREPARE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class HarnessUser:
         """
         self._ours, theirs = Pipe()
         self._ends.add(self._ours)
-        self._asked = 0.0
+        self._begun: float | None = None
         self._status: int | None = None
         parent = os.getpid()
         self.pid = os.fork()
@@ -84,23 +86,30 @@ class HarnessUser:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the run has ended."""
+        """Whether the run has ended. It is waited for until it begins."""
+        try:
+            self._await_begin()
+        except (EOFError, ConnectionResetError):
+            return True
         return self._ours.poll(0)
 
     def ask(self, run: CampaignRun, timeout: float) -> None:
         """Have it begin a run."""
-        self._asked = time.monotonic()
+        self._begun = None
         self._ours.send((run, timeout))
 
     def answer(self, seconds: float) -> UserAnswer | None:
-        """Return how the run ended, or None when it has not within so many seconds."""
+        """Return how the run ended, or None when it has not within so many seconds of its begin."""
         try:
-            if self._ours.poll(seconds):
+            self._await_begin()
+            begun = time.monotonic() if self._begun is None else self._begun
+            if self._ours.poll(max(0.0, begun + seconds - time.monotonic())):
                 answer: UserAnswer = self._ours.recv()
                 return answer
         except (EOFError, ConnectionResetError):
             self._await_end(Deadline(5.0))
-            return UserAnswer(KILLED, time.monotonic() - self._asked, f"the process has ended with {self.status}")
+            seconds = 0.0 if self._begun is None else time.monotonic() - self._begun
+            return UserAnswer(KILLED, seconds, f"the process has ended with {self.status}")
         return None
 
     def signal(self, number: int) -> None:
@@ -118,6 +127,11 @@ class HarnessUser:
             os.kill(self.pid, signal.SIGKILL)
             self._await_end(Deadline(5.0))
         return status
+
+    def _await_begin(self) -> None:
+        """Wait until the run begins: the image is packed, which a busy machine takes its time for."""
+        if self._begun is None and self._ours.poll(_PREPARE_SECONDS):
+            self._begun = self._ours.recv()
 
     def _await_end(self, deadline: Deadline) -> None:
         while self.alive and not deadline.passed:
@@ -148,15 +162,16 @@ def _serve(board_file: Path, connection: Connection) -> int:
             run, timeout = connection.recv()
         except EOFError:
             return 0
-        connection.send(_carried_out(target, run, timeout))
+        connection.send(_carried_out(target, run, timeout, connection))
 
 
-def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float) -> UserAnswer:
-    began = time.monotonic()
+def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, connection: Connection) -> UserAnswer:
+    image = run.image()
+    ResidentFirmware.of(image.elf)  # the target asks for it again
     ending, said = VERIFIED, ""
+    began = time.monotonic()
+    connection.send(began)
     try:
-        image = run.image()
-        began = time.monotonic()
         target.load(image)
         outcome = target.run(timeout=timeout)
         difference = run.difference(outcome)

@@ -18,8 +18,7 @@ from ethos_hil.suites.lab.bench.campaign.scenario import Scenario, draw
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED, Human, Trouble
 
 GRACE_SECONDS = 6.0
-"""That a run may take beyond its time limit: the board's file is read, the image is packed, and everything is left in
-order. The machine does other things as well."""
+"""That a run may take beyond its time limit, to leave everything in order. The machine does other things as well."""
 WELL_SECONDS = 30.0
 """Within which a run on a board without faults is verified, with the load of a firmware."""
 HANG_SECONDS = 240.0
@@ -78,6 +77,7 @@ class CampaignJob:
     def prepare(self) -> Callable[[int], ScenarioEnding]:
         """Start the board. It ends with the last scenario."""
         self.folder.mkdir(parents=True, exist_ok=True)
+        self.scenarios[0].runs[0].image()  # what all processes share is made once
         bench = CampaignBench(self.folder / str(os.getpid()))
 
         def do(item: int) -> ScenarioEnding:
