@@ -59,6 +59,7 @@ from ethos_hil.harness.cli.vela_options import (
     VELA_INI,
     asked,
 )
+from ethos_hil.harness.default_npu import npu_of
 from ethos_hil.harness.interruption import end_on_signals, ignore_further
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
@@ -151,7 +152,6 @@ def run(
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest
@@ -283,7 +283,6 @@ def preflight(
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
     from ethos_hil.harness.request import RunRequest

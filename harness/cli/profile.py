@@ -22,6 +22,7 @@ from ethos_hil.harness.cli.model_options import (
     TRUST_MODEL,
 )
 from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
+from ethos_hil.harness.default_npu import npu_of
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.verdict import Verdict
 
@@ -80,7 +81,6 @@ def profile(
     """
     from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.cli.export import kept_record
-    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
