@@ -1,0 +1,198 @@
+"""A sample of the campaign with every trouble, and the proof that it sees what it looks for."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.boards import quarantine
+from ethos_hil.harness.boards.lease import lease_file
+from ethos_hil.harness.boards.target import BoardTarget
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.targets.base import Target
+from ethos_hil.results.verdict import FailureKind
+from ethos_hil.suites.lab.bench.campaign.__main__ import play
+from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers
+from ethos_hil.suites.lab.bench.campaign.report import table
+from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario, draw
+from ethos_hil.suites.lab.bench.campaign.trial import CampaignJob
+from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, RIGHT, TROUBLES, VERIFIED, Human
+from ethos_hil.suites.lab.bench.faults import FaultSpec
+from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
+from ethos_hil.suites.lab.crew import Crew
+
+DATA = bytes(range(256)) * 4
+AT_ONCE = Moment(0, 0)
+MILD = ["drop", "repeat", "corrupt", "insert"]
+
+
+def scenario(
+    number: int,
+    *faults: str,
+    human: Human | None = None,
+    moment: Moment = AT_ONCE,
+    seconds: float = 25.0,
+    has_power: bool = False,
+    starts_server: bool = False,
+) -> Scenario:
+    """A scenario with the smallest runs."""
+    first, second, third, fourth = (CampaignRun("add", (4 * number % 60 + place,)) for place in range(4))
+    return Scenario(
+        number, faults, human, moment, False, starts_server, has_power, True, (first, second, third, fourth), seconds
+    )
+
+
+SAMPLE = {
+    scenario(1, *(f"to-board.{name}:3000" for name in MILD), "to-board.delay:3000:100", human=Human.SECOND_USER): {
+        VERIFIED
+    },
+    scenario(2, "reset:400"): {"lost-board"},
+    scenario(3, "overrun:50", "npu-hang:1"): {"timeout"},
+    scenario(4, "npu-dead"): {"wrong-board"},
+    scenario(5, "to-host.cut:0", "stuck:0x10000100:4:0xff"): {"readback"},
+    scenario(6, "hang:20", "gdb-mute:50", seconds=4.0): {"timeout"},
+    scenario(7, "brown-out:20", "gdb-dies:50", has_power=True): {"probe", "not-launched"},
+    scenario(8, "gdb-lies:2000:1"): {"readback", "timeout", "fault", "link"},
+    scenario(9, "unplug:500"): {"link"},
+    scenario(10, human=Human.SIGKILL, moment=Moment(100, 0), starts_server=True): {KILLED},
+}
+"""Scenarios, and how their runs in trouble end."""
+HUMANS = {
+    scenario(11, human=Human.DEBUGGER, seconds=4.0): {"timeout"},
+    scenario(12, human=Human.TERMINAL): {"not-launched"},
+    scenario(13, human=Human.SIGINT, moment=Moment(100, 0), starts_server=True): {KILLED},
+    scenario(14, human=Human.SIGTERM, moment=Moment(0, 700)): {KILLED},
+    scenario(15, human=Human.SERVER_KILLED, moment=Moment(100, 0), starts_server=True): {"probe"},
+}
+
+
+@pytest.mark.parametrize(
+    "sample", [pytest.param(SAMPLE, marks=pytest.mark.slow), pytest.param(HUMANS, marks=pytest.mark.proof)]
+)
+def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(sample: dict[Scenario, set[str]]) -> None:
+    endings = sorted(play(tuple(sample), 1), key=lambda ending: ending.number)
+    assert [(each.title, each.violations) for each in endings if each.violations] == []
+    for ending, right in zip(endings, sample.values(), strict=True):
+        assert set(ending.endings) <= right, ending
+    assert table(endings).row_count == len({trouble for each in sample for trouble in each.troubles})
+
+
+def test_the_sample_has_every_trouble() -> None:
+    assert {trouble for each in (*SAMPLE, *HUMANS) for trouble in each.troubles} == set(TROUBLES)
+
+
+# --- what is broken is found
+
+
+def harness_that_lies(self: Target, *, timeout: float, progress: object = None) -> Outcome:
+    """A harness that runs nothing, says that all is right, and leaves what it can."""
+    assert isinstance(self, BoardTarget)
+    quarantine.quarantine(self.board, TargetError("it is left", kind=FailureKind.PROBE))
+    command = ["flock", str(lease_file(self.board)), "sleep", "20"]
+    subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
+    self.reset()
+    return Outcome(b"", b"", b"", 0, 0, {}, (), (), {})
+
+
+def damage() -> None:
+    """Break the product in a worker."""
+    Target.run = harness_that_lies  # type: ignore[method-assign]
+    CampaignRun.difference = lambda self, outcome: None  # type: ignore[method-assign]
+
+
+def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> None:
+    (ending,) = Crew(1, 60, begin=damage).run([CampaignJob((scenario(11, human=Human.TERMINAL),), tmp_path)])
+    found = " / ".join(ending.violations)
+    assert ending.endings == (VERIFIED,)
+    for what in (
+        "1 executions were verified, and the NPU had 0 jobs",
+        "ended as it must not: verified",
+        "the run afterwards was verified, and the NPU had 0 jobs",
+        "left behind: a process: ",
+        "left behind: a lease that is held",
+        "left behind: a file: ",
+    ):
+        assert what in found, ending
+    lost = CampaignJob((scenario(11),), tmp_path).lost(0, "no end")
+    assert (lost.endings, lost.violations) == (("lost",), ("no end",))
+
+
+def outcome(run: CampaignRun, *, wrong: int | None = None) -> Outcome:
+    """The right outcome of a run, but for one execution, which has the answer to another input set."""
+    runs = [
+        Run(number, repeat, answers(run.program, number + (place * run.repeat + repeat == wrong)), ())
+        for place, number in enumerate(run.sets)
+        for repeat in range(run.repeat)
+    ]
+    return Outcome(b"", b"", b"", 0, 0, {}, tuple(runs), (), {})
+
+
+@pytest.mark.parametrize("program", NAMES)
+def test_an_answer_to_other_inputs_is_a_wrong_one(program: str) -> None:
+    run = CampaignRun(program, (3, 5), 2)
+    right = outcome(run)
+    assert run.difference(right) is None
+    assert run.difference(outcome(run, wrong=2)) == "execution 2 has another answer"
+    assert run.difference(dataclasses.replace(right, runs=right.runs[1:])) == "3 executions in place of 4"
+    found = {tuple(each.tobytes() for each in answers(program, number)) for number in range(INPUT_SETS)}
+    assert len(found) == INPUT_SETS
+
+
+# --- what is drawn
+
+
+def test_a_number_alone_decides() -> None:
+    assert draw(7) == draw(7)
+    assert draw(7) != draw(7 + len(TROUBLES))
+
+
+def test_numbers_in_a_row_have_every_trouble() -> None:
+    drawn = [draw(number) for number in range(1000, 1000 + 10 * len(TROUBLES))]
+    counts = Counter(trouble for each in drawn for trouble in each.troubles)
+    assert all(counts[trouble] >= 10 for trouble in TROUBLES)
+    assert set(RIGHT) == set(TROUBLES)
+    assert all(each.specs or each.human is not None for each in drawn)
+    assert {each.warm for each in drawn} == {each.goes_on for each in drawn} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("faults", "right"),
+    [
+        (("to-board.drop:5000", "to-board.delay:2000:400"), {VERIFIED}),
+        (("to-board.drop:5000", "to-host.delay:2000:400"), {VERIFIED, "link", "timeout"}),
+        (("to-board.drop:500",), {VERIFIED, "link", "timeout"}),
+        (("reset:1",), {VERIFIED, "lost-board"}),
+        (("npu-dead", "reset:1"), {"wrong-board", "lost-board"}),
+    ],
+)
+def test_what_is_right_follows_from_the_troubles(faults: tuple[str, ...], right: set[str]) -> None:
+    assert set(scenario(1, *faults).right) == right
+
+
+# --- the server that lies
+
+
+def through(forges: int, size: int = 50) -> tuple[bytes, bytes]:
+    """What is in memory, and what is read of it."""
+    memory = bytearray(len(DATA))
+    lies = GdbLies("1")
+    lies.arm(FaultSpec.parse(f"gdb-lies:20:{forges}"))
+    for at in range(0, len(DATA), size):
+        memory[at : at + size] = lies.written(at, DATA[at : at + size])
+    read = b"".join(lies.read(at, bytes(memory[at : at + size])) for at in range(0, len(DATA), size))
+    assert lies.told > 10
+    lies.heal()
+    assert lies.read(0, bytes(memory)) == bytes(memory) == lies.written(0, bytes(memory))
+    return bytes(memory), read
+
+
+def test_a_server_lies_about_what_it_reads_or_what_it_wrote() -> None:
+    memory, read = through(0)
+    assert memory == DATA != read
+    memory, read = through(1)
+    assert memory != DATA == read
