@@ -8,6 +8,7 @@ A monitor that heard much rubbish is back at its first speed: silence at another
 
 from __future__ import annotations
 
+import itertools
 import secrets
 import time
 import zlib
@@ -32,6 +33,11 @@ from ethos_hil.results.verdict import FailureKind
 
 _SYNC_SECONDS = 0.25
 """Between two questions whether the monitor is there."""
+_NONSENSE_EVERY = 3
+"""Such questions without an answer."""
+_NONSENSE = bytes(64 + 3 * MAX_CHUNK)
+"""More than a monitor hears without a sense until it goes back to its first speed: 64 bytes, or 64 and two chunks where
+an upload was begun, and perhaps given up. At the right speed each byte is the end of an empty frame."""
 _CYCLES_PER_BYTE = 50
 """Of the processor, at most, for the checksum of a byte in memory."""
 _WINDOW = 8
@@ -126,7 +132,11 @@ class MonitorLink:
             TargetError: kind "link", when the port is gone or the firmware speaks another version.
         """
         wait = _SYNC_SECONDS
-        while not deadline.passed:
+        for number in itertools.count(1):
+            if deadline.passed:
+                break
+            if number % _NONSENSE_EVERY == 0:
+                self._line.write(_NONSENSE)
             nonce = 1 + secrets.randbelow(0xFFFFFFFF)
             # The first zero ends what a program before this one has begun.
             self._line.write(b"\0" + command(HostFrameType.SYNC, upload=nonce))
