@@ -1,4 +1,4 @@
-"""A board without a probe: its controller loads an image from a card, and the firmware stays when the program has run."""
+"""A board without a probe: its controller loads an image from a card; the firmware stays when its program has run."""
 
 from __future__ import annotations
 
