@@ -39,11 +39,12 @@ def scenario(
     seconds: float = 25.0,
     has_power: bool = False,
     starts_server: bool = False,
+    warm: bool = False,
 ) -> Scenario:
     """A scenario with the smallest runs."""
     first, second, third, fourth = (CampaignRun("add", (4 * number % 60 + place,)) for place in range(4))
     return Scenario(
-        number, faults, human, moment, False, starts_server, has_power, True, (first, second, third, fourth), seconds
+        number, faults, human, moment, warm, starts_server, has_power, True, (first, second, third, fourth), seconds
     )
 
 
@@ -51,7 +52,7 @@ SAMPLE = {
     scenario(1, *(f"to-board.{name}:3000" for name in MILD), "to-board.delay:3000:100", human=Human.SECOND_USER): {
         VERIFIED
     },
-    scenario(2, "reset:400"): {"lost-board"},
+    scenario(2, "reset:1500", warm=True): {"lost-board"},
     scenario(3, "overrun:50", "npu-hang:1"): {"timeout"},
     scenario(4, "npu-dead"): {"wrong-board"},
     scenario(5, "to-host.cut:0", "stuck:0x10000100:4:0xff"): {"readback"},
