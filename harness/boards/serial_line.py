@@ -110,7 +110,8 @@ class SerialLine:
                 view = view[self._port.write(view[: self._most]) :]
         except serial.SerialTimeoutException as error:
             raise TargetError(
-                f"the serial port {self.url} took no bytes for {_WRITE_SECONDS:g} s",
+                f"the serial port {self.url} did not take {min(len(view), self._most):,} bytes within "
+                f"{_WRITE_SECONDS:g} s",
                 kind=FailureKind.LINK,
                 hint="is the board still there, and is flow control off at both ends?",
             ) from error

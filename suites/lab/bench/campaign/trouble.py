@@ -71,7 +71,13 @@ RIGHT: Mapping[Trouble, RightEndings] = {
     BenchFault.REPEAT: _LINE,
     BenchFault.CORRUPT: _LINE,
     BenchFault.INSERT: _LINE,
-    BenchFault.DELAY: RightEndings({FailureKind.TIMEOUT: "it stands still more than it moves"}, silences=True),
+    BenchFault.DELAY: RightEndings(
+        {
+            FailureKind.TIMEOUT: "it stands still more than it moves",
+            FailureKind.LINK: "it is so slow that the port does not take a kilobyte within seconds",
+        },
+        silences=True,
+    ),
     BenchFault.CUT: RightEndings(
         {FailureKind.LINK: "an upload stands still", FailureKind.TIMEOUT: "nothing comes any more"}, silences=True
     ),
