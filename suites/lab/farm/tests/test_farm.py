@@ -240,7 +240,7 @@ def test_a_coordinator_that_ends_and_comes_back(doomed: DeskFarm) -> None:
 class TestFarmedBoard(TargetContract):
     """A place is a target like all others. See the class that it is made from."""
 
-    target = ANY
+    target = "labgrid:board1"
     npu = "ethos-u55-128"
     timeout = 60.0
     patience = 15.0
@@ -248,7 +248,9 @@ class TestFarmedBoard(TargetContract):
     @pytest.fixture(scope="class")
     @classmethod
     def surroundings(cls, farm: DeskFarm) -> Iterator[None]:
-        """The farm, and what says where it is."""
+        """The farm, and what says where it is. Nothing switches the board, which would have another process then."""
+        farm.client("-p", "board1", "del-match", "desk/board1/*")
+        farm.client("-p", "board1", "add-match", "desk/board1/NetworkSerialPort", "desk/board1/GdbServer")
         with pytest.MonkeyPatch.context() as patch:
             for name, value in farm.variables.items():
                 patch.setenv(name, value)
