@@ -102,7 +102,9 @@ class HarnessUser:
         """Return how the run ended, or None when it has not within so many seconds of its begin."""
         try:
             self._await_begin()
-            begun = time.monotonic() if self._begun is None else self._begun
+            if self._begun is None:
+                return None
+            begun = self._begun
             if self._ours.poll(max(0.0, begun + seconds - time.monotonic())):
                 answer: UserAnswer = self._ours.recv()
                 return answer
