@@ -106,6 +106,7 @@ def damage() -> None:
     CampaignRun.difference = lambda self, outcome: None  # type: ignore[method-assign]
 
 
+@pytest.mark.slow
 def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> None:
     (ending,) = Crew(1, 60, begin=damage).run([CampaignJob((scenario(11, human=Human.TERMINAL),), tmp_path)])
     found = " / ".join(ending.violations)
