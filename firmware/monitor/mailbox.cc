@@ -5,9 +5,9 @@
 #include "boards/uart.h"
 #include "link/crc32.h"
 
-// The host finds it by its name. Nothing clears it: `.noinit` is neither in .data nor in .bss.
+// The host finds it by its name. Nothing clears it: `.mailbox` is neither in .data nor in .bss.
 extern "C" {
-[[gnu::section(".noinit"), gnu::used]] ethos_hil::Mailbox monitor_mailbox;
+[[gnu::section(".mailbox"), gnu::used]] ethos_hil::Mailbox monitor_mailbox{};
 }
 
 namespace ethos_hil::monitor {

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from ethos_hil.harness.image.formats import Mailbox
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import CardWindow, ImageCard, Soc
 from ethos_hil.lowering.errors import ToolError, UsageError
@@ -27,7 +28,8 @@ _NAME = re.compile(r"^IMAGE\d+FILE: \\SOFTWARE\\([A-Z0-9]{1,8}\.BIN)\s*$", re.MU
 def card_files(elf: bytes, soc: Soc) -> Mapping[str, bytes]:
     """Return images.txt, and a file with the bytes of each loadable segment, by name.
 
-    A segment without bytes in the file is not among them: start-up code fills it.
+    A segment without bytes in the file is not among them: start-up code fills it. Nor is the monitor's mailbox, which
+    asks for nothing.
 
     Args:
         elf: a packed image.
@@ -41,7 +43,8 @@ def card_files(elf: bytes, soc: Soc) -> Mapping[str, bytes]:
         raise UsageError(f"how a board with a {soc.name} loads images is not known", hint="use --format elf")
     file = io.BytesIO(elf)
     try:
-        loaded = contents(file, segments(file))
+        # An empty mailbox is not needed: with whatever memory has at power-up, its checksum is wrong.
+        loaded = [(address, data) for address, data in contents(file, segments(file)) if data != bytes(Mailbox.size)]
     except ElfError as error:
         raise ToolError(f"the image cannot be loaded: {error}", hint="run `make firmware`") from error
     if len(loaded) > _MOST_IMAGES:

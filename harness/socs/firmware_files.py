@@ -125,7 +125,14 @@ def _grouped(number: int) -> str:
     return f"{number:,}".replace(",", "'")
 
 
-_SEGMENTS = {"boot": ("boot", 5), "code": ("code", 5), "data": ("data", 6), "zero": ("data", 6), "stack": ("stack", 6)}
+_SEGMENTS = {
+    "boot": ("boot", 5),
+    "code": ("code", 5),
+    "data": ("data", 6),
+    "mailbox": ("data", 6),
+    "zero": ("data", 6),
+    "stack": ("stack", 6),
+}
 """The firmware's loadable segments: whose memory each is in, and its flags (5: read, execute; 6: read, write)."""
 
 

@@ -1,5 +1,5 @@
-// The firmware's own restart: everything is as after the loader's start, except what `.noinit` and the package's window
-// hold. It is no reset of the system, after which a board's ROM would run, and memories might be without power.
+// The firmware's own restart: everything is as after the loader's start, except what `.mailbox` and the package's
+// window hold. It is no reset of the system, after which a board's ROM would run, and memories might be without power.
 #include <cstdint>
 
 #include "boards/armv8m/core.h"

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
     """A user's folder with a board of his own and one on his bench."""
     (tmp_path / "own.toml").write_text(OWN)
     (tmp_path / "bench.toml").write_text(
-        'extends = "mps4-fi101"\nnpus = ["ethos-u85-256"]\n[link]\nurl = "/dev/ttyUSB1"\n'
+        'extends = "mps4-fi101"\nnpus = ["ethos-u85-256"]\nquirks = ["short-writes"]\n[link]\nurl = "/dev/ttyUSB1"\n'
     )
     return tmp_path
 
@@ -86,7 +86,6 @@ def test_an_explanation_has_each_value_with_its_source(folder: Path) -> None:
     done = asked(folder, "explain", "alif-e8-he")
     assert (done.returncode, done.stderr) == (0, "")
     assert "note: Switch SW4 connects" in done.stdout
-    assert "quirk: unpowered-memory: a memory may have no power" in done.stdout
     assert "reset: halt; reset\n" in done.stdout
     document = json.loads(asked(folder, "explain", "alif-e8-he", "--json").stdout)
     values = {value["key"]: value for value in document["values"]}
@@ -97,6 +96,7 @@ def test_an_explanation_has_each_value_with_its_source(folder: Path) -> None:
         "tried": "untried",
     }
     assert all(value["source"] for key, value in values.items() if key.startswith("soc.npu"))
+    assert "quirk: short-writes: its probe breaks packets" in asked(folder, "explain", "bench").stdout
 
 
 def test_an_unknown_board_is_one_line(folder: Path) -> None:

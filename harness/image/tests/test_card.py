@@ -85,8 +85,13 @@ def memory_of_card(soc: Soc, files: dict[str, bytes]) -> dict[int, bytes]:
 
 
 def memory_of_elf(elf: bytes) -> dict[int, bytes]:
-    loads = ELFFile(io.BytesIO(elf)).iter_segments("PT_LOAD")
-    return {segment["p_paddr"]: segment.data() for segment in loads if segment["p_filesz"]}
+    """All but the monitor's mailbox, which is empty."""
+    file = ELFFile(io.BytesIO(elf))
+    loads = file.iter_segments("PT_LOAD")
+    memory = {segment["p_paddr"]: segment.data() for segment in loads if segment["p_filesz"]}
+    (mailbox,) = file.get_section_by_name(".symtab").get_symbol_by_name("monitor_mailbox")
+    assert not any(memory.pop(mailbox["st_value"]))
+    return memory
 
 
 def image(soc: Soc, program: Recorded) -> Image:
