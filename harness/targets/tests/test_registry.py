@@ -34,7 +34,7 @@ def test_an_unknown_target_lists_the_known_ones_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="no target is called 'corstone-330'") as caught:
         make_target("corstone-330", U55)
     assert str(caught.value.hint).startswith("did you mean corstone-3")
-    assert f"{', '.join(FVPS)}, virtual" in str(caught.value.hint)
+    assert f"board, {', '.join(FVPS)}, labgrid, virtual" in str(caught.value.hint)
     assert caught.value.exit_status == 2
 
 
