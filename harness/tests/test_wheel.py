@@ -57,7 +57,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def unwanted(folder: str, names: list[str]) -> set[str]:
         records = {"runs", "history"} if Path(folder) == ROOT / "results" else set()  # of the developer's own runs
-        return patterns(folder, names) | records
+        # Other tests may be building the other boards' at this moment.
+        others = set(names) - set(BOARDS) if Path(folder) == ROOT / "build" / "firmware" else set()
+        return patterns(folder, names) | records | others
 
     for folder in ("harness", "lowering", "results", "suites", "firmware", "src", "build/firmware"):
         shutil.copytree(ROOT / folder, root / folder, symlinks=True, ignore=unwanted)
@@ -66,7 +68,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / ".venv").symlink_to(sys.prefix)
     # What `make setup` sees to is there: it is what runs this test, and the firmware was copied.
     made = [f"build/firmware/{board}/ethos-hil.{kind}" for board in BOARDS for kind in ("elf", "json")]
-    done = ["build/.apt", ".venv/.installed", *made]
+    done = ["build/.apt", ".venv/.installed", "boards", *made]
     command = ["make", *(word for name in done for word in ("-o", name)), "wheel"]
     subprocess.run(command, cwd=root, env={**os.environ, "PIP_NO_INDEX": "1"}, check=True, timeout=200)
     assert sorted(path.name for path in (root / "build").iterdir()) == ["firmware"], "nothing of the build is left"
