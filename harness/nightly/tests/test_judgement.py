@@ -90,7 +90,7 @@ def test_the_last_attempt_counts(plan: NightlyPlan) -> None:
 
 def test_only_what_could_not_be_tried_is_repeated_once_and_never_on_a_virtual_board() -> None:
     records = [record(str(kind), kind=kind) for kind in FailureKind] + [record("verified")]
-    wanted = {"not-launched", "timeout", "link", "licence"}
+    wanted = {"not-launched", "timeout", "link", "licence", "probe", "readback", "lost-board", "leased"}
     assert set(to_repeat(records, "fvp")) == set(to_repeat(records, "board")) == wanted
     assert to_repeat(records, "virtual") == []
     again = [record(name, kind=FailureKind.LINK, attempt=2) for name in wanted]
