@@ -16,12 +16,23 @@ def npu_of(npu: str | None, target: str) -> str:
     if npu is not None:
         return npu
     from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET
-    from ethos_hil.harness.targets.registry import find_plugin
 
     if target == DEFAULT_TARGET:
         return DEFAULT_NPU
     try:
-        npus = find_plugin(target).npus
+        return only_npu(target) or DEFAULT_NPU
     except EthosHilError:
         return DEFAULT_NPU
-    return npus[0] if len(npus) == 1 else DEFAULT_NPU
+
+
+def only_npu(target: str) -> str | None:
+    """Return the NPU of a target that has one, None where it can have several.
+
+    Raises:
+        UsageError: there is no such target, or the file of the board is wrong.
+        ToolError: what knows it is not there.
+    """
+    from ethos_hil.harness.targets.registry import find_plugin
+
+    npus = find_plugin(target).npus
+    return npus[0] if len(npus) == 1 else None

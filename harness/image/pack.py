@@ -114,6 +114,17 @@ class RunPlan:
     stays: bool = False
 
     @property
+    def flags(self) -> PackageFlag:
+        """What is asked for, as the package's header has it."""
+        asked = {
+            PackageFlag.SEND_DELEGATE_OUTPUTS: self.send_delegate_outputs,
+            PackageFlag.PRINTABLE_LINK: self.printable,
+            PackageFlag.TIME_STEPS: self.time_steps,
+            PackageFlag.STAY: self.stays,
+        }
+        return PackageFlag(sum(flag for flag, is_asked in asked.items() if is_asked))
+
+    @property
     def executions(self) -> int:
         """Number of executions in the whole plan."""
         return self.input_set_count * self.repeat
@@ -259,10 +270,7 @@ def _package(
         "inputs_per_set": plan.inputs_per_set,
         "repeat": plan.repeat,
         "npu_timeout_ms": plan.npu_timeout_ms,
-        "flags": (PackageFlag.SEND_DELEGATE_OUTPUTS if plan.send_delegate_outputs else PackageFlag(0))
-        | (PackageFlag.PRINTABLE_LINK if plan.printable else PackageFlag(0))
-        | (PackageFlag.TIME_STEPS if plan.time_steps else PackageFlag(0))
-        | (PackageFlag.STAY if plan.stays else PackageFlag(0)),
+        "flags": plan.flags,
         "event_sets_offset": event_sets_offset,
         "event_set_count": len(plan.event_sets),
         "cuts_offset": cuts_offset,

@@ -229,16 +229,16 @@ def _only_npu(target: str) -> list[str]:
     Raises:
         UsageError: there is no such board, or its file is wrong.
     """
-    from ethos_hil.harness.targets.registry import find_plugin
+    from ethos_hil.harness.default_npu import only_npu
     from ethos_hil.lowering.errors import ToolError
 
     if ":" not in target:
         return []
     try:
-        npus = find_plugin(target).npus
+        npu = only_npu(target)
     except ToolError:  # such as a farm that is not there: each test says so
         return []
-    return [npus[0]] if len(npus) == 1 else []
+    return [] if npu is None else [npu]
 
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:
