@@ -20,8 +20,6 @@ from ethos_hil.results.verdict import FailureKind
 
 Tell = Callable[[str], None]
 
-_SHORT_WRITE = 64
-"""As harness/boards/target.py."""
 _ANSWER_SECONDS = 5.0
 """For a firmware that was just started."""
 _STILL_THERE_SECONDS = 2.0
@@ -65,8 +63,7 @@ class BoardLine:
             raise lacking
         url = self.board.link.url
         assert url is not None  # `missing` looked
-        most = (_SHORT_WRITE,) if Quirk.SHORT_WRITES in self.board.quirks else ()
-        self._line = SerialLine(url, self.board.link.baud, *most)
+        self._line = SerialLine.of(self.board, url, self.board.link.baud)
         self._link = MonitorLink(self._line)
 
     def forget(self) -> None:

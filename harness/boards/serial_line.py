@@ -16,6 +16,7 @@ from typing import Any
 
 import serial
 
+from ethos_hil.harness.boards.board import Board, Quirk
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.results.verdict import FailureKind
 
@@ -23,6 +24,8 @@ _WRITE_SECONDS = 5.0
 """A write that takes longer is not going to end: nobody reads at the other end."""
 _POLL_SECONDS = 0.001
 """Between two looks at a port that has no file descriptor."""
+_SHORT_WRITE = 64
+"""Bytes of a packet that a probe with mass storage passes on whole (openthread#2857)."""
 _MOST = 1 << 16
 """Bytes that are read at once."""
 _PULLED = (errno.EIO, errno.ENXIO, errno.ENODEV, errno.EBADF)
@@ -52,6 +55,11 @@ class SerialLine:
         self._baud = baud
         self._most = most
         self._open()
+
+    @classmethod
+    def of(cls, board: Board, url: str, baud: int) -> SerialLine:
+        """Open a board's port, and write to it as its probe needs it. Arguments and errors as above."""
+        return cls(url, baud, _SHORT_WRITE if Quirk.SHORT_WRITES in board.quirks else _MOST)
 
     def _open(self) -> None:
         options: dict[str, Any] = {} if "://" in self.url else {"exclusive": True}

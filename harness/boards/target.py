@@ -47,8 +47,6 @@ _POWER_SECONDS = 60.0
 _RETRIED = (FailureKind.PROBE, FailureKind.READBACK, FailureKind.LOST_BOARD)
 """What a power cycle may cure."""
 _CONSOLE_LINES = 10
-_SHORT_WRITE = 64
-"""Bytes of a packet that a probe with mass storage passes on whole (openthread#2857)."""
 
 _speeds: dict[str, int] = {}
 """The speed that each serial port had last in this process: the firmware has it still."""
@@ -112,7 +110,7 @@ class BoardTarget(Target):
             url = self._board.link.url
             assert url is not None  # `_load` looked
             baud = _speeds.get(url, self._board.link.baud)
-            line = self._running.enter_context(SerialLine(url, baud, *self._most_written))
+            line = self._running.enter_context(SerialLine.of(self._board, url, baud))
             link = MonitorLink(line, self._board.link.baud)
             firmware = ResidentFirmware.of(image.elf)
             monitor = self._resident(line, link, firmware, deadline, seconds)
@@ -292,10 +290,6 @@ class BoardTarget(Target):
             kind=FailureKind.WRONG_BOARD,
             hint="flash the firmware of this version of ethos-hil",
         )
-
-    @property
-    def _most_written(self) -> tuple[int, ...]:
-        return (_SHORT_WRITE,) if Quirk.SHORT_WRITES in self._board.quirks else ()
 
     def _uploading(self, done: int, size: int) -> None:
         self._at_most_once_a_second(f"{done:,} of {size:,} bytes uploaded")
