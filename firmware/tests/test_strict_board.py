@@ -99,7 +99,7 @@ NON_SECURE = Change(
     "2 * i) = address_of(job.bases[i]) & (selector_for(job.bases[i]) == SRAM ? ~0x10000000u : ~0u);",
 )
 """The other address of the same SRAM."""
-ONE_PORT = Change(DRIVER, "return offset < sram.size ? SRAM : EXTERNAL;", "return offset < 1 ? EXTERNAL : SRAM;")
+ONE_PORT = Change(DRIVER, "is_at_sram_port(pointer) ? SRAM : EXTERNAL;", "is_at_sram_port(pointer) ? SRAM : SRAM;")
 
 
 @pytest.mark.slow

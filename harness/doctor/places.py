@@ -10,7 +10,10 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
+from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
+from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.doctor.finding import Finding, Status
+from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE, WAIT_VARIABLE
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE, IN_CHECKOUT, firmware_doubt, firmware_path, remedy
 from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareManifest
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
@@ -26,11 +29,15 @@ from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 VARIABLES = (
+    BOARDS_VARIABLE,
     CACHE_VARIABLE,
     LIMIT_VARIABLE,
     FIRMWARE_VARIABLE,
     FVP_PATH_VARIABLE,
     GUEST_VARIABLE,
+    PYTHON_VARIABLE,
+    WAIT_VARIABLE,
+    SERVER_VARIABLE,
     "ETHOS_HIL_PATCHES",
     QEMU_VARIABLE,
     TRUST_VARIABLE,
