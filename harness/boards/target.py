@@ -115,7 +115,7 @@ class BoardTarget(Target):
             firmware = ResidentFirmware.of(image.elf)
             monitor = self._resident(line, link, firmware, deadline, seconds)
             self._check(monitor)
-            link.change_speed(self._board.link.fastest_baud, deadline)
+            link.change_speed(self._board.link.fastest_baud, deadline)  # where it cannot, a run takes longer: a note
             _speeds[url] = line.baud
             uploaded = link.upload(firmware.package, deadline, self._uploading)
             seconds["upload"] = uploaded.seconds
@@ -132,7 +132,7 @@ class BoardTarget(Target):
             raise error.replace(console=collector.console) from error.__cause__
         seconds["total"] = time.perf_counter() - started
         told = self._board_run(monitor, line, uploaded, seconds)
-        notes = (*outcome.notes, *_losses(uploaded))
+        notes = (*outcome.notes, *_losses(uploaded), *_slowness(line.baud, self._board.link.fastest_baud))
         return dataclasses.replace(outcome, notes=notes, seconds=seconds, board=told)
 
     def _board_run(
@@ -349,4 +349,12 @@ def _losses(uploaded: Uploaded) -> Iterator[str]:
         yield (
             f"of an upload of {uploaded.size:,} bytes {uploaded.again:,} were sent again: {uploaded.damaged:,} frames "
             f"were damaged, and the UART lost {uploaded.lost:,} bytes"
+        )
+
+
+def _slowness(baud: int, fastest: int) -> Iterator[str]:
+    if baud != fastest:
+        yield (
+            f"the two ends do not understand each other at {fastest:,} baud, so the line had {baud:,}; each run tries "
+            "it anew: state a link.fastest_baud that works"
         )
