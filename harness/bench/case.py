@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.lowering.scheme import Scheme
 
 SHORT, LONG = "short", "long"
@@ -111,7 +112,7 @@ class BenchPoint:
         case: what is computed.
         npu: name of the NPU.
         memory_mode, system_config: Vela's names.
-        target: name of the target.
+        target: what `--target` calls the target.
     """
 
     case: BenchCase
@@ -122,5 +123,5 @@ class BenchPoint:
 
     @property
     def key(self) -> tuple[str, str, str, str, str]:
-        """What tells it from the other points of its grid."""
-        return self.case.name, self.npu, self.memory_mode, self.system_config, self.target
+        """What tells it from the other points of its grid, and its record from theirs."""
+        return self.case.name, self.npu, self.memory_mode, self.system_config, name_in_records(self.target)

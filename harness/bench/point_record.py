@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.targets.registry import kind_of
+from ethos_hil.harness.targets.registry import kind_of, name_in_records
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results import environment
 from ethos_hil.results.record import BenchInfo, Failure, Record, TargetInfo
@@ -51,7 +51,7 @@ def refused(point: BenchPoint, grid: str, error: EthosHilError, *, impossible: b
         verdict=Verdict.SKIPPED if impossible else Verdict.FAILED,
         model="",
         npu="",
-        target=TargetInfo(point.target, kind_of(point.target), ""),
+        target=TargetInfo(name_in_records(point.target), kind_of(point.target), ""),
         failure=Failure(kind, error.message, error.hint),
         versions=environment.versions(),
         console=error.console,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
+from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
@@ -90,6 +91,7 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
     grid = replace(grid, npus=npus)
     if not grid.cases or not targets:
         raise UsageError(f"the grid {grid.name} has no cases", hint="docs/bench-grids.md has examples")
+    _check_targets(targets)
     _check_systems(grid, settings)
     found = tuple(point for case in grid.cases for point in _of_case(case, grid, targets))
     _check_possible(found, settings)
@@ -125,6 +127,19 @@ def _systems(npu: NpuName, asked: Sequence[str]) -> Sequence[str]:
 def _may_have(npu: NpuName, system: str) -> bool:
     family = next((each for each in SYSTEMS if system.startswith(_FAMILY.format(each.upper()))), npu.family)
     return family == npu.family
+
+
+def _check_targets(targets: Sequence[str]) -> None:
+    """Check that records will tell the targets from each other. Raises UsageError."""
+    first: dict[str, str] = {}
+    for target in targets:
+        name = name_in_records(target)
+        if name in first:
+            raise UsageError(
+                f"the targets {first[name]} and {target} are both called {name} in records",
+                hint="leave out one, or give the file of one another name",
+            )
+        first[name] = target
 
 
 def _check_systems(grid: BenchGrid, settings: PointSettings) -> None:

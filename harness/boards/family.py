@@ -19,7 +19,7 @@ def plugin_of(boards: tuple[Board, ...], name: str) -> TargetPlugin:
 
     Args:
         boards: at least one.
-        name: what `--target` says.
+        name: what records call it.
 
     Raises:
         UsageError: they are not of a kind.
@@ -54,7 +54,7 @@ def plugin_of(boards: tuple[Board, ...], name: str) -> TargetPlugin:
 
 def _member(names: str) -> TargetPlugin:
     boards = tuple(find_board(name) for name in names.split(_AND))
-    return plugin_of(boards, f"{FAMILY}:{names}")
+    return plugin_of(boards, f"{FAMILY}:{_AND.join(board.name for board in boards)}")
 
 
 def _nameless(npu: NpuName, settings: TargetSettings) -> Target:

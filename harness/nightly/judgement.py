@@ -13,6 +13,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan
 from ethos_hil.harness.nightly.quarantine import Quarantined
 from ethos_hil.harness.nightly.recorded import name_of
 from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import Verdict
@@ -118,7 +119,8 @@ def judge(
     notes = [f"in quarantine, and not among the tests: {each.id}" for each in quarantine if each not in used]
     order = {part.name: number for number, part in enumerate(plan.parts)}
     tests.sort(key=lambda test: (order[test.part], test.name))
-    return Judgement(tuple(tests), dict(conducted.down), tuple(problems), () if shards else tuple(notes))
+    down = {name_in_records(target): why for target, why in conducted.down.items()}
+    return Judgement(tuple(tests), down, tuple(problems), () if shards else tuple(notes))
 
 
 def _part(record: Record) -> str:

@@ -73,7 +73,7 @@ class TargetPlugin:
     """A target that users name with `--target`. A distribution registers it under the entry points `ethos_hil.targets`.
 
     Attributes:
-        name: what `--target` takes.
+        name: what `--target` takes and records have; of a family's member, what records have.
         kind: one of KINDS.
         description: one line for `ethos-hil targets`.
         socs: names of the systems on chip it can be (harness/socs).

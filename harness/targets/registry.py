@@ -58,6 +58,17 @@ def find_plugin(name: str) -> TargetPlugin:
     return plugin.family.member(member)
 
 
+def name_in_records(name: str) -> str:
+    """Return what records call the target that `--target` calls `name`: a board's file has a path there.
+
+    Where that cannot be found out, it is `name`.
+    """
+    try:
+        return find_plugin(name).name
+    except EthosHilError:
+        return name
+
+
 def kind_of(name: str) -> str:
     """Return the kind of the target called `name`, or "" where that cannot be found out."""
     try:
@@ -145,7 +156,7 @@ def make_target(
     except EthosHilError:
         raise
     except Exception as error:
-        owner = TARGETS.owner(plugin.name)
+        owner = TARGETS.owner(plugin.name.partition(":")[0])
         raise ToolError(
             f"the target {plugin.name!r} of {owner} cannot be made: {type(error).__name__}: {error}",
             hint=f"repair or uninstall {owner}; --debug shows where",
@@ -171,7 +182,7 @@ def _check_description(board: Target, plugin: TargetPlugin, npu: NpuName) -> Non
     for attribute, values in allowed.items():
         found = getattr(board, attribute, None)
         if found not in values:
-            owner = TARGETS.owner(plugin.name)
+            owner = TARGETS.owner(plugin.name.partition(":")[0])
             raise ToolError(
                 f"the target {plugin.name!r} of {owner} says that its {attribute} is {found!r}, and not "
                 f"{' or '.join(values)}",

@@ -113,3 +113,21 @@ def test_a_models_scheme_and_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     Path("net.py").touch()
     (case,) = {point.case for point in BenchOrder(models=("net.py:net",), scheme="a16w8").plan().points}
     assert (case.name, case.model, case.scheme, case.booted) == ("net.py:net", "net.py:net", "a16w8", False)
+
+
+def test_a_board_that_is_given_as_a_file_has_the_key_of_its_records(tmp_path: Path) -> None:
+    """Else a run's points are not found again, and --resume makes them all anew."""
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "mps3-an547"\n[link]\nurl = "/dev/ttyACM0"\n')
+    npu = replace(GRID, npus=("ethos-u55-128",), memory_modes=("Shared_Sram",))
+    point, _ = points_of(npu, (f"board:{path}",), SETTINGS)
+    assert (point.target, point.key[-1]) == (f"board:{path}", "board:mine")
+
+
+def test_two_targets_that_records_cannot_tell_apart(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "mine.toml" for folder in "ab"]
+    for path in files:
+        path.parent.mkdir()
+        path.write_text('extends = "mps3-an547"\n')
+    with pytest.raises(UsageError, match="are both called board:mine in records"):
+        points_of(GRID, [f"board:{path}" for path in files], SETTINGS)
