@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.harness.boards.catalogue import board_files, find_board
+from ethos_hil.harness.boards.catalogue import board_files, find_board, is_path
 from ethos_hil.harness.boards.group import BoardGroup
 from ethos_hil.harness.boards.target import FAMILY, BoardTarget, missing
 from ethos_hil.harness.targets.base import Target
@@ -55,6 +57,20 @@ def plugin_of(boards: tuple[Board, ...], name: str) -> TargetPlugin:
 def _member(names: str) -> TargetPlugin:
     boards = tuple(find_board(name) for name in names.split(_AND))
     return plugin_of(boards, f"{FAMILY}:{_AND.join(board.name for board in boards)}")
+
+
+def located(target: str, folder: Path) -> str:
+    """Return the name of a target in which the paths of boards' files are absolute.
+
+    Args:
+        target: as for `--target`, of whatever kind.
+        folder: where relative paths start from.
+    """
+    family, colon, names = target.partition(":")
+    if family != FAMILY or not colon:
+        return target
+    found = (str(folder / Path(name).expanduser()) if is_path(name) else name for name in names.split(_AND))
+    return f"{FAMILY}:{_AND.join(found)}"
 
 
 def _nameless(npu: NpuName, settings: TargetSettings) -> Target:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.harness.boards.family import located
 from ethos_hil.harness.checked_toml import read_checked
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.lowering.errors import UsageError
@@ -112,6 +113,14 @@ class NightlyConfig:
         return self.path.parent
 
 
+def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the tables of a name, with their targets."""
+    targets = data.get("run", {}).get("targets", (DEFAULT_TARGET,))
+    for each in data.get(table, ()):
+        asked = each.get("targets", targets)
+        yield _tuples({**each, "targets": tuple(located(target, folder) for target in asked)})
+
+
 def read_config(path: Path) -> NightlyConfig:
     """Read a nightly's file.
 
@@ -121,10 +130,9 @@ def read_config(path: Path) -> NightlyConfig:
     path = path.absolute()
     data = read_checked(path, resources.files(__package__).joinpath(SCHEMA), SEE).data
     run: Mapping[str, Any] = data.get("run", {})
-    targets = tuple(run.get("targets", (DEFAULT_TARGET,)))
-    suites = tuple(SuiteEntry(**_tuples({"targets": targets, **each})) for each in data.get("suite", ()))
-    models = tuple(ModelEntry(**_tuples({"targets": targets, **each})) for each in data.get("model", ()))
-    sweeps = tuple(SweepEntry(**_tuples({"targets": targets, **each})) for each in data.get("sweep", ()))
+    suites = tuple(SuiteEntry(**each) for each in _entries(data, "suite", path.parent))
+    models = tuple(ModelEntry(**each) for each in _entries(data, "model", path.parent))
+    sweeps = tuple(SweepEntry(**each) for each in _entries(data, "sweep", path.parent))
     if not suites and not models and not sweeps:
         raise UsageError(
             f"{path} has nothing to run", hint="add a [[suite]], a [[model]] or a [[sweep]]; docs/nightly.md has them"

@@ -223,9 +223,8 @@ def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[S
     for point in plan.points:
         found.setdefault(part_of(prefix, point), []).append(point)
     for name, points in found.items():
-        (_, *place), cases = points[0].key, tuple(point.case for point in points)
-        npu, mode, system, target = place
-        yield SweepPart(name, target, npu, mode, system, prefix, cases, plan.settings)
+        at, cases = points[0], tuple(point.case for point in points)
+        yield SweepPart(name, at.target, at.npu, at.memory_mode, at.system_config, prefix, cases, plan.settings)
 
 
 def _suffix(text: str) -> str:

@@ -119,3 +119,19 @@ def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
     })  # fmt: skip
     counts = json.loads((tmp_path / "out.json").read_text())["counts"]
     assert counts == {"verified": 2, "skipped": 1, "compiled-only": 1}
+
+
+def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As all paths of the file are; and its points are of the board that its records will name."""
+    (file.parent / "mine.toml").write_text('extends = "mps3-an547"\n[link]\nurl = "/dev/ttyACM0"\n')
+    file.write_text(
+        f'schema_version = 1\n[run]\ntargets = ["board:mine.toml"]\n{SWEEP}npus = ["ethos-u55-128"]\n'
+        f'{SWEEP}npus = ["ethos-u55-128"]\ntargets = ["board:./mine.toml", "virtual"]\n'
+    )
+    monkeypatch.chdir("/")
+    found = [part.target for part in plan_of(read_config(file)).sweeps]
+    assert found == [f"board:{file.parent / 'mine.toml'}"] * 2 + ["virtual"]
+    assert {each.key[-1] for part in plan_of(read_config(file)).sweeps for each in part.points} == {
+        "board:mine",
+        "virtual",
+    }
