@@ -23,6 +23,8 @@ from ethos_hil.harness.boards.bring_up_memory import spans
 from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.loader import park, reset
+from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
 from ethos_hil.results.verdict import FailureKind
@@ -270,10 +272,12 @@ def test_memories_have_what_they_had(bench: Bench) -> None:
     board = find_board(str(bench[1]))
     wanted = {span.base: bytes(range(256)) * 16 for span in spans(board.soc)}
     remote = attach(bench[0])
-    remote.halt()
+    reset(remote, board.reset, Deadline(SECONDS))
     for base, data in wanted.items():
         remote.write(base + 0x2000, data)
         remote.write(base, data)
+    # Without a debugger the board goes on: with what was written, the processor would lock up.
+    park(remote, board.soc.boot + 0x4000, board.soc.boot + 0x6000, Deadline(SECONDS))
     remote.close()
     probed = bring_up_probe.ParkedBoard(board, None)
     for span in spans(board.soc):
