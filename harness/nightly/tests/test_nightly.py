@@ -91,6 +91,7 @@ def test_a_target_that_is_missing_is_infrastructure(tmp_path: Path) -> None:
     assert done.stdout.endswith(": nothing ran; not run, because of their target: corstone-320; infrastructure\n")
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp_path: Path) -> None:
     """It has no licence for the first run."""

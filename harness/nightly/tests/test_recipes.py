@@ -65,6 +65,7 @@ def git(folder: Path, *arguments: str) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
     write(tmp_path, PLAN)

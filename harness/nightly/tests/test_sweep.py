@@ -102,6 +102,7 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
     }
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
     done = nightly(file, "--json", "out.json")

@@ -45,6 +45,7 @@ def record() -> Record:
     return run(RunRequest(MODEL, "ethos-u55-128", "virtual", profile=ProfileOptions(ProfileMethod.SHARES))).record
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_it_shows_the_graph_with_both_overlays(explorer_python: Path, record: Record, tmp_path: Path) -> None:
     writers = {"graph": model_explorer.graph, "cycles": model_explorer.cycles, "vela": model_explorer.vela}

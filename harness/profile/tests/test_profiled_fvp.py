@@ -46,8 +46,15 @@ def launchers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("soc", PLACES)
-@pytest.mark.parametrize("method", [ProfileMethod.PREFIX, ProfileMethod.TRACE])
+@pytest.mark.parametrize(
+    ("soc", "method"),
+    [
+        ("corstone-300", ProfileMethod.PREFIX),
+        ("corstone-320", ProfileMethod.TRACE),
+        pytest.param("corstone-300", ProfileMethod.TRACE, marks=pytest.mark.proof),
+        pytest.param("corstone-320", ProfileMethod.PREFIX, marks=pytest.mark.proof),
+    ],
+)
 def test_the_rows_are_those_of_the_virtual_board(
     monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str, method: ProfileMethod
 ) -> None:

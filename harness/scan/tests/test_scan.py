@@ -133,6 +133,7 @@ def check_documents(report: ScanReport) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_executorch_is_scanned_as_an_overlay(models: str) -> None:
     """1.5 leaves out a transposition between the sigmoid and the product."""

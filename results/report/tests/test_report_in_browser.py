@@ -56,7 +56,7 @@ def violations(page: Page) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}" for each in found]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.proof)])
 def test_everybody_can_use_it(browser: Browser, night: Path, scheme: str) -> None:
     with visited(browser, night, color_scheme=scheme, bypass_csp=True) as visit:  # axe is a script that is not ours
         visit.page.evaluate(OPEN_ALL)

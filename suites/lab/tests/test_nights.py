@@ -11,6 +11,7 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 from ethos_hil.suites.lab import nights
 
+pytestmark = [pytest.mark.proof, pytest.mark.slow]
 SMALL = nights.PLAN.replace("jobs = 2", "jobs = 1").partition("[audit]")[0]
 
 
@@ -22,7 +23,6 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Counter
     return folder / "only", nights.facts(folder / "only")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_nightly_that_is_killed_is_an_undisturbed_one_in_the_end(
     tmp_path: Path, undisturbed: tuple[Path, Counter[str]]
@@ -33,8 +33,6 @@ def test_a_nightly_that_is_killed_is_an_undisturbed_one_in_the_end(
     assert found.kills > 0
 
 
-@pytest.mark.proof
-@pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_twenty_times(tmp_path: Path) -> None:
     (tmp_path / "undisturbed").mkdir()
@@ -46,7 +44,6 @@ def test_twenty_times(tmp_path: Path) -> None:
     assert killed > 10
 
 
-@pytest.mark.slow
 def test_what_is_lost_twice_or_other_is_seen(undisturbed: tuple[Path, Counter[str]], tmp_path: Path) -> None:
     into, whole = undisturbed
     (night,) = into.iterdir()

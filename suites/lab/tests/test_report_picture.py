@@ -10,6 +10,7 @@ from ethos_hil.results.testing.browser import MISSING, browser_path, started, vi
 from ethos_hil.suites.lab import report_picture
 
 
+@pytest.mark.proof
 @pytest.mark.slow
 def test_the_report_of_a_real_run_opens_and_has_its_picture(tmp_path: Path) -> None:
     browser = browser_path()

@@ -72,9 +72,8 @@ HUMANS = {
 }
 
 
-@pytest.mark.parametrize(
-    "sample", [pytest.param(SAMPLE, marks=pytest.mark.slow), pytest.param(HUMANS, marks=pytest.mark.proof)]
-)
+@pytest.mark.proof
+@pytest.mark.parametrize("sample", [SAMPLE, HUMANS])
 def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(sample: dict[Scenario, set[str]]) -> None:
     endings = sorted(play(tuple(sample), 1), key=lambda ending: ending.number)
     assert [(each.title, each.violations) for each in endings if each.violations] == []
