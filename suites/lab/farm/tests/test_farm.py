@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.harness.farm.side_process import side_process
 from ethos_hil.harness.process import dies_with, end_marked
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
@@ -255,3 +256,9 @@ class TestFarmedBoard(TargetContract):
             for name, value in farm.variables.items():
                 patch.setenv(name, value)
             yield
+
+    @pytest.fixture(autouse=True)
+    def _given_back(self, _nothing_left_behind: None) -> Iterator[None]:
+        """The exporter starts a ser2net for each loan: a run that gives its place back leaves another than it met."""
+        yield
+        side_process().close()

@@ -49,7 +49,7 @@ def scenario(
 
 
 SAMPLE = {
-    scenario(1, *(f"to-board.{name}:3000" for name in MILD), "to-board.delay:3000:100", human=Human.SECOND_USER): {
+    scenario(1, *(f"to-board.{name}:10000" for name in MILD), "to-board.delay:3000:100", human=Human.SECOND_USER): {
         VERIFIED
     },
     scenario(2, "reset:1500", warm=True): {"lost-board"},
