@@ -149,6 +149,7 @@ def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, o
         for each in others:
             each.close()
         dies_with(parent)()
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
         os.environ[MARK] = mark
         guard(lambda: _serve(board_file, connection))
     except SystemExit as end:
