@@ -91,7 +91,7 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
     grid = replace(grid, npus=npus)
     if not grid.cases or not targets:
         raise UsageError(f"the grid {grid.name} has no cases", hint="docs/bench-grids.md has examples")
-    _check_targets(targets)
+    _check_names(targets)
     _check_systems(grid, settings)
     found = tuple(point for case in grid.cases for point in _of_case(case, grid, targets))
     _check_possible(found, settings)
@@ -129,7 +129,7 @@ def _may_have(npu: NpuName, system: str) -> bool:
     return family == npu.family
 
 
-def _check_targets(targets: Sequence[str]) -> None:
+def _check_names(targets: Sequence[str]) -> None:
     """Check that records will tell the targets from each other. Raises UsageError."""
     first: dict[str, str] = {}
     for target in targets:

@@ -21,7 +21,7 @@ from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
 from ethos_hil.harness.profile.costs import costs
 from ethos_hil.harness.profile.memories_behind import memories_behind
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.targets.registry import find_plugin, name_in_records
+from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import UsageError
@@ -60,7 +60,7 @@ def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequen
         Fault: a command stream cannot be decoded.
     """
     check_delegated(artifact)
-    npu, soc = NpuName.parse(point.npu), soc_of(point)
+    npu, plugin, soc = NpuName.parse(point.npu), find_plugin(point.target), soc_of(point)
     footprint = Footprint.of(artifact)
     mode = memory_mode(artifact, footprint, Firmware.read(find_firmware(soc)).sram)
     delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]
@@ -70,7 +70,7 @@ def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequen
         verdict=Verdict.COMPILED_ONLY,
         model="",
         npu="",
-        target=TargetInfo(name_in_records(point.target), find_plugin(point.target).kind, soc),
+        target=TargetInfo(plugin.name, plugin.kind, soc),
         metrics=(*cycles, *sizes(artifact, footprint), *vela_metrics(artifact)),
         ops=ops,
         # No .pte is written for it.

@@ -113,14 +113,6 @@ class NightlyConfig:
         return self.path.parent
 
 
-def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict[str, Any]]:
-    """Yield the tables of a name, with their targets."""
-    targets = data.get("run", {}).get("targets", (DEFAULT_TARGET,))
-    for each in data.get(table, ()):
-        asked = each.get("targets", targets)
-        yield _tuples({**each, "targets": tuple(located(target, folder) for target in asked)})
-
-
 def read_config(path: Path) -> NightlyConfig:
     """Read a nightly's file.
 
@@ -160,6 +152,14 @@ def read_config(path: Path) -> NightlyConfig:
         audit_one_in=data.get("audit", {}).get("one_in", 0),
         sweeps=sweeps,
     )
+
+
+def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the tables of a name, with their targets."""
+    targets = data.get("run", {}).get("targets", (DEFAULT_TARGET,))
+    for each in data.get(table, ()):
+        asked = each.get("targets", targets)
+        yield _tuples({**each, "targets": tuple(located(target, folder) for target in asked)})
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:

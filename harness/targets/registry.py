@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -64,9 +65,15 @@ def name_in_records(name: str) -> str:
     Where that cannot be found out, it is `name`.
     """
     try:
-        return find_plugin(name).name
+        return _recorded_name(name)
     except EthosHilError:
         return name
+
+
+@functools.cache
+def _recorded_name(name: str) -> str:
+    """Return the name, which follows from the text alone: a benchmark asks for it at each of thousands of points."""
+    return find_plugin(name).name
 
 
 def kind_of(name: str) -> str:
@@ -156,7 +163,7 @@ def make_target(
     except EthosHilError:
         raise
     except Exception as error:
-        owner = TARGETS.owner(plugin.name.partition(":")[0])
+        owner = _owner(plugin)
         raise ToolError(
             f"the target {plugin.name!r} of {owner} cannot be made: {type(error).__name__}: {error}",
             hint=f"repair or uninstall {owner}; --debug shows where",
@@ -182,12 +189,17 @@ def _check_description(board: Target, plugin: TargetPlugin, npu: NpuName) -> Non
     for attribute, values in allowed.items():
         found = getattr(board, attribute, None)
         if found not in values:
-            owner = TARGETS.owner(plugin.name.partition(":")[0])
+            owner = _owner(plugin)
             raise ToolError(
                 f"the target {plugin.name!r} of {owner} says that its {attribute} is {found!r}, and not "
                 f"{' or '.join(values)}",
                 hint=f"repair or uninstall {owner}",
             )
+
+
+def _owner(plugin: TargetPlugin) -> str:
+    """Return the distribution of a target, or of the family that it is a member of, for messages."""
+    return TARGETS.owner(plugin.name.partition(":")[0])
 
 
 def _usable() -> list[TargetPlugin]:
