@@ -270,7 +270,7 @@ def test_an_answer_that_comes_drop_by_drop_ends_with_the_deadline() -> None:
         began = time.monotonic()
         with pytest.raises(TargetError, match=r"within 0\.5 s"):
             remote.read(BASE, 64, Deadline(0.5))
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5  # of the 13 s that all of it takes
 
 
 # --- what the processor does

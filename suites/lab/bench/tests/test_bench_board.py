@@ -7,6 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 
 import numpy as np
@@ -28,6 +29,7 @@ from ethos_hil.suites.lab.bench.tests.conftest import SOC, WORDS, MakeBench, att
 MakeImage = Callable[..., Image]
 Assemble = Callable[..., bytes]
 SECONDS = 30.0
+PROOF = pytest.mark.proof
 NPU_ID, NPU_CONFIG = 0x58102000, 0x58102028
 UART = """
     ldr r7, =0x59303000
@@ -126,6 +128,7 @@ def test_programs_run_one_after_the_other(make_bench: MakeBench, make_image: Mak
     assert status["resets"] == 3
 
 
+@pytest.mark.proof
 def test_firmware_is_loaded_within_two_seconds(make_bench: MakeBench, firmware: bytes) -> None:
     remote = attach(make_bench())
     assert load(remote, firmware, words=WORDS, vector_table=SOC.boot, soc=SOC).seconds < 2
@@ -179,21 +182,34 @@ def test_it_ends_with_its_tests_process(make_bench: MakeBench) -> None:
     raise AssertionError("it still answers")
 
 
-@pytest.mark.parametrize("refuse", [False, True])
-def test_a_second_client_gets_nothing(make_bench: MakeBench, refuse: bool) -> None:
-    bench = make_bench(refuse_second=refuse)
+def test_a_second_client_waits_for_its_turn(make_bench: MakeBench) -> None:
+    """As with QEMU and with most probes."""
+    bench = make_bench()
     first = attach(bench)
-    second = socket.create_connection(("127.0.0.1", int(bench.gdb.rpartition(":")[2])), SECONDS)
-    second.sendall(b"$qSupported#37")
-    second.settimeout(0.3)
-    with pytest.raises(ConnectionResetError if refuse else TimeoutError):
-        assert second.recv(10)
-    assert first.read_word(NPU_ID)
-    first.detach()
-    if not refuse:  # its turn
+    with _second_client(bench) as second:
+        second.settimeout(0.3)
+        second.sendall(b"$qSupported#37")
+        with pytest.raises(TimeoutError):
+            second.recv(10)
+        assert first.read_word(NPU_ID)
+        first.detach()
         second.settimeout(SECONDS)
         assert second.recv(10).startswith(b"+")
-    second.close()
+
+
+def test_a_second_client_is_refused(make_bench: MakeBench) -> None:
+    """As by OpenOCD: the connection is closed, or reset where the question came before that."""
+    bench = make_bench(refuse_second=True)
+    first = attach(bench)
+    with _second_client(bench) as second, suppress(ConnectionResetError, BrokenPipeError):
+        second.sendall(b"$qSupported#37")
+        assert second.recv(10) == b""
+    assert first.read_word(NPU_ID)
+    first.detach()
+
+
+def _second_client(bench: BenchBoard) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", int(bench.gdb.rpartition(":")[2])), SECONDS)
 
 
 def test_points_of_a_debugger_end_with_it(make_bench: MakeBench, assemble: Assemble) -> None:
@@ -301,10 +317,14 @@ def test_a_fault_that_is_none_is_refused(make_bench: MakeBench) -> None:
         make_bench("fire")
 
 
-@pytest.mark.parametrize("baud", [115200, 921600])
-def test_the_line_is_as_fast_as_it_says(make_bench: MakeBench, assemble: Assemble, baud: int) -> None:
-    """Both directions: not faster, and at least 85 % of it."""
+@pytest.mark.parametrize(
+    ("baud", "share"),
+    [(115200, 0.0), (921600, 0.0), pytest.param(115200, 0.85, marks=PROOF), pytest.param(921600, 0.85, marks=PROOF)],
+)
+def test_the_line_is_as_fast_as_it_says(make_bench: MakeBench, assemble: Assemble, baud: int, share: float) -> None:
+    """Both directions: not faster, and, on a computer with nothing else to do, at least 85 % of it."""
     bench = make_bench()
+    longest = 1 / share if share else SECONDS
     size = baud // 10
     divider = round(SOC.peripheral_hz / baud)
     with SerialLine(bench.serial, baud) as port:
@@ -313,13 +333,13 @@ def test_the_line_is_as_fast_as_it_says(make_bench: MakeBench, assemble: Assembl
         port.write(bytes(size))
         assert listen(port, 1) == b"!"
         seconds = time.monotonic() - began
-        assert 0.97 < seconds < 1 / 0.85
+        assert 0.97 < seconds < longest
         run_elf(bench, program(assemble, FLOOD, divider=divider))
         assert listen(port, 1)[:1] == READY
         began = time.monotonic()
         heard = listen(port, size)
         seconds = time.monotonic() - began
-        assert 0.95 < seconds < 1 / 0.85
+        assert 0.95 < seconds < longest
         assert {(two - one) % 256 for one, two in pairwise(heard)} == {1}
 
 
