@@ -20,10 +20,12 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from importlib import resources
+from itertools import compress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -69,8 +71,16 @@ class PolicyRule:
 
     def matches(self, metric: str, provenance: str, label: str, npu: str) -> bool:
         """Return whether it is about a number."""
-        sides = ((metric, self.metric), (provenance, self.provenance), (label, self.label), (npu, self.npu))
-        return all(pattern == "*" or fnmatchcase(text, pattern) for text, pattern in sides)
+        return (
+            _matches(metric, self.metric)
+            and _matches(provenance, self.provenance)
+            and _matches(label, self.label)
+            and _matches(npu, self.npu)
+        )
+
+
+def _matches(text: str, pattern: str) -> bool:
+    return pattern == "*" or fnmatchcase(text, pattern)
 
 
 @dataclass(frozen=True)
@@ -124,12 +134,23 @@ class Policy:
 
     def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
         """Return what is allowed of a number."""
-        found: dict[str, Any] = {"effects": dict(self.effects)}
-        for rule in self.rules:
-            if rule.matches(metric, provenance, label, npu):
-                found["effects"] |= rule.effects
-                found |= {name: value for name in _SETTINGS if (value := getattr(rule, name)) is not None}
-        return Allowance(**found)
+        matching = tuple(rule.matches(metric, provenance, label, npu) for rule in self.rules)
+        if matching not in self._allowances:
+            self._allowances[matching] = _allowance(self.effects, compress(self.rules, matching))
+        return self._allowances[matching]
+
+    @cached_property
+    def _allowances(self) -> dict[tuple[bool, ...], Allowance]:
+        """What was found for each set of rules: a night has thousands of numbers, and few such sets."""
+        return {}
+
+
+def _allowance(effects: Mapping[Word, Effect], rules: Iterable[PolicyRule]) -> Allowance:
+    found: dict[str, Any] = {"effects": dict(effects)}
+    for rule in rules:
+        found["effects"] |= rule.effects
+        found |= {name: value for name in _SETTINGS if (value := getattr(rule, name)) is not None}
+    return Allowance(**found)
 
 
 _SETTINGS = tuple(each.name for each in fields(Allowance) if each.name != "effects")
