@@ -240,7 +240,7 @@ def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess
 
 def alive(process: int) -> bool:
     """Whether a process runs; waits a little for it to end."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]

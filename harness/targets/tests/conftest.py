@@ -54,7 +54,7 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
     yield
     assert list(folder.iterdir()) == []
     # What is killed and not our child dies in its own time.
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while processes_with(str(folder)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes_with(str(folder)) == []

@@ -245,7 +245,7 @@ def test_a_uart_that_obeys_bytes_is_used_with_a_printable_link(
 
 def test_where_no_link_works_both_are_told(install: Install, image: Image, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fvp, "_STOPPED_SECONDS", 0.5)
-    first = """printf 'ab\\024' > "$uart"; touch "$here/second"; exec sleep 9"""
+    first = """printf 'ab\\024' > "$uart"; touch "$here/second"; exec sleep 1000"""
     install(FvpVariant(body=f'[ -e "$here/second" ] && exit 3; {first}'))
     with pytest.raises(TargetNotAvailable, match=r"exited with status 3 .*on a binary one: .* byte 0x14"):
         choosing(image, [])
