@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.file_lock import LIMIT, Holder, locked
+from ethos_hil.lowering.file_lock import Holder, locked
 
 HOLD = """
 import sys, time
@@ -66,7 +66,7 @@ def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str])
         found = Holder.read(tmp_path / "x.lock")
         assert found is not None
         assert (found.pid, found.is_here, found.is_stopped) == (os.getpid(), True, False)
-    assert time.monotonic() - started < LIMIT
+    assert time.monotonic() - started < 2
     assert (tmp_path / "x.lock").read_bytes() == b""
 
 

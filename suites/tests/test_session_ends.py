@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, children
+from ethos_hil.harness.fvp_stand_in.tests.conftest import children
+from ethos_hil.lowering.testing.processes import left_of
 from ethos_hil.suites.tests.session import ROOT, command, session
 
 LONG = """
@@ -106,10 +107,7 @@ def assert_leaves_nothing(
         out, _ = process.communicate(timeout=60)
     assert process.returncode == 2, (how, out)
     assert "KeyboardInterrupt" in out, how
-    end = time.monotonic() + 60
-    while time.monotonic() < end and any(map(alive, all_of_it)):
-        time.sleep(0.05)
-    assert not [pid for pid in all_of_it if alive(pid)], how
+    assert left_of(all_of_it) == [], how
     assert [path.name for path in temporary.iterdir() if not path.name.startswith("pytest-of-")] == [], how
 
 

@@ -19,7 +19,8 @@ import typer
 
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
-from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, children
+from ethos_hil.harness.fvp_stand_in.tests.conftest import children
+from ethos_hil.lowering.testing.processes import alive
 
 MODEL = """
 import sys

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -145,12 +144,3 @@ def children(pid: int) -> set[int]:
         if not more:
             return found
         found |= more
-
-
-def alive(pid: int) -> bool:
-    """Return whether a process exists and is no zombie."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320, Board, alive, build, children
+from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320, Board, build, children
 from ethos_hil.harness.fvp_stand_in.tests.jobs import job
+from ethos_hil.lowering.testing.processes import left_of
 
 
 def test_console_is_one_stream_in_order(board: Board) -> None:
@@ -322,10 +323,7 @@ def test_a_signal_leaves_nothing_behind(board300: Board, number: int) -> None:
     with process.stdout, process.stderr:
         assert process.wait(10) == (128 + number if number != signal.SIGKILL else -number)
         assert b"Traceback" not in process.stderr.read()
-    deadline = time.monotonic() + 60
-    while any(alive(pid) for pid in started) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not any(alive(pid) for pid in started)
+    assert left_of(started) == []
 
 
 def test_a_reader_that_goes_away_ends_the_run(board300: Board) -> None:

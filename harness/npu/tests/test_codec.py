@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from ethosu import mlw_codec
 
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.lowering.testing.processes import left_of
 
 ENDLESS = "the decoder did not finish"
 
@@ -238,24 +238,10 @@ def run(program: str, *, flags: tuple[str, ...] = ("-W", "error")) -> subprocess
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def alive(process: int) -> bool:
-    """Whether a process runs; waits a little for it to end."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return False
-        if state == "Z":
-            return False
-        time.sleep(0.01)
-    return True
-
-
 @pytest.mark.parametrize("end", ["", "os._exit(0)", "os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt"])
 def test_the_worker_ends_with_this_process(end: str) -> None:
     done = run(f"codec.decode([stream(10)])\nprint(worker(), flush=True)\n{end}")
-    assert not alive(int(done.stdout))
+    assert left_of([int(done.stdout)]) == []
     if not end:
         assert (done.returncode, done.stderr) == (0, "")  # no ResourceWarning either
 
@@ -280,7 +266,7 @@ def test_a_forked_process_has_a_worker_of_its_own() -> None:
         """
     )
     assert (done.returncode, done.stderr) == (0, "")
-    assert not alive(int(done.stdout))
+    assert left_of([int(done.stdout)]) == []
 
 
 def test_ctrl_c_does_not_reach_the_worker() -> None:

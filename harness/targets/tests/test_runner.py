@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
-from ethos_hil.harness.fvp_stand_in.tests.conftest import alive, build
+from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.outcome import Outcome
@@ -25,6 +25,7 @@ from ethos_hil.harness.virtual.tests.programs import Recorded
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.testing.processes import alive
 
 TIMEOUT = 60.0
 U55 = NpuName("u55", 128)

@@ -24,6 +24,7 @@ from ethos_hil.lowering.native.crashing_operator import beginning, crashing_oper
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import evaluate
+from ethos_hil.lowering.testing.processes import left_of
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela import VelaCrash, flags, run_vela
 
@@ -223,17 +224,7 @@ def assert_it_ends_with_its_parent(command: list[str]) -> None:
         pid = int(parent.stdout.readline())
         time.sleep(0.3)
         os.kill(parent.pid, signal.SIGKILL)
-    ends = time.monotonic() + 60
-    while running(pid) and time.monotonic() < ends:
-        time.sleep(0.02)
-    assert not running(pid)
-
-
-def running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert left_of([pid]) == []
 
 
 def test_it_starts_no_programs(tool: NativeTool) -> None:

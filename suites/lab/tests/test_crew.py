@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.lowering.testing.processes import alive, left_of
 from ethos_hil.suites.lab.crew import Crew
 
 _begun = False
@@ -118,15 +119,4 @@ def test_workers_end_with_a_process_that_is_killed(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     process.stdout.close()
-    deadline = time.monotonic() + 60
-    while alive(worker) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not alive(worker)
-
-
-def alive(process: int) -> bool:
-    """Whether a process runs. One that has ended may stay in the list until its parent asks for its status."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    assert left_of([worker]) == []

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.boards import bring_up_probe as probes
+from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.clock import Deadline
-from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
 SECONDS = 30.0
@@ -28,15 +28,14 @@ RUBBISH = bytes([0x55]) * 3000
 @pytest.mark.parametrize("when", ["before", "amid"])
 def test_an_upload_goes_on_after_rubbish(when: str, make_bench: MakeBench, firmware: bytes, tmp_path: Path) -> None:
     bench = make_bench()
+    board = find_board(str(bench.write_board_file(tmp_path)))
     resident = ResidentFirmware.of(firmware)
-    assert any(_is_fast_again(bench, resident, when, tmp_path / f"board-{number}") for number in range(TRIES))
+    assert any(_is_fast_again(bench.serial, board, resident, when) for _ in range(TRIES))
 
 
-def _is_fast_again(bench: BenchBoard, resident: ResidentFirmware, when: str, folder: Path) -> bool:
+def _is_fast_again(serial: str, board: Board, resident: ResidentFirmware, when: str) -> bool:
     """Upload, with rubbish before it or amid it. Return whether the line then has the speed it had."""
-    folder.mkdir()
-    board = find_board(str(bench.write_board_file(folder)))
-    with SerialLine(bench.serial, board.link.baud) as line:
+    with SerialLine(serial, board.link.baud) as line:
         link = MonitorLink(line)
         probes.load_firmware(board, resident, lambda text: None, line.drop_input)
         assert link.sync(Deadline(SECONDS)) is not None
