@@ -35,3 +35,14 @@ def ending_of(record: Record, quarantined: Container[str] = ()) -> str:
     if record.test is not None and record.test.defect:
         return DEFECT
     return QUARANTINED if record.label in quarantined else str(record.verdict)
+
+
+def settled(record: Record, *, compile_only: bool = False) -> bool:
+    """Return whether there is no reason to run it a second time: it ended as it should, or cannot run.
+
+    Args:
+        record: the record.
+        compile_only: whether nothing more was asked for than to compile it.
+    """
+    ending = ending_of(record)
+    return ending in (Verdict.VERIFIED, Verdict.SKIPPED, DEFECT) or (compile_only and ending == Verdict.COMPILED_ONLY)

@@ -15,7 +15,7 @@ from ethos_hil.harness.nightly.model_crew import ModelCrew
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, npu_for
-from ethos_hil.harness.nightly.recorded import name_of, of_part, of_today, recorded, records_of
+from ethos_hil.harness.nightly.recorded import name_of, of_part, of_today, recorded, records_of, tried
 from ethos_hil.harness.nightly.selection import SelectedTest, TestSelection, read_selection
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.suite_session import SessionEnd, SuiteSession, check_pytest
@@ -187,7 +187,7 @@ class Conductor:
         return part
 
     def _names(self, part: str) -> frozenset[str]:
-        return recorded(self._night.folder, part)
+        return tried(self._night.folder, part)
 
     def _to_repeat(self, part: str, target: str) -> list[str]:
         return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))

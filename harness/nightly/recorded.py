@@ -1,4 +1,4 @@
-"""What a run folder has already: tests and models that a resumed night does not run again."""
+"""What a run folder has already, and which of it a resumed session or night does not run again."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.record import Record
 from ethos_hil.results.store import StoredRecord, read_run
+from ethos_hil.results.verdict_letter import settled
 
 
 def records_of(folder: Path) -> Iterator[Record]:
@@ -26,20 +27,39 @@ def name_of(record: Record) -> str:
     return record.label
 
 
-def recorded(folder: Path, part: str, attempt: int = 1) -> frozenset[str]:
-    """Return the names of what a part of a plan has whole records of in a run folder, made by what is installed now.
+def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:
+    """Return the names of what need not run again: the last whole record that today's tools made of it is settled.
 
     Args:
         folder: the run folder; it need not be there.
-        part: the part's name.
+        part: the name of a part of a plan.
         attempt: only records of this attempt, or of a later one.
+        compile_only: whether nothing more is asked for than to compile.
 
     Raises:
         OSError: a file cannot be read.
     """
-    if not folder.is_dir():
-        return frozenset()
-    return frozenset(map(name_of, of_today(of_part(records_of(folder), part, attempt))))
+    last: dict[str, tuple[int, str, bool]] = {}
+    for record in _made(folder, part, attempt):
+        done = settled(record, compile_only=compile_only)
+        # Of two in one second the one that is not settled counts.
+        found = record.run.attempt if record.run is not None else 1, record.created, not done
+        last[name_of(record)] = max(found, last.get(name_of(record), found))
+    return frozenset(name for name, (_, _, open_) in last.items() if not open_)
+
+
+def tried(folder: Path, part: str) -> frozenset[str]:
+    """Return the names of what has a whole record that today's tools made, however it ended.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return frozenset(map(name_of, _made(folder, part)))
+
+
+def _made(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:
+    if folder.is_dir():
+        yield from of_today(of_part(records_of(folder), part, attempt))
 
 
 def of_part(records: Iterable[Record], part: str, attempt: int = 1) -> Iterator[Record]:

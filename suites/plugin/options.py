@@ -37,7 +37,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "--replay": {"metavar": "DIR", "help": "judge recorded answers; nothing is lowered or run"},
     "--runs": {"metavar": "DIR", "help": f"where records are kept ({DEFAULT_ROOT})"},
     "--run-name": {"metavar": "NAME", "help": "keep them in this run folder, which other sessions may share"},
-    "--resume": {"action": "store_true", "help": "run no test that has a record in the run folder of --run-name"},
+    "--resume": {"action": "store_true", "help": "run no test that ended well before, in the run folder of --run-name"},
     "--shard": {"metavar": "I/N", "help": "run one part of the cases of N, such as 2/4; each case is in one"},
     "--run-part": {"metavar": "TEXT", "help": "the part of a nightly's plan that the records are of"},
     "--run-attempt": {"type": int, "metavar": "N", "help": "the attempt that they are of (1)"},
@@ -100,7 +100,7 @@ class Options:
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
         shared: whether the run folder was named, so that other sessions may write it.
-        resume: run no test that has a record there.
+        resume: run no test that ended well there before.
         shard: the part of the cases that runs, or None for all.
         part, attempt: see `RunInfo`.
     """

@@ -82,7 +82,8 @@ def _recorded(options: Options) -> frozenset[str]:
     try:
         if not wait_for_writers(options.run_folder, _PATIENCE):
             raise pytest.UsageError(f"another session writes {options.run_folder}: wait until it has ended")
-        return recorded(options.run_folder, options.part, options.attempt)
+        only = options.settings.target is None
+        return recorded(options.run_folder, options.part, options.attempt, compile_only=only)
     except OSError as error:
         raise _unusable(options, error) from None
 

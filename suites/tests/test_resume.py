@@ -24,6 +24,16 @@ def names(folder: Path) -> Counter[str]:
 
 
 @pytest.mark.slow
+def test_what_failed_is_run_again(tmp_path: Path) -> None:
+    """Else a session that was resumed is green, whatever failed before."""
+    asked = (str(SAMPLE), "-k", "wrong or itself", "-m", "bi", "--run-name=night")
+    assert session(tmp_path, *asked).status == 1
+    again = session(tmp_path, *asked, "--resume")
+    assert (list(again.tests), again.status) == (["test_wrong_operator_BI"], 1)
+    assert "already recorded in night, and not run again: 1" in again.output
+
+
+@pytest.mark.slow
 def test_what_has_a_whole_record_is_not_run_again(tmp_path: Path) -> None:
     night = tmp_path / "runs/night"
     assert len(resumed(tmp_path, "-n2").tests) == 4

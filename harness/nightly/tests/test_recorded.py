@@ -1,4 +1,4 @@
-"""Which records count when a night is resumed: whole ones, of the same part, made by what is installed now."""
+"""What is not run again: what ended well, by whole records of the same part, made by what is installed now."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.nightly.recorded import recorded
+from ethos_hil.harness.nightly.recorded import recorded, tried
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
-from ethos_hil.results.record import Record
+from ethos_hil.results.record import Record, SuiteTest
 from ethos_hil.results.store import RunFolder
+from ethos_hil.results.verdict import Verdict
 
 PART = "suite 1: virtual"
 
@@ -68,3 +69,42 @@ def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
     for lost in (1, 2, 100):
         path.write_bytes(whole[:-lost])
         assert recorded(folder, PART) == ({"a", "b"} if lost == 1 else {"a"})
+
+
+@pytest.mark.parametrize(
+    ("verdict", "defect", "compile_only", "again"),
+    [
+        (Verdict.VERIFIED, "", False, False),
+        (Verdict.SKIPPED, "", False, False),
+        (Verdict.FAILED, "https://example.org/1", False, False),
+        (Verdict.COMPILED_ONLY, "", True, False),
+        (Verdict.COMPILED_ONLY, "", False, True),
+        (Verdict.FAILED, "", False, True),
+        (Verdict.UNVERIFIED, "", False, True),
+    ],
+)
+def test_only_what_ended_well_is_not_run_again(
+    tmp_path: Path, verdict: Verdict, defect: str, compile_only: bool, again: bool
+) -> None:
+    """A session that is resumed must not forget that its first part failed."""
+    made = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
+    folder = kept(tmp_path, made)
+    assert recorded(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
+    assert tried(folder, PART) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "again"),
+    [
+        ((Verdict.FAILED, "01"), (Verdict.VERIFIED, "02"), False),
+        ((Verdict.VERIFIED, "01"), (Verdict.FAILED, "02"), True),
+        ((Verdict.FAILED, "02"), (Verdict.VERIFIED, "01"), True),
+        ((Verdict.FAILED, "01"), (Verdict.VERIFIED, "01"), True),
+    ],
+)
+def test_of_several_records_the_last_one_says_it(
+    tmp_path: Path, first: tuple[Verdict, str], second: tuple[Verdict, str], again: bool
+) -> None:
+    """The order of time counts, not that of files; of two in one second, the worse."""
+    both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
+    assert recorded(kept(tmp_path, *both), PART) == (frozenset() if again else {"a"})
