@@ -69,6 +69,24 @@ def commit(folder: Path) -> dict[str, str | bool | None]:
     return {"commit": head, "dirty": dirty}
 
 
+def branch(folder: Path) -> str:
+    """Return the branch that the git work tree of `folder` is on; "" where that is not known.
+
+    A job of CI has no branch checked out, so what CI says counts first. A pull request is on none that others have:
+    GitHub calls it "7/merge" here, GitLab's merge request "merge-requests/7".
+    """
+    said = os.environ.get("GITHUB_REF_NAME") or os.environ.get("CI_COMMIT_BRANCH")
+    if not said and os.environ.get("CI_MERGE_REQUEST_IID"):
+        said = f"merge-requests/{os.environ['CI_MERGE_REQUEST_IID']}"
+    if said:
+        return said
+    try:
+        found = _git(folder, "symbolic-ref", "--short", "-q", "HEAD")
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return found
+
+
 def _git(folder: Path, *arguments: str) -> str:
     command = ["git", "-C", str(folder), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

@@ -113,10 +113,16 @@ class History:
             return found.df()
 
     def runs(self) -> list[dict[str, Any]]:
-        """Return a row for each run, oldest first: run, created, commit, records, and how many have which verdict."""
+        """Return a row for each run, oldest first: run, created, commit, records, and how many have which verdict.
+
+        Of several attempts at a test one counts. `plan`, `branch` and `whole` say which night it is; `whole` is None
+        where the file does not say so.
+        """
         return self.rows(
-            "SELECT run, min(created) AS created, any_value(commit) AS commit, count(*) AS records, "
-            "count(*) FILTER (verdict = 'verified') AS verified, count(*) FILTER (verdict = 'failed') AS failed "
+            "SELECT run, min(created) AS created, any_value(commit) AS commit, count(*) FILTER (counts) AS records, "
+            "count(*) FILTER (counts AND verdict = 'verified') AS verified, "
+            "count(*) FILTER (counts AND verdict = 'failed') AS failed, "
+            "any_value(plan) AS plan, any_value(branch) AS branch, any_value(whole) AS whole "
             "FROM records GROUP BY run ORDER BY created, run"
         )
 

@@ -470,6 +470,11 @@ class Record:
         """What it is about: the suite's test, by pytest's id, or the model."""
         return self.test.id if self.test is not None else self.model
 
+    @property
+    def name(self) -> str:
+        """What the part of a plan that asked for it calls it: the label, or the case of a benchmark."""
+        return self.bench.case if self.bench is not None else self.label
+
     def metric(self, name: str) -> Metric | None:
         """Return the metric called `name`, or None."""
         return next((metric for metric in self.metrics if metric.name == name), None)

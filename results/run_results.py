@@ -7,12 +7,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.results.record import Record
 from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
 from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
 from ethos_hil.results.verdict import Verdict
+
+if TYPE_CHECKING:
+    from ethos_hil.results.account import Account
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,10 @@ class RunResults:
         records: in the order of the folders and their files.
         manifests: what each folder says of machine, versions, commit and command.
         folders: where they are.
-        skipped: what is no readable record.
-        quarantined: labels of tests that may fail for a while, with the reason.
+        skipped: what is not a readable record, selection or end of a session.
+        selections: what the parts chose.
+        sessions: how sessions of pytest ended.
+        account: of a night, what its plan makes of it; None elsewhere (`ethos_hil.results.account.account_of`).
     """
 
     name: str
@@ -35,7 +41,9 @@ class RunResults:
     manifests: tuple[Mapping[str, Any], ...] = field(default=(), hash=False)
     folders: tuple[Path, ...] = ()
     skipped: tuple[Skipped, ...] = ()
-    quarantined: Mapping[str, str] = field(default_factory=dict, hash=False)
+    selections: tuple[Selection, ...] = ()
+    sessions: tuple[SessionEnd, ...] = ()
+    account: Account | None = field(default=None, hash=False)
 
     @property
     def verdicts(self) -> Counter[Verdict]:
@@ -43,8 +51,12 @@ class RunResults:
         return Counter(record.verdict for record in self.records)
 
 
-def read_results(folders: Sequence[Path]) -> RunResults:
+def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunResults:
     """Return the results of one run, whose shards may have a folder each.
+
+    Args:
+        folders: its folders.
+        may_be_empty: whether it may have no record at all, as a night in which nothing ran.
 
     Raises:
         OSError: a folder cannot be read.
@@ -52,19 +64,42 @@ def read_results(folders: Sequence[Path]) -> RunResults:
     """
     records: list[Record] = []
     skipped: list[Skipped] = []
+    selections: list[Selection] = []
+    sessions: list[SessionEnd] = []
     manifests = []
     for folder in folders:
         manifests.append(_manifest(folder))
-        for item in read_run(folder):
-            if isinstance(item, StoredRecord):
-                records.append(item.record)
-            else:
-                skipped.append(item)
-    if not records:
+        for item in (*read_run(folder), *read_sessions(folder)):
+            match item:
+                case StoredRecord():
+                    records.append(item.record)
+                case Skipped():
+                    skipped.append(item)
+                case Selection():
+                    selections.append(item)
+                case SessionEnd():
+                    sessions.append(item)
+                case BadSelection():
+                    skipped.append(Skipped(str(folder), str(item)))
+    if not records and not may_be_empty:
         why = f": {skipped[0].why}" if skipped else ""
         raise ValueError(f"{', '.join(map(str, folders))} has no record{why}")
-    created = min(str(manifest["created"]) for manifest in manifests)
-    return RunResults(folders[0].name, created, tuple(records), tuple(manifests), tuple(folders), tuple(skipped))
+    return RunResults(
+        folders[0].name,
+        min(str(manifest["created"]) for manifest in manifests),
+        tuple(records),
+        tuple(manifests),
+        tuple(folders),
+        tuple(skipped),
+        tuple(selections),
+        tuple(sessions),
+    )
+
+
+def branch_of(results: RunResults) -> str:
+    """Return the branch that all folders of a run were made on; "" where that is not known or not one."""
+    found = {str(manifest.get("branch") or "") for manifest in results.manifests}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _manifest(folder: Path) -> Mapping[str, Any]:

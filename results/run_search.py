@@ -34,6 +34,8 @@ def find_results(paths: Sequence[Path]) -> RunResults:
         tuple(manifest for each in found for manifest in each.manifests),
         tuple(folder for each in found for folder in each.folders),
         tuple(skipped for each in found for skipped in each.skipped),
+        tuple(selection for each in found for selection in each.selections),
+        tuple(session for each in found for session in each.sessions),
     )
 
 

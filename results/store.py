@@ -56,6 +56,7 @@ class RunFolder:
             "machine": environment.machine(),
             "versions": environment.versions(),
             **commit,
+            "branch": environment.branch(Path.cwd()),
             **({"shard": shard} if shard else {}),
             **environment.cache(),
         }
@@ -93,6 +94,24 @@ class RunFolder:
                 raise
         finally:
             os.close(descriptor)
+
+
+def mend(folder: Path) -> None:
+    """Remove from a run folder the last lines that their writers did not finish. No process may write it meanwhile.
+
+    A run that is resumed needs it: what has no whole record is asked again, and any other line that cannot be read is
+    red.
+
+    Raises:
+        OSError: a file cannot be read or written.
+    """
+    for path in sorted(folder.glob("records-*.jsonl")):
+        content = read_bytes(path)
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            with path.open("r+b") as file:
+                file.truncate(whole)
+                os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)

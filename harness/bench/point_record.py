@@ -11,12 +11,6 @@ from ethos_hil.results import environment
 from ethos_hil.results.record import BenchInfo, Failure, Record, TargetInfo
 from ethos_hil.results.verdict import FailureKind, Verdict
 
-REFUSALS = frozenset({
-    FailureKind.USAGE, FailureKind.COMPILE, FailureKind.DELEGATION, FailureKind.CAPABILITY, FailureKind.OUT_OF_MEMORY,
-    FailureKind.UNSUPPORTED, FailureKind.NPU_MISMATCH, FailureKind.NOT_AVAILABLE, FailureKind.LICENCE,
-})  # fmt: skip
-"""What a point that could not be made lacks. Any other failure is one of a point that was made."""
-
 
 def bench_info(point: BenchPoint, grid: str) -> BenchInfo:
     """Return the part of a record that says which point of a grid it is."""
@@ -58,12 +52,3 @@ def refused(point: BenchPoint, grid: str, error: EthosHilError, *, impossible: b
         created=environment.now(),
     )
     return of_point(made, point, grid)
-
-
-def is_refusal(record: Record) -> bool:
-    """Return whether a record is of a point that was not made."""
-    return (
-        record.failure is not None
-        and record.verdict in (Verdict.SKIPPED, Verdict.FAILED)
-        and (record.verdict == Verdict.SKIPPED or record.failure.kind in REFUSALS)
-    )

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.harness.bench.point_record import is_refusal
 from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.contribution import check_contribution, contribute_records
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
@@ -17,6 +16,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
 from ethos_hil.results.record import Record
+from ethos_hil.results.standing import is_refusal
 from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:

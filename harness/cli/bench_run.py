@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.point_record import is_refusal
 from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
@@ -18,6 +17,7 @@ from ethos_hil.harness.progress import Live
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
+from ethos_hil.results.standing import is_refusal
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 from ethos_hil.results.verdict import FailureKind, Verdict
 

@@ -132,15 +132,15 @@ def _run(
 def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
     from ethos_hil.harness.cli.commands import write_json
 
-    for target, why in outcome.judgement.down.items():
+    for target, why in outcome.account.down.items():
         sys.stderr.write(one_line(f"not available: {target}: {why}") + "\n")
     for line in outcome.red[:_MOST_TOLD]:
         sys.stderr.write(one_line(f"red: {line}") + "\n")
     if len(outcome.red) > _MOST_TOLD:
         sys.stderr.write(f"red: {len(outcome.red) - _MOST_TOLD} more; --json has all\n")
-    for line in outcome.judgement.notes:
+    for line in outcome.account.notes:
         sys.stderr.write(one_line(f"note: {line}") + "\n")
-    for path in (*outcome.folders, *(outcome.aftermath.files if outcome.aftermath is not None else ())):
+    for path in (*outcome.folders, *outcome.files):
         sys.stderr.write(one_line(f"written: {path}") + "\n")
     if json_file is not None:
         write_json(json_file, outcome.to_json())

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.harness.nightly.config import NightlyConfig
-from ethos_hil.harness.nightly.judgement import Judgement, is_audit
+from ethos_hil.harness.nightly.plan import KNOWN
 from ethos_hil.harness.nightly.preparation import history_of
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.account import Account, is_audit, part_of
+from ethos_hil.results.compaction.run_file import NightFacts, compact_records
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.run_results import RunResults, branch_of
 from ethos_hil.results.store import StoredRecord
 
 if TYPE_CHECKING:
-    from ethos_hil.results.gate.change import Change, RunComparison
-    from ethos_hil.results.gate.observation import Observation
+    from ethos_hil.results.gate.change import RunComparison
     from ethos_hil.results.gate.policy import Policy
     from ethos_hil.results.gate.sides import Side
 
@@ -30,22 +30,18 @@ class Aftermath:
     """What came of a night.
 
     Attributes:
-        comparison: what is different, or None where there is nothing to compare with.
-        failing: the changes for which the gate fails, without those of tests in quarantine.
-        unstable: names of tests whose exact numbers, or verdicts, differ within the night, with which.
+        account: of the night, with what is different from another one.
         files: what was written.
     """
 
-    comparison: RunComparison | None
-    failing: tuple[Change, ...]
-    unstable: tuple[str, ...]
+    account: Account
     files: tuple[Path, ...]
 
 
 def follow_up(
     config: NightlyConfig,
     results: RunResults,
-    judgement: Judgement,
+    account: Account,
     before: Side | None,
     policy: Policy,
     reporter: Reporter,
@@ -55,7 +51,7 @@ def follow_up(
     Args:
         config: says what is written where.
         results: all of the night's records.
-        judgement: what they say.
+        account: what they say.
         before: what they are compared with, or None.
         policy: what is allowed.
         reporter: receives the progress.
@@ -72,43 +68,29 @@ def follow_up(
     comparison = None
     if before is not None:
         comparison = compare_runs(
-            [each for each in before.observations if each.subject.target not in judgement.down],
+            [each for each in before.observations if each.subject.target not in account.down],
             after,
             policy=policy,
             names=(before.name, results.name),
         )
-    written = [_kept(config, results)] if config.history is not None else []
-    shown = replace(results, records=tuple(record for record in results.records if not is_audit(record)))
-    baseline = before.name if before is not None and before.accepted else ""
-    written += _documents(config, shown, judgement, comparison, baseline, reporter)
-    return Aftermath(comparison, _failing(comparison, judgement), _unstable(after), tuple(written))
+    account = account.compared(comparison, after)
+    written = [_kept(config, results, account)] if config.history is not None and results.records else []
+    shown = replace(results, records=tuple(each for each in results.records if not is_audit(each)), account=account)
+    written += _documents(config, shown, before.name if before is not None and before.accepted else "", reporter)
+    return Aftermath(account, tuple(written))
 
 
-def _failing(comparison: RunComparison | None, judgement: Judgement) -> tuple[Change, ...]:
-    if comparison is None:
-        return ()
-    allowed = judgement.allowed
-    return tuple(
-        change
-        for change in comparison.failing
-        if (change.subject.label, change.subject.npu, change.subject.target) not in allowed
-    )
-
-
-def _unstable(found: Sequence[Observation]) -> tuple[str, ...]:
-    return tuple(
-        f"{each.subject.label} ({', '.join(sorted(' '.join(filter(None, key)) for key in each.unstable))})"
-        for each in found
-        if each.unstable
-    )
-
-
-def _kept(config: NightlyConfig, results: RunResults) -> Path:
+def _kept(config: NightlyConfig, results: RunResults, account: Account) -> Path:
     """Put the night into the history, as one run also where shards have a folder each."""
     assert config.history is not None
-    stored = [StoredRecord(results.name, results.created, record) for record in results.records]
+    counting = {id(each.record) for each in account.tests}
+    # Each shard ran the known model: in the history it is there once.
+    records = [each for each in results.records if id(each) in counting or not part_of(each).startswith(KNOWN)]
+    stored = [StoredRecord(results.name, results.created, record) for record in records]
+    counts = [id(record) in counting for record in records]
+    facts = NightFacts(config.path.name, branch_of(results), account.whole)
     try:
-        return compact_records(stored, config.history).path
+        return compact_records(stored, config.history, night=facts, counts=counts).path
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise UsageError(
@@ -116,17 +98,10 @@ def _kept(config: NightlyConfig, results: RunResults) -> Path:
         ) from error
 
 
-def _documents(
-    config: NightlyConfig,
-    results: RunResults,
-    judgement: Judgement,
-    comparison: RunComparison | None,
-    baseline: str,
-    reporter: Reporter,
-) -> list[Path]:
+def _documents(config: NightlyConfig, results: RunResults, baseline: str, reporter: Reporter) -> list[Path]:
     from ethos_hil.harness.exporting import export_run
 
-    results = replace(results, quarantined=_quarantined(judgement))
+    comparison = results.account.comparison if results.account is not None else None
     made: dict[Path, Callable[[], bytes]] = {}
     if config.report is not None:
         made[config.report] = lambda: _report(config, results, comparison, baseline)
@@ -138,26 +113,12 @@ def _documents(
     return list(made)
 
 
-def _quarantined(judgement: Judgement) -> Mapping[str, str]:
-    """Return the tests that fail and may, with the reason."""
-    return {
-        test.name: f"{test.quarantine.reason} ({test.quarantine.issue}, until {test.quarantine.expires})"
-        for test in judgement.tests
-        if test.quarantine is not None and not test.red
-    }
-
-
 def _report(config: NightlyConfig, results: RunResults, comparison: RunComparison | None, baseline: str) -> bytes:
     from ethos_hil.results.report.report import report
 
     try:
         return report(
-            results,
-            comparison,
-            history_of(config),
-            output=config.report,
-            baseline=baseline or "baseline.jsonl",
-            quarantined=results.quarantined,
+            results, comparison, history_of(config), output=config.report, baseline=baseline or "baseline.jsonl"
         )
     except (OSError, ValueError) as error:
         raise UsageError(f"the report cannot be made: {one_line(str(error))}", hint="--debug shows where") from error

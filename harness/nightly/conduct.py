@@ -14,22 +14,19 @@ from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.model_crew import ModelCrew
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import Night
-from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, npu_for
-from ethos_hil.harness.nightly.recorded import name_of, of_part, of_today, recorded, records_of, tried
-from ethos_hil.harness.nightly.selection import SelectedTest, TestSelection, read_selection
+from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
+from ethos_hil.harness.nightly.recorded import of_part, of_today, recorded, records_of, tried
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.suite_session import SessionEnd, SuiteSession, check_pytest
+from ethos_hil.harness.nightly.suite_session import SuiteSession, check_pytest
 from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.targets.registry import find_plugin, kind_of
+from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results import environment
+from ethos_hil.results.account import AUDIT, part_of
 from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Failure, Record, SuiteTest, TargetInfo
-from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
-
-AUDIT = " (audit)"
-"""What the name of a part ends in whose tests run a second time, to see whether exact numbers are."""
+from ethos_hil.results.record import Record
+from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
+from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 
 @dataclass
@@ -39,12 +36,10 @@ class Conducted:
     Attributes:
         down: targets that cannot be used, and why.
         problems: sessions that did not run whole, and why, by the part's name.
-        functions: tests without records that failed, by the part's name.
     """
 
     down: dict[str, str] = field(default_factory=dict)
     problems: dict[str, str] = field(default_factory=dict)
-    functions: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class Conductor:
@@ -71,6 +66,7 @@ class Conductor:
         """
         if self._plan.suites:
             check_pytest()
+        self._choose()
         for target in self._plan.targets:
             missing = find_plugin(target).find(NpuName.parse(npu_for(target, self._plan)))
             if missing is not None:
@@ -79,12 +75,22 @@ class Conductor:
         for number, part in enumerate(self._plan.suites, 1):
             if part.target not in self._done.down:
                 self._suite(number, part)
-        self._models([part for part in self._plan.models if self._is_mine(part)])
+        self._models([part for part in self._plan.models if self._runs_here(part)])
         self._sweeps()
         return self._done
 
-    def _is_mine(self, part: ModelPart) -> bool:
-        return part.target not in self._done.down and (self._shard is None or self._shard.takes(part.model))
+    def _choose(self) -> None:
+        """Keep what the parts have that pytest does not choose, before anything runs: it has to leave a record."""
+        parts: tuple[ModelPart | SweepPart, ...] = (*self._plan.known, *self._plan.models, *self._plan.sweeps)
+        for part in parts:
+            names = part.asked_of(self._shard)
+            target = name_in_records(part.target)
+            chosen = tuple(Selected(name, npu=part.npu, target=target) for name in names)
+            if chosen:
+                Selection(part.name, tests=chosen, shard=self._night.state.shard).write(self._night.folder)
+
+    def _runs_here(self, part: ModelPart) -> bool:
+        return part.target not in self._done.down and bool(part.asked_of(self._shard))
 
     def _try_known(self) -> None:
         """Run the known model on each target that has not verified it yet."""
@@ -103,44 +109,42 @@ class Conductor:
                 self._done.down[job.part.target] = f"{job.part.model} is not verified there{_why(record)}"
 
     def _suite(self, number: int, part: SuitePart) -> None:
-        end = self._session(number, part, part.name)
-        if not end.whole:
-            self._done.problems[part.name] = f"pytest ended with status {end.status}: {end.last} ({end.log})"
+        self._session(number, part, part.name)
+        selection = read_selection(self._night.folder, part.name)
+        if selection is None:
             return
-        selection = read_selection(self._night.folder, part.name) or TestSelection(self._config.folder, ())
-        self._account_for(part, selection)
         again = self._to_repeat(part.name, part.target)
         if again:
-            self._session(number, part, part.name, attempt=2, tests=_arguments(again, selection, self._config.folder))
-        known = {name.rpartition("::")[2] for name in self._names(part.name)}
-        self._done.functions[part.name] = tuple(each for each in end.failed if each.rpartition(".")[2] not in known)
+            self._session(number, part, part.name, attempt=2, tests=_arguments(again, selection))
         sample = sorted(self._sample(part.name))
-        if not set(sample) <= self._names(part.name + AUDIT):
-            tests = _arguments(sample, selection, self._config.folder)
-            self._session(number, part, part.name + AUDIT, tests=tests)
+        if not set(sample) <= tried(self._night.folder, part.name + AUDIT):
+            by_id = {test.id: test for test in selection.tests}
+            audited = tuple(by_id.get(name, Selected(name)) for name in sample)
+            Selection(part.name + AUDIT, selection.root, audited, shard=selection.shard).write(self._night.folder)
+            self._session(number, part, part.name + AUDIT, tests=_arguments(sample, selection))
 
     def _session(
         self, number: int, part: SuitePart, name: str, *, attempt: int = 1, tests: Sequence[str] | None = None
-    ) -> SessionEnd:
+    ) -> None:
+        """Run a session of pytest. What it says of its end is in the run folder; here only that it does not."""
         shard = str(self._shard) if self._shard is not None and tests is None else ""
         session = SuiteSession(
             part, self._night.folder, self._config.folder, self._config.jobs, shard, number, name, attempt, tests
         )
         self._reporter.stage(f"Running {name}" if attempt == 1 else f"Repeating what could not be tried of {name}")
-        return session.run(self._counter(lambda: self._total(name, tests)))
+        forget_end(self._night.folder, name, attempt)
+        exit_ = session.run(self._counter(lambda: self._total(name, tests)))
+        said = read_end(self._night.folder, name, attempt)
+        if said is None or said.status != exit_.status:
+            where = name if attempt == 1 else f"{name}, attempt {attempt}"
+            early = " before its end" if said is None else ""
+            self._done.problems[where] = f"pytest ended with status {exit_.status}{early}: {exit_.last} ({exit_.log})"
 
     def _total(self, name: str, tests: Sequence[str] | None) -> int:
         if tests is not None:
             return len(tests)
         selection = read_selection(self._night.folder, name)
         return len(selection.tests) if selection is not None else 0
-
-    def _account_for(self, part: SuitePart, selection: TestSelection) -> None:
-        """Keep a record of each test that has none: its process ended before it had."""
-        names = self._names(part.name)
-        for test in selection.tests:
-            if test.id not in names:
-                self._run_folder.append(_lost(test), part=part.name)
 
     def _models(self, parts: Sequence[ModelPart]) -> None:
         for attempt in (1, 2):
@@ -186,9 +190,6 @@ class Conductor:
             raise UsageError(f"{part.name}: there is no file {path}", hint="paths start from the nightly's own folder")
         return part
 
-    def _names(self, part: str) -> frozenset[str]:
-        return tried(self._night.folder, part)
-
     def _to_repeat(self, part: str, target: str) -> list[str]:
         return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))
 
@@ -197,10 +198,10 @@ class Conductor:
         if not self._plan.audit_one_in:
             return
         for record in final(of_part(records_of(self._night.folder), part)):
-            digest = hashlib.sha256(name_of(record).encode()).digest()
+            digest = hashlib.sha256(record.name.encode()).digest()
             drawn = int.from_bytes(digest[8:16]) % self._plan.audit_one_in == 0
             if drawn and record.npu and record.verdict == Verdict.VERIFIED:
-                yield name_of(record)
+                yield record.name
 
     def _counter(self, total: Callable[[], int]) -> Callable[[], None]:
         """Return a function that reports how many records there are more than now."""
@@ -224,7 +225,7 @@ def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
     if kind == "virtual":
         return []
     return [
-        name_of(record)
+        record.name
         for record in final(records)
         if record.failure is not None and record.failure.kind in NOT_ATTEMPTED and _attempt(record) == 1
     ]
@@ -234,7 +235,7 @@ def final(records: Iterable[Record]) -> list[Record]:
     """Return one record for each part and name: that of the last attempt."""
     found: dict[tuple[str, str], Record] = {}
     for record in records:
-        key = (record.run.part if record.run is not None else "", name_of(record))
+        key = (part_of(record), record.name)
         if key not in found or _attempt(record) >= _attempt(found[key]):
             found[key] = record
     return list(found.values())
@@ -244,29 +245,13 @@ def _attempt(record: Record) -> int:
     return record.run.attempt if record.run is not None else 1
 
 
-def _arguments(names: Iterable[str], selection: TestSelection, folder: Path) -> list[str]:
+def _arguments(names: Iterable[str], selection: Selection) -> list[str]:
     """Return tests as pytest's command line names them: by paths, not from pytest's root folder."""
     found = []
     for name in names:
         file, colons, rest = name.partition("::")
-        found.append(f"{selection.root / file}{colons}{rest}")
+        found.append(f"{Path(selection.root, file)}{colons}{rest}")
     return found
-
-
-def _lost(test: SelectedTest) -> Record:
-    failure = Failure(
-        FailureKind.INTERNAL, "its process ended before there was a record", "run it alone, with -n 0, to see why"
-    )
-    return Record(
-        verdict=Verdict.FAILED,
-        model=f"{test.operator}_{test.case}" if test.case else test.operator,
-        npu=test.npu,
-        target=TargetInfo("none", "none", ""),
-        failure=failure,
-        versions=environment.versions(),
-        test=SuiteTest(test.id, test.operator, test.case, test.profile, ""),
-        created=environment.now(),
-    )
 
 
 def _why(record: Record) -> str:

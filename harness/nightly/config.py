@@ -31,6 +31,7 @@ class SuiteEntry:
     one_in: int = 1
     npus: tuple[str, ...] = ()
     memory_modes: tuple[str, ...] = ()
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,155 +1,127 @@
-"""What a night's records say: which tests are as they should be, which are red, and why."""
+"""What a night's run folders say, held against its plan: the account of the night."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import date
 
-from ethos_hil.harness.bench.point_record import is_refusal
-from ethos_hil.harness.nightly.conduct import AUDIT, Conducted, down_parts, final
-from ethos_hil.harness.nightly.plan import NightlyPlan
-from ethos_hil.harness.nightly.quarantine import Quarantined
-from ethos_hil.harness.nightly.recorded import name_of
+from ethos_hil.harness.nightly.conduct import Conducted, down_parts
+from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import DEFECT, LETTERS, QUARANTINED, ending_of
+from ethos_hil.results.account import AUDIT, Account, Problem, part_of, take_account
+from ethos_hil.results.quarantine import Quarantined
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import Selection, SessionEnd
+from ethos_hil.results.standing import Standing
 
-MISSING = "missing"
-_LETTERS = {**LETTERS, MISSING: "M"}
-
-
-@dataclass(frozen=True)
-class JudgedTest:
-    """A test or model of a part.
-
-    Attributes:
-        part, name, npu, target: what and where.
-        ending: its verdict, "known defect", "quarantined" or "missing".
-        red: why somebody has to look at it, or "".
-        quarantine: the entry that it is in, or None.
-    """
-
-    part: str
-    name: str
-    npu: str
-    target: str
-    ending: str
-    red: str = ""
-    quarantine: Quarantined | None = None
-
-    @property
-    def letter(self) -> str:
-        """One letter for its ending."""
-        return _LETTERS[self.ending]
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """All that a night's records say.
-
-    Attributes:
-        tests: of all parts that could run.
-        down: targets that could not be used, and why.
-        problems: what else is red, as sentences.
-        notes: what is worth knowing.
-    """
-
-    tests: tuple[JudgedTest, ...]
-    down: Mapping[str, str]
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def counts(self) -> Counter[str]:
-        """How many tests ended how."""
-        return Counter(test.ending for test in self.tests)
-
-    @property
-    def red(self) -> tuple[JudgedTest, ...]:
-        """The tests that somebody has to look at."""
-        return tuple(test for test in self.tests if test.red)
-
-    @property
-    def allowed(self) -> frozenset[tuple[str, str, str]]:
-        """Name, NPU and target of what may be wrong: a gate does not fail for it."""
-        return frozenset((each.name, each.npu, each.target) for each in self.tests if each.ending == QUARANTINED)
+_PASSED, _FAILED, _NO_TESTS = 0, 1, 5
+"""pytest's exit statuses of a session in which all tests had their turn."""
 
 
 def judge(
     plan: NightlyPlan,
-    records: Iterable[Record],
+    results: RunResults,
     conducted: Conducted,
     quarantine: Sequence[Quarantined],
     today: date,
     shards: Sequence[Shard] = (),
-) -> Judgement:
-    """Return what records say.
+    problems: Sequence[str] = (),
+) -> Account:
+    """Return the account of a night.
 
     Args:
         plan: what was to run.
-        records: all of the night's.
-        conducted: what happened besides.
+        results: what the night's run folders have.
+        conducted: what happened beside the records.
         quarantine: what may fail.
         today: the day, for the quarantine.
         shards: those that have run; none for a night without shards.
+        problems: what is wrong with the shards, as sentences.
     """
     skipped = down_parts(plan, conducted.down)
-    targets = {part.name: part.target for part in plan.parts}
-    last = [each for each in final(records) if _part(each) in targets and _part(each) not in skipped]
-    tests = [_judged(each, targets[_part(each)], quarantine, today) for each in last]
-    there = {(test.part, test.name) for test in tests}
-    for part in plan.models:
-        mine = not shards or any(shard.takes(part.model) for shard in shards)
-        if part.name not in skipped and mine and (part.name, part.model) not in there:
-            tests.append(JudgedTest(part.name, part.model, part.npu, part.target, MISSING, "it has no record"))
-    for sweep in plan.sweeps:
-        for case in sweep.cases:
-            mine = not shards or any(shard.takes(case.name) for shard in shards)
-            name = case.model or case.name
-            if sweep.name not in skipped and mine and (sweep.name, name) not in there:
-                tests.append(JudgedTest(sweep.name, name, sweep.npu, sweep.target, MISSING, "it has no record"))
-    problems = [f"{part}: {what}" for part, what in conducted.problems.items()]
-    problems += [f"{part}: {name} failed" for part, names in conducted.functions.items() for name in names]
-    used = {test.quarantine for test in tests}
-    notes = [f"in quarantine, and not among the tests: {each.id}" for each in quarantine if each not in used]
-    order = {part.name: number for number, part in enumerate(plan.parts)}
-    tests.sort(key=lambda test: (order[test.part], test.name))
-    down = {name_in_records(target): why for target, why in conducted.down.items()}
-    return Judgement(tuple(tests), down, tuple(problems), () if shards else tuple(notes))
+    parts = [part for part in plan.parts if part.name not in skipped]
+    found = [*map(Problem, problems), *(Problem(f"{part}: {what}") for part, what in conducted.problems.items())]
+    for part in parts:
+        found += _of_part(part, results, conducted, shards)
+    account = take_account(
+        results,
+        parts={part.name: part.target for part in parts},
+        quarantine=quarantine,
+        today=today,
+        problems=found,
+        down={name_in_records(target): why for target, why in conducted.down.items()},
+    )
+    return account.with_problems(_without_answer(parts, account))
 
 
-def _part(record: Record) -> str:
-    return record.run.part if record.run is not None else ""
+def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequence[Shard]) -> Iterator[Problem]:
+    """Yield what is missing of a part beside records: what it chose, and how its sessions ended."""
+    chosen = {each.shard: each for each in results.selections if each.part == part.name}
+    for shard in shards or (None,):
+        where = f"shard {shard}, {part.name}" if shard is not None else part.name
+        selection = chosen.get(str(shard or ""))
+        if isinstance(part, ModelPart | SweepPart):
+            if selection is None and part.asked_of(shard):
+                yield Problem(f"{where}: nothing says what it chose")
+            continue
+        if where in conducted.problems:
+            continue
+        if selection is None:
+            yield Problem(f"{where}: nothing says what it chose: pytest ended before it had")
+        ends = [each for each in results.sessions if each.shard == str(shard or "") and each.part == part.name]
+        if not any(each.attempt == 1 for each in ends):
+            yield Problem(f"{where}: nothing says how its session ended")
+        for end in ends:
+            yield from _of_end(end, where, part)
+    if isinstance(part, SuitePart):
+        yield from _of_selection(part, list(chosen.values()), results, shards)
+    yield from _not_chosen(part, list(chosen.values()), results)
 
 
-def _judged(record: Record, target: str, quarantine: Sequence[Quarantined], today: date) -> JudgedTest:
-    name, ending = name_of(record), ending_of(record)
-    if record.bench is not None and is_refusal(record):
-        ending = Verdict.SKIPPED  # what cannot be made is no failure of tonight; a gate sees one that could be before
-    where = target if record.target.name == "none" else record.target.name
-    test = JudgedTest(_part(record), name, record.npu, where, ending, _red(record, ending))
-    entry = next((each for each in quarantine if each.matches(name, record.npu, where)), None)
-    if entry is None:
-        return test
-    objection = entry.objection(record, today)
-    failing = record.verdict == Verdict.FAILED
-    ending = QUARANTINED if failing and not objection else test.ending
-    return JudgedTest(test.part, name, record.npu, where, ending, objection, entry)
+def _of_end(end: SessionEnd, where: str, part: SuitePart) -> Iterator[Problem]:
+    if end.status not in (_PASSED, _FAILED, _NO_TESTS):
+        yield Problem(f"{where}: pytest ended with status {end.status}, and not all tests had their turn")
+    if end.status == _FAILED and not end.complaints:
+        yield Problem(f"{where}: pytest ended with status {end.status}, and names nothing that failed")
+    if not part.entry.may_be_empty:
+        yield from (Problem(f"{where}: a file skipped itself, with all of its tests: {each}") for each in end.unseen)
 
 
-def _red(record: Record, ending: str) -> str:
-    if ending not in (Verdict.FAILED, Verdict.UNVERIFIED) or ending == DEFECT:
-        return ""
-    if record.failure is None:
-        return str(record.verdict)
-    return f"{record.failure.kind}: {one_line(record.failure.message)}"
+def _of_selection(
+    part: SuitePart, chosen: Sequence[Selection], results: RunResults, shards: Sequence[Shard]
+) -> Iterator[Problem]:
+    """Yield what is wrong with all that the shards of a suite chose together, and with its audit."""
+    all_there = not shards or len({each.number for each in shards}) == shards[0].count
+    if chosen and all_there and not part.entry.may_be_empty and not any(one.tests or one.functions for one in chosen):
+        asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
+        yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
+    for each in results.selections:
+        if each.part == part.name + AUDIT:
+            ends = [end for end in results.sessions if (end.part, end.shard) == (each.part, each.shard)]
+            where = f"shard {each.shard}, {each.part}" if each.shard else each.part
+            if not ends:
+                yield Problem(f"{where}: nothing says how its session ended")
+            for end in ends:
+                yield from _of_end(end, where, part)
 
 
-def is_audit(record: Record) -> bool:
-    """Return whether a record is of a test's second run."""
-    return _part(record).endswith(AUDIT)
+def _not_chosen(part: Part, chosen: Sequence[Selection], results: RunResults) -> Iterator[Problem]:
+    """Yield records of what nobody chose: then not even the selection is what it was."""
+    names = {test.id for each in chosen for test in each.tests}
+    strange = dict.fromkeys(each.name for each in results.records if part_of(each) == part.name)
+    for name in strange if chosen else ():
+        if name not in names:
+            yield Problem(f"{part.name}: {name} has a record, and was not chosen")
+
+
+def _without_answer(parts: Sequence[Part], account: Account) -> Iterator[Problem]:
+    """Yield the parts that chose something of which nothing was tried: a night of skipped tests says nothing."""
+    for part in parts:
+        found = [each for each in account.tests if each.part == part.name]
+        lacking = [each for each in found if each.standing is Standing.SKIPPED]
+        if isinstance(part, SuitePart) and found and len(lacking) == len(found) and not part.entry.may_be_empty:
+            failure = lacking[0].record.failure
+            yield Problem(
+                f"{part.name}: none of its tests ran: {failure.message if failure is not None else 'skipped'}"
+            )

@@ -23,7 +23,7 @@ from ethos_hil.results import environment
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.run_name import new_name
-from ethos_hil.results.store import RunFolder
+from ethos_hil.results.store import RunFolder, mend
 from ethos_hil.results.writing import wait_for_writers
 
 STATE = "nightly.json"
@@ -59,6 +59,8 @@ class NightState:
         made_with: what its answers depend on.
         finished: when its last step was done, or "".
         conducted: what happened beside the records, for those who merge shards.
+        branch: the git branch that it was made on, or "".
+        whole: whether everything that was asked for has an answer.
     """
 
     plan: str
@@ -68,6 +70,8 @@ class NightState:
     made_with: Mapping[str, str]
     finished: str = ""
     conducted: Mapping[str, Any] = field(default_factory=dict)
+    branch: str = ""
+    whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,13 @@ class Night:
         """The run folder, to write records."""
         return RunFolder(self.folder.parent, name=self.name, shard=self.state.shard)
 
-    def finish(self, conducted: Mapping[str, Any]) -> None:
-        """Say that nothing is left to do, and what happened beside the records.
+    def finish(self, conducted: Mapping[str, Any], *, whole: bool = True) -> None:
+        """Say that nothing is left to do, what happened beside the records, and whether everything has an answer.
 
         Raises:
             OSError: the folder cannot be written.
         """
-        _write(self.folder, replace(self.state, finished=environment.now(), conducted=conducted))
+        _write(self.folder, replace(self.state, finished=environment.now(), conducted=conducted, whole=whole))
 
 
 def read_state(folder: Path) -> NightState:
@@ -150,7 +154,9 @@ def opened(
         folder = _chosen(into, plan, config, shard, made_with, start)
         resumed = folder is not None
         if folder is None:
-            folder = _made(into, NightState(plan, config, shard, environment.now(), dict(made_with)))
+            made = NightState(plan, config, shard, environment.now(), dict(made_with),
+                              branch=environment.branch(Path.cwd()))  # fmt: skip
+            folder = _made(into, made)
         lock = FileLock(folder / _LOCK)
         try:
             lock.acquire(blocking=False)
@@ -161,6 +167,8 @@ def opened(
         with lock:
             if resumed and not wait_for_writers(folder, _PATIENCE):
                 raise UsageError(f"tests of an earlier nightly still write {folder}", hint="end them, and try again")
+            if resumed:
+                mend(folder)
             yield Night(folder, read_state(folder), resumed)
     except OSError as error:
         where = error.filename2 or error.filename or into

@@ -18,7 +18,6 @@ from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan
 from ethos_hil.harness.nightly.preparation import before, check_written, read_policy_of, read_quarantine_of
 from ethos_hil.harness.nightly.quarantine import today
-from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.progress import Reporter
@@ -60,25 +59,21 @@ def run_nightly(
     """
     quarantine, policy = read_quarantine_of(config), read_policy_of(config)
     watch = _Steps()
-    whole = shard is None
-    if whole:
+    files: tuple[Path, ...] = ()
+    if shard is None:
         check_written(config)
         before(config, "")  # what cannot be compared with is said now
     with opened(config.into, plan.digest, config.path.name, str(shard or ""), made_with(config.folder), start) as night:
         with watch.of("run"):
             conducted = Conductor(config, plan, night, shard, reporter).run()
-        shards = (shard,) if shard is not None else ()
-        judgement = judge(plan, records_of(night.folder), conducted, quarantine, today(), shards)
-        aftermath = None
-        if whole and any(records_of(night.folder)):
+        results = _results([night.folder])
+        account = judge(plan, results, conducted, quarantine, today(), (shard,) if shard is not None else ())
+        if shard is None:
             with watch.of("compare and report"):
-                results = _results([night.folder])
-                other = before(config, night.name)
-                aftermath = follow_up(config, results, judgement, other, policy, reporter)
-        night.finish(asdict(conducted))
-    return NightOutcome(
-        night.name, str(shard or ""), (night.folder,), night.resumed, judgement, aftermath, (), watch.seconds
-    )
+                aftermath = follow_up(config, results, account, before(config, night.name), policy, reporter)
+            account, files = aftermath.account, aftermath.files
+        night.finish(asdict(conducted), whole=account.whole)
+    return NightOutcome(night.name, str(shard or ""), (night.folder,), night.resumed, account, files, watch.seconds)
 
 
 def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Path], reporter: Reporter) -> NightOutcome:
@@ -99,19 +94,15 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     watch = _Steps()
     reporter.stage("Reading the shards")
     together = put_together(places, plan)
-    records = [record for folder in together.folders for record in records_of(folder)]
-    judgement = judge(plan, records, together.conducted, quarantine, today(), together.shards)
+    results = replace(_results(together.folders), name=together.name)
+    account = judge(plan, results, together.conducted, quarantine, today(), together.shards, together.problems)
     with watch.of("compare and report"):
-        results = replace(_results(together.folders), name=together.name)
-        other = before(config, together.name)
-        aftermath = follow_up(config, results, judgement, other, policy, reporter)
-    return NightOutcome(
-        together.name, "", together.folders, False, judgement, aftermath, together.problems, watch.seconds
-    )
+        aftermath = follow_up(config, results, account, before(config, together.name), policy, reporter)
+    return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, watch.seconds)
 
 
 def _results(folders: Sequence[Path]) -> RunResults:
     try:
-        return read_results(folders)
+        return read_results(folders, may_be_empty=True)
     except (OSError, ValueError) as error:
         raise UsageError(one_line(str(error)), hint="a run folder has to stay as it was written") from error

@@ -11,6 +11,7 @@ from itertools import product
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
+from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
@@ -19,6 +20,8 @@ from ethos_hil.lowering.npu_name import NpuName
 NPU_SUFFIXES = ("U55_BI", "U65_BI", "U85_BI")
 HOST_SUFFIXES = ("MI", "BI")
 """Profiles that no target computes: they run once, whatever the targets and memory modes are."""
+KNOWN = "known model: "
+"""How the names of the parts begin that have to be verified first."""
 _ALIASES = {"FP": "MI", "INT": "BI"}
 _USUAL = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 """The NPU of each family's profile, if no other is asked for."""
@@ -61,7 +64,9 @@ class SuitePart:
 
 @dataclass(frozen=True)
 class ModelPart:
-    """One run of a model. Attributes are those of `ModelEntry` and `SuitePart`; `inputs` is "" for the model's own."""
+    """One run of a model. Attributes are those of `ModelEntry` and `SuitePart`; `inputs` is "" for the model's own, and
+    `known` says whether it is the one that has to be verified first.
+    """
 
     name: str
     model: str
@@ -70,6 +75,12 @@ class ModelPart:
     memory_mode: str = ""
     profile: bool = False
     inputs: str = ""
+    known: bool = False
+
+    def asked_of(self, shard: Shard | None) -> tuple[str, ...]:
+        """Return what a shard has to run of it, by the names of records. Each shard runs a known model."""
+        mine = shard is None or self.known or shard.takes(self.model)
+        return (self.model,) if mine else ()
 
 
 @dataclass(frozen=True)
@@ -97,6 +108,10 @@ class SweepPart:
         """Its points."""
         place = (self.npu, self.memory_mode, self.system_config, self.target)
         return tuple(BenchPoint(case, *place) for case in self.cases)
+
+    def asked_of(self, shard: Shard | None) -> tuple[str, ...]:
+        """Return the cases that a shard has to make."""
+        return tuple(case.name for case in self.cases if shard is None or shard.takes(case.name))
 
 
 Part = SuitePart | ModelPart | SweepPart
@@ -151,7 +166,7 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
     if not config.known_model:
         return plan
     known = tuple(
-        ModelPart(f"known model: {target}", config.known_model, _npu_of(target, (*models, *sweeps)), target)
+        ModelPart(f"{KNOWN}{target}", config.known_model, _npu_of(target, (*models, *sweeps)), target, known=True)
         for target in plan.targets
     )
     return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)

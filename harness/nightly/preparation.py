@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.night import nights, read_state
-from ethos_hil.harness.nightly.quarantine import Quarantined, read_quarantine
+from ethos_hil.harness.nightly.quarantine import read_quarantine
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results import environment
 from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.quarantine import Quarantined
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.policy import Policy
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     from ethos_hil.results.history import History
 
 LAST = "last"
-"""What to compare with: the night before."""
+"""What to compare with: the last whole night of this plan on this branch."""
 _SKEW = timedelta(minutes=5)
 _LEAST_COMMIT = 7
 """Digits of a commit that name it."""
@@ -133,13 +136,15 @@ def history_of(config: NightlyConfig) -> History | None:
 
 
 def _last(config: NightlyConfig, name: str) -> Side | None:
+    """Return the last whole night of this plan's file on this branch. What else has run there does not count."""
     from ethos_hil.results.gate.sides import side
 
+    branch = environment.branch(config.folder)
     history = history_of(config)
     if history is None:
-        found = [each for each in nights(config.into) if each.name != name and _counts(each, config)]
+        found = [each for each in nights(config.into) if each.name != name and _counts(each, config, branch)]
         return side(str(found[-1])) if found else None
-    runs = [run for run in history.runs() if run["run"] != name]
+    runs = [run for run in history.runs() if run["run"] != name and _is_night(run, config, branch)]
     if not runs:
         return None
     run, created = str(runs[-1]["run"]), runs[-1]["created"]
@@ -152,10 +157,26 @@ def _last(config: NightlyConfig, name: str) -> Side | None:
     return side(run, history.folder)
 
 
-def _counts(folder: Path, config: NightlyConfig) -> bool:
-    """Return whether a night is a whole one of this plan's file."""
+def _counts(folder: Path, config: NightlyConfig, branch: str) -> bool:
+    """Return whether a run folder is a whole night of this plan's file on a branch."""
     state = read_state(folder)
-    return bool(state.finished) and state.config == config.path.name and not state.shard
+    return (
+        bool(state.finished)
+        and state.whole
+        and state.config == config.path.name
+        and not state.shard
+        and state.branch in ("", branch)
+    )
+
+
+def _is_night(run: Mapping[str, Any], config: NightlyConfig, branch: str) -> bool:
+    """Return whether a run of the history is a whole night of this plan's file on a branch.
+
+    A file that was written before these were kept does not say so, and counts.
+    """
+    if run["whole"] is None:
+        return True
+    return bool(run["whole"]) and run["plan"] == config.path.name and run["branch"] == branch
 
 
 def _of_commit(config: NightlyConfig, text: str, name: str) -> str:

@@ -9,8 +9,8 @@ from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.record import Record
+from ethos_hil.results.standing import settled
 from ethos_hil.results.store import StoredRecord, read_run
-from ethos_hil.results.verdict_letter import settled
 
 
 def records_of(folder: Path) -> Iterator[Record]:
@@ -20,11 +20,6 @@ def records_of(folder: Path) -> Iterator[Record]:
         OSError: a file cannot be read.
     """
     return (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
-
-
-def name_of(record: Record) -> str:
-    """Return what a part of a plan calls a record: the suite's test, or the model."""
-    return record.label
 
 
 def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = False) -> frozenset[str]:
@@ -44,7 +39,7 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
         done = settled(record, compile_only=compile_only)
         # Of two in one second the one that is not settled counts.
         found = record.run.attempt if record.run is not None else 1, record.created, not done
-        last[name_of(record)] = max(found, last.get(name_of(record), found))
+        last[record.name] = max(found, last.get(record.name, found))
     return frozenset(name for name, (_, _, open_) in last.items() if not open_)
 
 
@@ -54,7 +49,7 @@ def tried(folder: Path, part: str) -> frozenset[str]:
     Raises:
         OSError: a file cannot be read.
     """
-    return frozenset(map(name_of, _made(folder, part)))
+    return frozenset(record.name for record in _made(folder, part))
 
 
 def _made(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:

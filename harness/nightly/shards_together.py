@@ -8,11 +8,12 @@ from pathlib import Path
 
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.night import STATE, NightState, read_state
-from ethos_hil.harness.nightly.plan import NightlyPlan
-from ethos_hil.harness.nightly.recorded import name_of, records_of
+from ethos_hil.harness.nightly.plan import KNOWN, NightlyPlan
+from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.account import part_of
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,6 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
         together.down.update(said.get("down", {}))
         for name, what in said.get("problems", {}).items():
             together.problems[f"shard {state.shard}, {name}"] = what
-        for name, failed in said.get("functions", {}).items():
-            together.functions[f"shard {state.shard}, {name}"] = tuple(failed)
     folders = tuple(folder for folder, _ in found)
     return ShardsTogether(folders, shards, together, (*_problems(found, shards), *_twice(folders)))
 
@@ -105,8 +104,7 @@ def _twice(folders: Sequence[Path]) -> list[str]:
     seen: dict[tuple[str, str], Path] = {}
     for folder in folders:
         for record in records_of(folder):
-            part = record.run.part if record.run is not None else ""
-            other = seen.setdefault((part, name_of(record)), folder)
-            if other != folder and not part.startswith("known model: "):
-                return [f"{name_of(record)} ran in {other} and in {folder}"]
+            other = seen.setdefault((part_of(record), record.name), folder)
+            if other != folder and not part_of(record).startswith(KNOWN):
+                return [f"{record.name} ran in {other} and in {folder}"]
     return []

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,8 @@ from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.regular_file import read_text
 
-_PASSED, _FAILED, _USAGE, _NO_TESTS = 0, 1, 4, 5
-"""pytest's exit statuses."""
+_USAGE = 4
+"""pytest's exit status for arguments that it cannot use."""
 _TICK = 1.0
 _END = 30.0
 """Seconds that an interrupted session has to stop its boards."""
@@ -28,25 +27,18 @@ _MOST_LOG = 64 << 20
 
 
 @dataclass(frozen=True)
-class SessionEnd:
-    """How a session ended.
+class SessionExit:
+    """How the process of a session ended.
 
     Attributes:
         status: pytest's exit status; negative for a signal.
         log: what it said.
-        failed: names of the tests that JUnit's XML has a failure or error of.
-        last: the last lines that it said, as one.
+        last: the line of it that says most about why it ended.
     """
 
     status: int
     log: Path
-    failed: tuple[str, ...]
     last: str
-
-    @property
-    def whole(self) -> bool:
-        """Whether all tests had their turn."""
-        return self.status in (_PASSED, _FAILED, _NO_TESTS)
 
 
 @dataclass(frozen=True)
@@ -75,7 +67,7 @@ class SuiteSession:
     attempt: int = 1
     tests: Sequence[str] | None = None
 
-    def run(self, tick: Callable[[], None]) -> SessionEnd:
+    def run(self, tick: Callable[[], None]) -> SessionExit:
         """Run it to its end.
 
         Args:
@@ -86,14 +78,13 @@ class SuiteSession:
             OSError: a file cannot be written.
         """
         base = self.run_folder / SESSIONS / self._file_name
-        log, report = base.with_suffix(".log"), base.with_suffix(".xml")
+        log = base.with_suffix(".log")
         base.parent.mkdir(exist_ok=True)
-        report.unlink(missing_ok=True)
         status = self._status(self._command(base), log, tick)
         said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
         if status == _USAGE:
             raise UsageError(f"{self.name}: pytest cannot run it: {_reason(said)}", hint=f"{log} has all of it")
-        return SessionEnd(status, log, _failures(report), _reason(said))
+        return SessionExit(status, log, _reason(said))
 
     @property
     def _file_name(self) -> str:
@@ -106,7 +97,7 @@ class SuiteSession:
         command += ["-n", str(self.jobs), "--dist", "worksteal"]  # one, too: a test may kill its process
         command += [f"--runs={self.run_folder.parent}", f"--run-name={self.run_folder.name}", "--resume"]
         command += [f"--run-part={self.name}", f"--run-attempt={self.attempt}"]
-        command += [f"--artifacts={self.run_folder / 'failures'}", f"--junitxml={base.with_suffix('.xml')}"]
+        command += [f"--artifacts={self.run_folder / 'failures'}"]
         command += [f"--shard={self.shard}"] if self.shard else []
         if self.tests is None:
             return [*command, *part.selection, "--", *part.entry.paths]
@@ -150,19 +141,6 @@ def check_pytest() -> None:
     for name, package in (("pytest", "pytest"), ("xdist", "pytest-xdist")):
         if importlib.util.find_spec(name) is None:
             raise ToolError(f"suites need {package}, which is not installed", hint=f"pip install {package}")
-
-
-def _failures(report: Path) -> tuple[str, ...]:
-    """Return the names of the tests that failed; none where the session wrote no report."""
-    try:
-        cases = ET.parse(report).iter("testcase")
-    except (OSError, ET.ParseError):
-        return ()
-    return tuple(
-        f"{case.get('classname', '')}.{case.get('name', '')}".lstrip(".")
-        for case in cases
-        if case.find("failure") is not None or case.find("error") is not None
-    )
 
 
 def _reason(said: str) -> str:

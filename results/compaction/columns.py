@@ -33,6 +33,8 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
     "vela_flags": "VARCHAR[]",
     "numbers": "UBIGINT",
     "metrics": "STRUCT(metric VARCHAR, value DOUBLE, unit VARCHAR, provenance VARCHAR, samples DOUBLE[])[]",
+    **dict.fromkeys(("plan", "branch"), _TEXT),
+    **dict.fromkeys(("whole", "counts"), "BOOLEAN"),
 })  # fmt: skip
 """The columns with DuckDB's types. What a record does not say is "" or null."""
 
@@ -111,6 +113,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
              "provenance": valid(each.provenance), "samples": list(each.samples)}
             for each in metrics
         ],
+        "plan": "", "branch": "", "whole": False, "counts": True,
     }  # fmt: skip
     return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
 

@@ -8,9 +8,9 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -25,6 +25,8 @@ _MARK = "ethos_hil_history"
 """Key in a file's metadata that says that it is one of ours; its value is the version of the columns."""
 _SOURCE = "ethos_hil_records"
 """Key in a file's metadata with the digest of the records that it was made of."""
+_NIGHT = "ethos_hil_night"
+"""Key in a file's metadata that says that a nightly wrote it."""
 
 
 _WRITING = ".ethos-hil-"
@@ -41,6 +43,21 @@ class BadHistory(ValueError):
 
 class EmptyRun(BadHistory):
     """A run folder has no record: it has only begun, or was stopped before its first test ended."""
+
+
+@dataclass(frozen=True)
+class NightFacts:
+    """What tells a night in the history from what else ran: only whole nights of one plan and branch follow another.
+
+    Attributes:
+        plan: the name of its file.
+        branch: of git, or "".
+        whole: whether everything that was asked for has an answer.
+    """
+
+    plan: str = ""
+    branch: str = ""
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -102,16 +119,38 @@ def _check_clock(folder: Path, stored: Sequence[StoredRecord]) -> Iterator[str]:
         yield f"{folder} began at {began}, and a record in it was made at {min(times)}: the clock there went back"
 
 
-def compact_records(stored: Sequence[StoredRecord], history: Path, skipped: Iterable[Skipped] = ()) -> Compacted:
-    """Do the part of `compact` after reading, without a look at the clock. The records are all of one run."""
-    rows = [json.dumps(row_of(number, item), sort_keys=True) for number, item in enumerate(stored)]
-    source = hashlib.sha256("\n".join(rows).encode()).hexdigest()
+def compact_records(
+    stored: Sequence[StoredRecord],
+    history: Path,
+    skipped: Iterable[Skipped] = (),
+    *,
+    night: NightFacts | None = None,
+    counts: Sequence[bool] = (),
+) -> Compacted:
+    """Do the part of `compact` after reading, without a look at the clock.
+
+    Args:
+        stored: all records of one run.
+        history: the folder.
+        skipped: what of the run was not readable.
+        night: what is known of the night that they are of; None for other runs.
+        counts: which of the records count in their run; empty for all.
+    """
+    made = [row_of(number, item) for number, item in enumerate(stored)]
+    source = hashlib.sha256("\n".join(json.dumps(row, sort_keys=True) for row in made).encode()).hexdigest()
+    facts = asdict(night if night is not None else NightFacts())
+    counting = counts or [True] * len(made)
+    rows = [json.dumps({**row, **facts, "counts": each}) for row, each in zip(made, counting, strict=True)]
+    if night is not None:
+        source = hashlib.sha256("\n".join([source, json.dumps([facts, list(counts)])]).encode()).hexdigest()
     history.mkdir(parents=True, exist_ok=True)
     path = history / f"{valid(stored[0].run)}.parquet"
     _require_name(path)
-    fresh = not (path.exists() and _marks_of(path).get(_SOURCE) == source)
+    # A night's own file says more than what is made of its run folder by hand.
+    of_night = night is None and path.exists() and _marks_of(path).get(_NIGHT, "")
+    fresh = not (path.exists() and (of_night or _marks_of(path).get(_SOURCE) == source))
     if fresh:
-        _write(path, rows, source)
+        _write(path, rows, {_SOURCE: source, **({_NIGHT: "yes"} if night is not None else {})})
     return Compacted(path, len(rows), fresh, tuple(skipped))
 
 
@@ -120,27 +159,27 @@ def _require_name(path: Path) -> None:
         raise BadHistory(f"{path} has a name that is no valid UTF-8, and DuckDB opens no such file; rename it")
 
 
-def _write(path: Path, rows: Sequence[str], source: str) -> None:
+def _write(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
     """Write a file whole or not at all. What writers that were killed have left behind is removed."""
     for left in path.parent.glob(f"{_WRITING}*"):
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _ABANDONED:
                 shutil.rmtree(left, ignore_errors=True)
     try:
-        _write_anew(path, rows, source)
+        _write_anew(path, rows, marks)
     except OSError as error:
         error.filename2 = str(path)
         raise
 
 
-def _write_anew(path: Path, rows: Sequence[str], source: str) -> None:
+def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
+    told = ", ".join(f"{name}: '{value}'" for name, value in {_MARK: SCHEMA_VERSION, **marks}.items())
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=_WRITING) as folder:
         lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
         lines.write_text("\n".join(rows), encoding="utf-8")
         with open_database() as database:
             database.execute(
-                f"COPY (FROM {ROWS}) TO '{quoted(made)}' (FORMAT parquet, COMPRESSION zstd, "
-                f"KV_METADATA {{{_MARK}: '{SCHEMA_VERSION}', {_SOURCE}: '{source}'}})",
+                f"COPY (FROM {ROWS}) TO '{quoted(made)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{told}}})",
                 [str(lines)],
             )
         with made.open("rb") as file:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.clock import frequency
 from ethos_hil.results.record import Record
@@ -23,8 +24,8 @@ from ethos_hil.results.report.bench_table import (
 from ethos_hil.results.report.heat_map import FEW, HeatMap, heat_maps, key
 from ethos_hil.results.report.place_roofline import PlaceRoofline, place_rooflines
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.wording import counted, listed
+from ethos_hil.results.standing import Standing
 
 _PLACES = 3
 """Places, NPU and memory mode, from which on a model's runs are a benchmark."""
@@ -62,13 +63,13 @@ class BenchPage:
     refusals: tuple[RefusedPoints, ...]
 
 
-def bench_page(asked: Sequence[Question]) -> BenchPage | None:
+def bench_page(asked: Sequence[Accounted]) -> BenchPage | None:
     """Return the section of a run's benchmark; None where the run has none."""
     points = plotted(asked)
     return _page(points, [each.record for each in asked]) if points else None
 
 
-def plotted(asked: Sequence[Question]) -> tuple[PlottedPoint, ...]:
+def plotted(asked: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
     """Return the points of a run: those of a benchmark, and those of models that ran at several places."""
     places: dict[str, set[tuple[str, str, str]]] = {}
     for each in asked:

@@ -12,8 +12,8 @@ from ethos_hil.results.report.bench_point import PlottedPoint, kibibytes, millis
 from ethos_hil.results.report.pareto import Pareto, front_rows, ladder_rows, pareto
 from ethos_hil.results.report.place_roofline import case_roofline, intensity
 from ethos_hil.results.report.scaling import ScalingLine, scaling_lines, scaling_plot
-from ethos_hil.results.report.standing import Standing
 from ethos_hil.results.report.wording import amount, counted, listed
+from ethos_hil.results.standing import Standing
 
 _REASONS = 60
 _NOT_COUNTED = "nothing counted its cycles"

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.report.model_page import is_model
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
+from ethos_hil.results.standing import Standing
 
 EMPTY: Mapping[str, str] = {
     "vela": "no estimate of Vela's",
@@ -65,9 +66,9 @@ _Cycles = dict[str, float]
 """Cycles by provenance."""
 
 
-def estimates(asked: Sequence[Question]) -> Estimates:
+def estimates(asked: Sequence[Accounted]) -> Estimates:
     """Return both tables. Only verified answers count."""
-    points: dict[tuple[str, str, str], tuple[Question, _Cycles]] = {}
+    points: dict[tuple[str, str, str], tuple[Accounted, _Cycles]] = {}
     for each in asked:
         if each.standing is Standing.VERIFIED:
             record = each.record
@@ -88,7 +89,7 @@ def estimates(asked: Sequence[Question]) -> Estimates:
     return Estimates(tuple(_rows(models)), tuple(_rows(operators)))
 
 
-def _cycles(asked: Question) -> Iterator[tuple[str, float]]:
+def _cycles(asked: Accounted) -> Iterator[tuple[str, float]]:
     """Yield cycles of the whole program by provenance."""
     for name, provenances in (("npu_cycles_estimate", ("vela",)), ("npu_cycles", PROVENANCES)):
         metric = asked.record.metric(name)

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.record import Divergence, Record
 from ethos_hil.results.report.reproduce import bundle, rerun
-from ethos_hil.results.report.standing import Question, Standing
+from ethos_hil.results.standing import Standing
 
 _CONSOLE = 24
 """Lines of a target's console that are shown, the last ones."""
@@ -54,9 +55,9 @@ class FailureGroup:
         return 1 + len(self.others) + self.more
 
 
-def failure_groups(asked: Iterable[Question], run: Path | None) -> tuple[FailureGroup, ...]:
+def failure_groups(asked: Iterable[Accounted], run: Path | None) -> tuple[FailureGroup, ...]:
     """Return what is not verified, red ones first, and those with the most tests first of these."""
-    found: dict[tuple[str, ...], list[Question]] = {}
+    found: dict[tuple[str, ...], list[Accounted]] = {}
     for each in asked:
         if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED):
             failure = each.record.failure
@@ -67,7 +68,7 @@ def failure_groups(asked: Iterable[Question], run: Path | None) -> tuple[Failure
     return tuple(sorted(groups, key=lambda group: (not group.standing.red, group.standing, -group.count)))
 
 
-def _group(alike: Sequence[Question], run: Path | None) -> FailureGroup:
+def _group(alike: Sequence[Accounted], run: Path | None) -> FailureGroup:
     first = alike[0].record
     failure = first.failure
     others = [f"{each.label} {each.record.npu if each.record.test is None else ''}".strip() for each in alike[1:]]

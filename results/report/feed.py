@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
-from ethos_hil.results.report.standing import Question
 from ethos_hil.results.report.wording import amount, change, counted
 
 _MOST_SUBJECTS = 150
@@ -105,7 +105,7 @@ class CauseGroup:
 
 
 def feed(
-    comparison: RunComparison, asked: Sequence[Question], run: Path | None, baseline: str
+    comparison: RunComparison, asked: Sequence[Accounted], run: Path | None, baseline: str
 ) -> tuple[CauseGroup, ...]:
     """Return what changed, by cause; causes for which the gate fails come first."""
     records = {(each.label, each.record.npu, each.record.memory_mode): each.record for each in asked}

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.report.sparkline import sparkline
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.wording import amount
+from ethos_hil.results.standing import Standing
 
 _ORDER = ("MI", "FP", "BI", "INT", "U55_BI", "U65_BI", "U85_BI")
 
@@ -74,11 +75,11 @@ Series = Mapping[tuple[str, str, str, str], Sequence[float]]
 """Cycles of the last runs, oldest first, by label, NPU, memory mode and target."""
 
 
-def matrix(asked: Sequence[Question], trends: Series) -> Matrix:
+def matrix(asked: Sequence[Accounted], trends: Series) -> Matrix:
     """Return the matrix of a run."""
     placed = _placed(asked)
     columns = tuple(sorted({column for column, _ in placed}))
-    rows: dict[tuple[str, str], dict[MatrixColumn, Question]] = {}
+    rows: dict[tuple[str, str], dict[MatrixColumn, Accounted]] = {}
     for column, each in placed:
         rows.setdefault(_row_of(each), {})[column] = each
     return Matrix(
@@ -90,12 +91,12 @@ def matrix(asked: Sequence[Question], trends: Series) -> Matrix:
     )
 
 
-def _row_of(asked: Question) -> tuple[str, str]:
+def _row_of(asked: Accounted) -> tuple[str, str]:
     test = asked.record.test
     return (test.operator, test.case) if test is not None else (asked.record.model, asked.record.method)
 
 
-def _placed(asked: Sequence[Question]) -> list[tuple[MatrixColumn, Question]]:
+def _placed(asked: Sequence[Accounted]) -> list[tuple[MatrixColumn, Accounted]]:
     """Return the column of each question: its profile and NPU, and memory mode and target where a row needs them too.
 
     What failed before it had a mode and a target is in the first column of its profile and NPU.
@@ -122,7 +123,7 @@ def _placed(asked: Sequence[Question]) -> list[tuple[MatrixColumn, Question]]:
     return placed
 
 
-def _profile_and_npu(asked: Question) -> tuple[str, str]:
+def _profile_and_npu(asked: Accounted) -> tuple[str, str]:
     test = asked.record.test
     return (test.profile if test is not None else "", asked.record.npu)
 
@@ -137,7 +138,7 @@ def _place(column: MatrixColumn, columns: Sequence[MatrixColumn]) -> str:
 
 
 def _row(
-    operator: str, case: str, found: Mapping[MatrixColumn, Question], columns: Sequence[MatrixColumn], trends: Series
+    operator: str, case: str, found: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn], trends: Series
 ) -> MatrixRow:
     cells = tuple(_cell(found[column]) if column in found else None for column in columns)
     lines = {}
@@ -150,6 +151,6 @@ def _row(
     return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup())
 
 
-def _cell(asked: Question) -> MatrixCell:
+def _cell(asked: Accounted) -> MatrixCell:
     cycles = asked.record.metric("npu_cycles")
     return MatrixCell(asked.standing, amount(cycles.value) if cycles is not None else "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.clock import frequency, of_system
 from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.results.record import JOB, CpuOp, Op, Record
@@ -15,8 +16,8 @@ from ethos_hil.results.report.memory_plot import MemoryChart, in_use, memory_cha
 from ethos_hil.results.report.reproduce import rerun
 from ethos_hil.results.report.roofline import intensity, roofline
 from ethos_hil.results.report.source_lines import SourceLine, source_lines
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.wording import amount, duration, share, short_operator, size
+from ethos_hil.results.standing import Standing
 
 _CHARTS = 3
 
@@ -101,7 +102,7 @@ def has_page(record: Record) -> bool:
     return record.profile is not None or (is_model(record) and bool(record.ops))
 
 
-def model_page(asked: Question, most: int) -> ModelPage:
+def model_page(asked: Accounted, most: int) -> ModelPage:
     """Return what is shown of a record, with `most` operations."""
     record, profile = asked.record, asked.record.profile
     slices = waterfall.by_row(profile.timeline) if profile is not None else {}

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.results.account import Accounted
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.model_page import has_page
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.wording import amount, short_operator
+from ethos_hil.results.standing import Standing
 
 _MOST = 30
 """Operations that are named in a row."""
@@ -54,23 +55,23 @@ class OperatorTests:
     tests: tuple[TestLine, ...]
 
 
-def operators(asked: Sequence[Question]) -> tuple[OperatorTests, ...]:
+def operators(asked: Sequence[Accounted]) -> tuple[OperatorTests, ...]:
     """Return the tests of the suites by operator. What has a page of its own is there."""
-    found: dict[str, list[Question]] = {}
+    found: dict[str, list[Accounted]] = {}
     for each in asked:
         if each.record.test is not None and not has_page(each.record):
             found.setdefault(each.record.test.operator, []).append(each)
     return tuple(_operator(name, mine) for name, mine in sorted(found.items()))
 
 
-def _operator(name: str, asked: Sequence[Question]) -> OperatorTests:
+def _operator(name: str, asked: Sequence[Accounted]) -> OperatorTests:
     tally = Counter(each.standing for each in asked)
     source = asked[0].record.test.source.rpartition(":")[0] if asked[0].record.test is not None else ""
     letters = tuple((each.letter, tally[each]) for each in Standing if tally[each])
     return OperatorTests(name, source, letters, tuple(map(_line, asked)))
 
 
-def _line(asked: Question) -> TestLine:
+def _line(asked: Accounted) -> TestLine:
     record = asked.record
     test = record.test
     assert test is not None

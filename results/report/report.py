@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.clock import StatedClock, of_system
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
@@ -24,7 +25,6 @@ from ethos_hil.results.report.matrix import matrix
 from ethos_hil.results.report.model_page import ModelPage, has_page, model_page
 from ethos_hil.results.report.operator_tests import operators
 from ethos_hil.results.report.page import render
-from ethos_hil.results.report.standing import Question, questions
 from ethos_hil.results.report.summary import facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
@@ -47,7 +47,6 @@ def report(
     *,
     output: Path | None = None,
     baseline: str = "baseline.jsonl",
-    quarantined: Mapping[str, str] | None = None,
     ledger: Sequence[LedgerRow] = (),
     rules: Rules | None = None,
     clock: StatedClock | None = None,
@@ -60,7 +59,6 @@ def report(
         history: the runs before, and perhaps this one.
         output: the file that it will be, so that links to the run's files are relative to it.
         baseline: the baseline's file in the commands that accept a change.
-        quarantined: labels of tests whose failures are known and wait for somebody, with the reason.
         ledger: what FVPs and boards of others counted (docs/ledger.md), for operations that are in the run.
         rules: what is known of the timing model's rules, by their ids.
         clock: the clock of the NPU to make times with, in place of the one that each record has.
@@ -71,18 +69,18 @@ def report(
     if clock is not None:
         results = replace(results, records=tuple(replace(each, clock=clock) for each in results.records))
     try:
-        content = _content(results, comparison, history, output, baseline, quarantined or {})
+        content = _content(results, comparison, history, output, baseline)
         return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
     except OverflowError as error:
         raise ValueError(f"a record has a number that nothing counts to: {error}") from error
 
 
 def _content(
-    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str,
-    quarantined: Mapping[str, str],
+    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the template shows, by name."""
-    asked = questions(results.records, quarantined)
+    account = account_of(results, comparison)
+    asked = account.tests
     run = results.folders[0] if results.folders else None
     before = trend(history) if history is not None else None
     groups = failure_groups(asked, run)
@@ -92,7 +90,7 @@ def _content(
         "when": moment(results.created),
         "created": results.created,
         "facts": facts(results),
-        "head": summary(results, asked, comparison),
+        "head": summary(results, account),
         "failures": [group for group in groups if group.standing.red],
         "known": [group for group in groups if not group.standing.red],
         "comparison": comparison,
@@ -111,7 +109,7 @@ def _content(
     }  # fmt: skip
 
 
-def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:
+def _model_pages(asked: Sequence[Accounted]) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
     found = sorted(_with_page(asked), key=lambda each: each.record.profile is None)[:_PAGES]
     row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
@@ -119,9 +117,9 @@ def _model_pages(asked: Sequence[Question]) -> tuple[ModelPage, ...]:
     return tuple(model_page(each, most) for each in found)
 
 
-def _with_page(asked: Sequence[Question]) -> list[Question]:
+def _with_page(asked: Sequence[Accounted]) -> list[Accounted]:
     """Return what has a page of its own: of a benchmark the fastest point of each model, which has many operations."""
-    fastest: dict[str, Question] = {}
+    fastest: dict[str, Accounted] = {}
     found = [each for each in _without_bench(asked) if has_page(each.record)]
     for each in asked:
         if each.record.bench is not None and len(each.record.ops) >= _MODEL_OPS:
@@ -137,7 +135,7 @@ def _time(record: Record) -> float:
     return cycles.value / (clock.hz if clock is not None else 1.0) if cycles is not None else math.inf
 
 
-def _without_bench(asked: Sequence[Question]) -> list[Question]:
+def _without_bench(asked: Sequence[Accounted]) -> list[Accounted]:
     """Return what no benchmark made: its points have a section of their own."""
     return [each for each in asked if each.record.bench is None]
 

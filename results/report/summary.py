@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.results.account import Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, RunComparison
 from ethos_hil.results.gate.word import Word
-from ethos_hil.results.report.standing import Question, Standing
 from ethos_hil.results.report.svg import element, picture
-from ethos_hil.results.report.wording import amount, counted
+from ethos_hil.results.report.wording import amount, counted, listed
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.standing import Standing
 
 _TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.UNKNOWN, Word.IMPROVED, Word.CHANGED,
          Word.NEW, Word.ACCEPTED)  # fmt: skip
@@ -31,6 +31,7 @@ class Summary:
         sentence: how the run went.
         counts: how many tests stand how: the standing and the number.
         bar: these as a picture.
+        problems: what is red beside failing tests and numbers that moved.
         moved: what else is different from the other side: versions, machine, firmware.
         never_ran: what did not run, and why, with how many and some of their names.
         warnings: what else the reader has to know, such as records that cannot be read.
@@ -41,43 +42,52 @@ class Summary:
     sentence: str
     counts: tuple[tuple[Standing, int], ...]
     bar: Markup
+    problems: tuple[str, ...]
     moved: tuple[str, ...]
     never_ran: tuple[tuple[str, tuple[str, ...]], ...]
     warnings: tuple[str, ...]
 
 
-def summary(results: RunResults, asked: Sequence[Question], comparison: RunComparison | None) -> Summary:
+def summary(results: RunResults, account: Account) -> Summary:
     """Return the head of the report of a run."""
-    tally = Counter(each.standing for each in asked)
+    tally = account.counts
     counts = tuple((standing, tally[standing]) for standing in Standing if tally[standing])
-    red = sum(tally[standing] for standing in Standing if standing.red)
-    failing = len({change.subject for change in comparison.failing}) if comparison is not None else 0
+    comparison = account.comparison
     return Summary(
-        passed=not red and not failing and tally[Standing.VERIFIED] > 0,
-        status=_status(tally[Standing.VERIFIED], red, failing, comparison),
-        sentence=_sentence(tally, comparison),
+        passed=account.green and tally[Standing.VERIFIED] > 0,
+        status=_status(account),
+        sentence=_sentence(account),
         counts=counts,
         bar=_bar(counts),
+        problems=account.beside,
         moved=comparison.notes if comparison is not None else (),
-        never_ran=tuple(_never_ran(asked, comparison)),
-        warnings=tuple(_warnings(results, asked)),
-    )
+        never_ran=tuple(_never_ran(account.tests, comparison)),
+        warnings=tuple(_warnings(results, account)),
+    )  # fmt: skip
 
 
-def _status(verified: int, red: int, failing: int, comparison: RunComparison | None) -> str:
-    answers = f"{counted(red, 'answer')} to look at"
-    if failing:
-        worse = f"The gate fails: {counted(failing, 'subject')} changed for the worse"
-        return f"{worse}, {answers}" if red else worse
-    if red:
-        return answers
-    if not verified:
+def _status(account: Account) -> str:
+    if account.down:
+        return f"Not run: {listed(account.down)} could not be used"
+    red = sum(bool(each.red) for each in account.tests)
+    failing = len({change.subject for change in account.failing})
+    told = [
+        f"{counted(red, 'test')} {'is' if red == 1 else 'are'} red" if red else "",
+        f"{counted(failing, 'test')} got worse" if failing else "",
+        f"{counted(len(account.unstable), 'test')} {'is' if len(account.unstable) == 1 else 'are'} unstable"
+        if account.unstable else "",
+        counted(len(account.problems), "problem of the run", "problems of the run") if account.problems else "",
+    ]  # fmt: skip
+    if any(told):
+        return ", ".join(filter(None, told))
+    if not account.counts[Standing.VERIFIED]:
         return "Nothing was verified"
-    return "The gate passes" if comparison is not None else "Every answer that was asked for is right"
+    return "The gate passes" if account.comparison is not None else "Every answer that was asked for is right"
 
 
-def _sentence(tally: Counter[Standing], comparison: RunComparison | None) -> str:
+def _sentence(account: Account) -> str:
     """Return how many are right, how many somebody has to look at, and what became of them since the other side."""
+    tally, comparison = account.counts, account.comparison
     red = [f"{tally[standing]:,} {standing}" for standing in Standing if standing.red and tally[standing]]
     stands = [f"{tally[Standing.VERIFIED]:,} {Standing.VERIFIED}", *red]
     if comparison is None:
@@ -103,7 +113,7 @@ def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:
     return picture(1000, 10, label, *parts, class_="spark")
 
 
-def _never_ran(asked: Iterable[Question], comparison: RunComparison | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _never_ran(asked: Iterable[Accounted], comparison: RunComparison | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield why something did not run, with the names of what did not."""
     reasons: dict[str, list[str]] = {}
     for each in asked:
@@ -118,10 +128,8 @@ def _never_ran(asked: Iterable[Question], comparison: RunComparison | None) -> I
         yield reason, tuple(names)
 
 
-def _warnings(results: RunResults, asked: Iterable[Question]) -> Iterator[str]:
-    if results.skipped:
-        yield (f"{counted(len(results.skipped), 'item')} of the run could not be read, the first: "
-               f"{results.skipped[0].where}: {results.skipped[0].why}")  # fmt: skip
+def _warnings(results: RunResults, account: Account) -> Iterator[str]:
+    yield from account.notes
     versions: dict[str, set[str]] = {}
     for manifest in results.manifests:
         told = manifest.get("versions")
@@ -130,7 +138,7 @@ def _warnings(results: RunResults, asked: Iterable[Question]) -> Iterator[str]:
     for name, found in sorted(versions.items()):
         if len(found) > 1:
             yield f"the shards had different versions of {name}: {', '.join(sorted(found))}"
-    repeated = sum(each.attempts > 1 for each in asked)
+    repeated = sum(each.attempts > 1 for each in account.tests)
     if repeated:
         yield f"{counted(repeated, 'test')} ran more than once; the worst attempt that could be made counts"
 

@@ -66,6 +66,7 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
         "npu_ops": 1, "delegated": None, "cpu_ops": 1, "pte_bytes": 4096, "pte": "ab" * 8, "lowering": "ef" * 8,
         "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "", "rules": "bus, uart",
         "versions": '{"torch": "2.13.0"}', "vela_flags": [],
+        "plan": "", "branch": "", "whole": False, "counts": True,
     }  # fmt: skip
     assert {name: row.pop(name) for name in expected} == expected
     assert row.keys() == {"tosa", "weights", "stream"}

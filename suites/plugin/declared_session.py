@@ -72,6 +72,7 @@ class DeclaredSession:
             right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
             right = right and (asked.shard is None or asked.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
+        shared_run.keep_selection(config, kept)
         if asked.shared:
             kept, done = shared_run.split(config, kept)
             left += done

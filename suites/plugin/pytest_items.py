@@ -146,7 +146,7 @@ class DeclaredItem(pytest.Item):
                 folder = place(trial.test, options.artifacts, options.settings.root)
                 failure_dump.keep(folder, trial, self.record, error)
                 self._kept = folder
-            self._run_folder().append(self.record, part=options.part, attempt=options.attempt)
+            run_folder(self.config).append(self.record, part=options.part, attempt=options.attempt)
         except OSError as problem:
             self.record = None
             raise ToolError(
@@ -166,18 +166,6 @@ class DeclaredItem(pytest.Item):
             pool = self.config.stash[_POOL] = BoardPool()
             self.config.add_cleanup(pool.close)
         return pool
-
-    def _run_folder(self) -> RunFolder:
-        folder = self.config.stash.get(_RUN_FOLDER, None)
-        if folder is None:
-            from ethos_hil.results.store import RunFolder
-
-            told = getattr(self.config, "workerinput", {})
-            command = told.get("mainargv", sys.argv)
-            folder = self.config.stash[_RUN_FOLDER] = RunFolder(
-                self.options.runs, name=self.options.run, command=command, shard=str(self.options.shard or "")
-            )
-        return folder
 
     def properties(self) -> list[tuple[str, object]]:
         """Return the properties for reports and JUnit's XML."""
@@ -269,6 +257,23 @@ class ModelItem(DeclaredItem):
 
 class Unverified(Exception):
     """There is a record, and it is not verified."""
+
+
+def run_folder(config: pytest.Config) -> RunFolder:
+    """Return the session's run folder, which all of its processes share.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    folder = config.stash.get(_RUN_FOLDER, None)
+    if folder is None:
+        from ethos_hil.results.store import RunFolder
+
+        options = Options.of(config)
+        command = getattr(config, "workerinput", {}).get("mainargv", sys.argv)
+        folder = RunFolder(options.runs, name=options.run, command=command, shard=str(options.shard or ""))
+        config.stash[_RUN_FOLDER] = folder
+    return folder
 
 
 def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.suites.plugin.options import Options
-from ethos_hil.suites.plugin.pytest_items import DeclaredItem
+from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
+from ethos_hil.suites.plugin.session_witness import SessionWitness
 from ethos_hil.suites.plugin.shared_names import CONTROLLER, RECORDED
 
 _DONE = pytest.StashKey[frozenset[str]]()
@@ -31,6 +32,7 @@ def enter(config: pytest.Config) -> None:
     controller = getattr(config, "workerinput", {}).get(CONTROLLER)
     if controller is None:
         config.stash[_DONE] = _recorded(options)
+        config.pluginmanager.register(SessionWitness(options), "ethos-hil-witness")
     elif os.getppid() == controller:  # else it is on another machine
         dies_with(controller)()
     try:
@@ -46,25 +48,34 @@ def tell(node: Any) -> None:
 
 
 def split(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
-    """Keep the list of the tests that were chosen, and return which of them run, and which have run already.
-
-    Raises:
-        pytest.UsageError: the list cannot be written.
-    """
-    from ethos_hil.harness.nightly.selection import SelectedTest, write_selection
-
-    options = Options.of(config)
+    """Return which of the tests that were chosen run, and which have run already."""
     told = getattr(config, "workerinput", {})
     done = frozenset(told[RECORDED]) if RECORDED in told else config.stash.get(_DONE, frozenset())
-    if options.attempt == 1:
-        npus = {name: str(profile.npu or "") for name, profile in options.profiles.items()}
-        declared = [item for item in items if isinstance(item, DeclaredItem)]
-        tests = [SelectedTest(it.nodeid, *it.labels, it.profile_name, npus[it.profile_name]) for it in declared]
-        try:
-            write_selection(options.run_folder, options.part, config.rootpath, tests)
-        except OSError as error:
-            raise _unusable(options, error) from None
     return [item for item in items if item.nodeid not in done], [item for item in items if item.nodeid in done]
+
+
+def keep_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep in the run folder what was chosen, before any of it runs: what then has no record is missing.
+
+    Raises:
+        pytest.UsageError: it cannot be written.
+    """
+    from ethos_hil.results.selection import BadSelection, Selected, Selection
+
+    options = Options.of(config)
+    declared = [item for item in items if isinstance(item, DeclaredItem)]
+    if config.option.collectonly or options.attempt > 1 or not (declared or options.shared):
+        return
+    npus = {name: str(profile.npu or "") for name, profile in options.profiles.items()}
+    tests = tuple(Selected(it.nodeid, *it.labels, it.profile_name, npus[it.profile_name]) for it in declared)
+    others = tuple(item.nodeid for item in items if not isinstance(item, DeclaredItem)) if options.shared else ()
+    made = run_folder(config)
+    try:
+        Selection(options.part, str(config.rootpath), tests, others, made.info.shard).write(made.path)
+    except OSError as error:
+        raise _unusable(options, error) from None
+    except BadSelection as error:
+        raise pytest.UsageError(f"{error}: choose another --run-name") from None
 
 
 def already_recorded(config: pytest.Config) -> str:
@@ -77,11 +88,13 @@ def _recorded(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
     from ethos_hil.harness.nightly.recorded import recorded
+    from ethos_hil.results.store import mend
     from ethos_hil.results.writing import wait_for_writers
 
     try:
         if not wait_for_writers(options.run_folder, _PATIENCE):
             raise pytest.UsageError(f"another session writes {options.run_folder}: wait until it has ended")
+        mend(options.run_folder)
         only = options.settings.target is None
         return recorded(options.run_folder, options.part, options.attempt, compile_only=only)
     except OSError as error:

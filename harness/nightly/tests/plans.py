@@ -5,9 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
+from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import Complaint, Selected, Selection, SessionEnd
+from ethos_hil.results.standing import standing_of
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 TESTS = """\
@@ -68,6 +75,7 @@ def record(
     defect: str = "",
     cycles: float = 100,
     run: str = "r",
+    shard: str = "",
 ) -> Record:
     """Return a record of a test of a part, verified if no kind of failure is given."""
     return Record(
@@ -80,5 +88,30 @@ def record(
         artifact=ArtifactInfo("a" * 64, 100, 1, (), question="q"),
         test=SuiteTest(name, "plus", "same", "U55_BI", "test_plus.py:3", defect),
         created="2026-11-25T01:00:00+00:00",
-        run=RunInfo(run, part=part, attempt=attempt),
+        run=RunInfo(run, shard=shard, part=part, attempt=attempt),
     )
+
+
+def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> RunResults:
+    """Return a night that has these records, chose just them, and whose sessions ended as these records say."""
+    text, now = str(shard or ""), "2026-11-25T01:00:00+00:00"
+    known = [record(part.model, part.name, npu=part.npu, shard=text) for part in plan.known]
+    found = (*(replace(each, test=None) for each in known), *records)
+    selections, sessions = [], []
+    for part in plan.parts:
+        mine = [each for each in records if each.run is not None and each.run.part == part.name]
+        if isinstance(part, SuitePart):
+            tests = tuple(Selected(each.name, "plus", "same", "U55_BI", "ethos-u55-128", "virtual") for each in mine)
+            selections.append(Selection(part.name, tests=tests, shard=text))
+            failed = [each for each in mine if standing_of(each).red]
+            complaints = tuple(Complaint(each.name, "call", "") for each in failed)
+            sessions.append(SessionEnd(part.name, 1, bool(failed), complaints, shard=text))
+        elif part.asked_of(shard):
+            tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.asked_of(shard))
+            selections.append(Selection(part.name, tests=tests, shard=text))
+    return RunResults("r", now, found, selections=tuple(selections), sessions=tuple(sessions))
+
+
+def ended(results: RunResults, **changes: Any) -> RunResults:
+    """Return a night whose sessions of pytest ended otherwise."""
+    return replace(results, sessions=tuple(replace(each, **changes) for each in results.sessions))

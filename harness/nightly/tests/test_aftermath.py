@@ -9,20 +9,24 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
-from ethos_hil.harness.nightly.conduct import AUDIT, Conducted
-from ethos_hil.harness.nightly.config import NightlyConfig, read_config
+from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import judge
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import before
-from ethos_hil.harness.nightly.quarantine import Quarantined, today
-from ethos_hil.harness.nightly.tests.plans import record, write
+from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.tests.plans import night, record, write
 from ethos_hil.harness.progress import Silent
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.account import AUDIT
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
+from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.verdict import FailureKind
 
 PART = "suite 1: virtual"
@@ -35,14 +39,21 @@ def config(tmp_path: Path) -> NightlyConfig:
 
 
 def followed(
-    config: NightlyConfig, name: str, *records: Record, quarantine: tuple[Quarantined, ...] = ()
+    config: NightlyConfig,
+    name: str,
+    *records: Record,
+    quarantine: tuple[Quarantined, ...] = (),
+    results: RunResults | None = None,
+    branch: str = "",
 ) -> tuple[Aftermath, NightOutcome]:
     """Do what follows a night with these records."""
-    judgement = judge(plan_of(config), records, Conducted(), quarantine, today())
-    made = tuple(replace(each, run=replace(each.run, name=name)) for each in records if each.run is not None)
-    results = RunResults(name, "2026-11-25T01:00:00+00:00", made)
-    found = follow_up(config, results, judgement, before(config, name), DEFAULT, Silent())
-    return found, NightOutcome(name, "", (), False, judgement, found, (), {})
+    plan = plan_of(config)
+    results = results if results is not None else night(plan, *records)
+    made = tuple(replace(each, run=replace(each.run, name=name)) for each in results.records if each.run is not None)
+    results = replace(results, name=name, records=made, manifests=({"branch": branch},))
+    account = judge(plan, results, Conducted(), quarantine, today())
+    found = follow_up(config, results, account, before(config, name), DEFAULT, Silent())
+    return found, NightOutcome(name, "", (), False, found.account, found.files, {})
 
 
 def at(time: str, *, commit: str = "", **facts: object) -> Record:
@@ -53,15 +64,15 @@ def at(time: str, *, commit: str = "", **facts: object) -> Record:
 
 def test_a_number_that_moved_since_the_last_night_is_red(config: NightlyConfig) -> None:
     found, outcome = followed(config, "a", at("2026-11-20T01:00:00+00:00"))
-    assert (found.comparison, outcome.status) == (None, 0)
+    assert (found.account.comparison, outcome.status) == (None, 0)
     found, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
-    assert found.comparison is not None
-    assert found.comparison.before == "a"
+    assert found.account.comparison is not None
+    assert found.account.comparison.before == "a"
     assert outcome.status == 1
     assert outcome.red[0].startswith("regressed: t ethos-u55-128: npu_cycles 100")
     again, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
-    assert again.comparison is not None
-    assert again.comparison.before == "a", "a night that is followed up again is not compared with itself"
+    assert again.account.comparison is not None
+    assert again.account.comparison.before == "a", "a night that is followed up again is not compared with itself"
     assert config.history is not None
     assert [run["run"] for run in History(config.history).runs()] == ["a", "b"]
 
@@ -71,8 +82,8 @@ def test_what_is_in_quarantine_does_not_fail_the_gate(config: NightlyConfig) -> 
     failing = at("2026-11-21T01:00:00+00:00", kind=FailureKind.MISMATCH)
     entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
     found, outcome = followed(config, "b", failing, quarantine=(entry,))
-    assert found.comparison is not None
-    assert (found.comparison.passed, found.failing, outcome.status) == (False, (), 0)
+    assert found.account.comparison is not None
+    assert (found.account.comparison.passed, found.account.failing, outcome.status) == (False, (), 0)
     _, outcome = followed(config, "b", failing)
     assert outcome.status == 1
 
@@ -81,7 +92,7 @@ def test_an_exact_number_that_differs_between_two_runs_of_a_night_is_red(config:
     twice = (record("t"), record("t", PART + AUDIT))
     assert followed(config, "a", *twice)[1].status == 0
     found, outcome = followed(config, "a", record("t"), record("t", PART + AUDIT, cycles=101))
-    assert found.unstable == ("t (npu_cycles modelled)",)
+    assert found.account.unstable == ("t (npu_cycles modelled)",)
     assert (outcome.status, outcome.red) == (1, ("unstable: t (npu_cycles modelled)",))
     assert "1 verified" in outcome.sentence
 
@@ -119,3 +130,53 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
     (config.history / "x.parquet").write_text("no")
     with pytest.raises(UsageError, match="is no history: "):
         before(config, "b")
+
+
+@pytest.mark.parametrize("beside", ["branch", "plan", "part of a night", "desk"])
+def test_last_is_the_last_whole_night_of_this_plan_on_this_branch(config: NightlyConfig, beside: str) -> None:
+    """What else is in the history is newer, and would let the regression pass as new."""
+    assert config.history is not None
+    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    other = at("2026-11-21T01:00:00+00:00", cycles=101)
+    if beside == "branch":
+        followed(config, "b", other, branch="feature")
+    elif beside == "plan":
+        followed(replace(config, path=config.path.with_name("other.toml")), "b", other)
+    elif beside == "part of a night":
+        whole = night(plan_of(config), other)
+        followed(config, "b", results=replace(whole, sessions=()))
+    else:
+        compact_records([StoredRecord("b", "2026-11-21T01:00:00+00:00", other)], config.history)
+    found, outcome = followed(config, "c", at("2026-11-22T01:00:00+00:00", cycles=101))
+    assert found.account.comparison is not None
+    assert (found.account.comparison.before, outcome.status) == ("a", 1)
+
+
+def test_a_night_without_any_record_is_compared_like_any_other(config: NightlyConfig) -> None:
+    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    found, outcome = followed(config, "b")
+    assert found.account.comparison is not None
+    assert [str(change.word) for change in found.account.comparison.changes] == ["missing"]
+    assert outcome.status == 1
+
+
+def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig) -> None:
+    """As of a night with a shard that is missing: each was green, or said that every answer is right."""
+    names = {"junit": "j.xml", "summary": "s.md", "openmetrics": "m.txt"}
+    files = {to: config.folder / name for to, name in names.items()}
+    exports = tuple(ExportEntry(to, file) for to, file in files.items())
+    asked = replace(config, report=config.folder / "r.html", exports=exports)
+    plan = plan_of(config)
+    account = judge(plan, night(plan, record("t")), Conducted(), (), today(), (), ["shard 2/2 is missing"])
+    found = follow_up(asked, night(plan, record("t")), account, None, DEFAULT, Silent())
+    outcome = NightOutcome("a", "", (), False, found.account, found.files, {})
+    assert (outcome.status, outcome.red) == (1, ("shard 2/2 is missing",))
+    assert 'failures="1"' in files["junit"].read_text()
+    assert "ethos_hil_gate_passed 0\n" in files["openmetrics"].read_text()
+    assert files["summary"].read_text().startswith("# ethos-hil: red: 1")
+    page = (config.folder / "r.html").read_text()
+    assert 'class="status bad"' in page
+    for text in (page, files["summary"].read_text(), files["junit"].read_text(), str(outcome.to_json())):
+        assert "shard 2/2 is missing" in text
+    assert config.history is not None
+    assert [run["whole"] for run in History(config.history).runs()] == [False]

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.nightly.conduct import AUDIT, Conducted, final, to_repeat
+from ethos_hil.harness.nightly.conduct import Conducted, final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import MISSING, Judgement, judge
+from ethos_hil.harness.nightly.judgement import judge
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.quarantine import Quarantined, today
+from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.tests.plans import record, write
+from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
+from ethos_hil.results.account import AUDIT, Account
+from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import Complaint, Selected, Selection
+from ethos_hil.results.standing import Standing
+from ethos_hil.results.store import Skipped
 from ethos_hil.results.verdict import FailureKind, Verdict
-from ethos_hil.results.verdict_letter import QUARANTINED
 
-TEXT = '[run]\nknown_model = "net.py:net"\n[[suite]]\npaths = ["test_plus.py"]\n'
+PART = "suite 1: virtual"
+TEXT = '[[suite]]\npaths = ["test_plus.py"]\n'
 ENTRY = Quarantined("t*", FailureKind.MISMATCH, "why", "issue", "ada", today())
 
 
@@ -28,12 +35,25 @@ def plan(tmp_path: Path) -> NightlyPlan:
     return plan_of(read_config(write(tmp_path, TEXT)))
 
 
-def judged(plan: NightlyPlan, *records: Record, quarantine: tuple[Quarantined, ...] = (), **rest: object) -> Judgement:
-    return judge(plan, records, Conducted(**rest), quarantine, today())  # type: ignore[arg-type]
+def judged(
+    plan: NightlyPlan,
+    *records: Record,
+    quarantine: tuple[Quarantined, ...] = (),
+    day: date | None = None,
+    results: RunResults | None = None,
+    **rest: object,
+) -> Account:
+    """Return the account of a night that has these records, and chose just them."""
+    found = results if results is not None else night(plan, *records)
+    return judge(plan, found, Conducted(**rest), quarantine, day or today())  # type: ignore[arg-type]
 
 
-def outcome(judgement: Judgement) -> NightOutcome:
-    return NightOutcome("r", "", (), False, judgement, None, (), {})
+def outcome(account: Account) -> NightOutcome:
+    return NightOutcome("r", "", (), False, account, (), {})
+
+
+def letters(account: Account) -> str:
+    return "".join(test.standing.letter for test in account.tests)
 
 
 def test_only_what_failed_or_is_unverified_is_red(plan: NightlyPlan) -> None:
@@ -45,8 +65,8 @@ def test_only_what_failed_or_is_unverified_is_red(plan: NightlyPlan) -> None:
         record("d", kind=FailureKind.MISMATCH),
         record("e", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE),
     )
-    assert "".join(test.letter for test in found.tests) == "VSDFU"
-    assert {test.name: test.red for test in found.red} == {
+    assert letters(found) == "VSDFU"
+    assert {test.name: test.red for test in found.tests if test.red} == {
         "d": "mismatch: what mismatch says",
         "e": "no-reference: what no-reference says",
     }
@@ -56,15 +76,14 @@ def test_only_what_failed_or_is_unverified_is_red(plan: NightlyPlan) -> None:
 
 def test_what_is_in_quarantine_is_not_red_until_it_is_fixed(plan: NightlyPlan) -> None:
     failing = judged(plan, record("t", kind=FailureKind.MISMATCH), quarantine=(ENTRY,))
-    assert [(test.letter, test.ending, test.red) for test in failing.tests] == [("Q", QUARANTINED, "")]
-    assert failing.allowed == {("t", "ethos-u55-128", "virtual")}
+    assert [(test.standing, test.red) for test in failing.tests] == [(Standing.QUARANTINED, "")]
     assert outcome(failing).status == 0
     fixed = judged(plan, record("t"), quarantine=(ENTRY,))
     assert fixed.tests[0].red.startswith("fixed: ")
-    assert (fixed.allowed, outcome(fixed).status) == (frozenset(), 1)
+    assert outcome(fixed).status == 1
     otherwise = judged(plan, record("t", kind=FailureKind.FAULT), quarantine=(ENTRY,))
-    assert (otherwise.tests[0].letter, outcome(otherwise).status) == ("F", 1)
-    late = judge(plan, [record("t", kind=FailureKind.MISMATCH)], Conducted(), (ENTRY,), today() + timedelta(1))
+    assert (letters(otherwise), outcome(otherwise).status) == ("F", 1)
+    late = judged(plan, record("t", kind=FailureKind.MISMATCH), quarantine=(ENTRY,), day=today() + timedelta(1))
     assert late.tests[0].red.startswith("its quarantine expired")
 
 
@@ -77,7 +96,7 @@ def test_a_quarantine_of_no_test_is_noted(plan: NightlyPlan) -> None:
 def test_a_test_that_stopped_before_its_target_is_known_by_its_parts(plan: NightlyPlan) -> None:
     lost = record("t", kind=FailureKind.MISMATCH, target="none")
     entry = Quarantined(**{**vars(ENTRY), "target": "virtual"})
-    assert judged(plan, lost, quarantine=(entry,)).tests[0].letter == "Q"
+    assert judged(plan, lost, quarantine=(entry,)).tests[0].standing.letter == "Q"
 
 
 def test_the_last_attempt_counts(plan: NightlyPlan) -> None:
@@ -85,7 +104,7 @@ def test_the_last_attempt_counts(plan: NightlyPlan) -> None:
     second = record("t", attempt=2)
     for records in ((first, second), (second, first)):
         assert final(records) == [second]
-        assert judged(plan, *records).tests[0].letter == "V"
+        assert letters(judged(plan, *records)) == "V"
 
 
 def test_only_what_could_not_be_tried_is_repeated_once_and_never_on_a_virtual_board() -> None:
@@ -98,16 +117,7 @@ def test_only_what_could_not_be_tried_is_repeated_once_and_never_on_a_virtual_bo
 
 
 def test_second_runs_of_the_audit_are_no_tests(plan: NightlyPlan) -> None:
-    assert len(judged(plan, record("t"), record("t", "suite 1: virtual" + AUDIT)).tests) == 1
-
-
-def test_a_session_that_was_cut_or_a_function_that_failed_is_red(plan: NightlyPlan) -> None:
-    found = judged(plan, problems={"suite 1: virtual": "pytest ended with status 3"},
-                   functions={"suite 1: virtual": ("test_x.test_y_BI",)})  # fmt: skip
-    assert outcome(found).red == (
-        "suite 1: virtual: pytest ended with status 3",
-        "suite 1: virtual: test_x.test_y_BI failed",
-    )
+    assert len(judged(plan, record("t"), record("t", PART + AUDIT)).tests) == 1
 
 
 def test_where_the_target_is_down_nothing_is_judged(plan: NightlyPlan) -> None:
@@ -118,6 +128,149 @@ def test_where_the_target_is_down_nothing_is_judged(plan: NightlyPlan) -> None:
 
 def test_a_model_without_a_record_is_missing_in_its_shard_only(tmp_path: Path) -> None:
     plan = plan_of(read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n')))
-    assert [test.ending for test in judged(plan).tests] == [MISSING]
-    sides = [judge(plan, [], Conducted(), (), today(), (Shard(number, 2),)).tests for number in (1, 2)]
+    assert letters(judged(plan)) == "M"
+    shards = [Shard(number, 2) for number in (1, 2)]
+    sides = [judge(plan, night(plan, shard=each), Conducted(), (), today(), (each,)).tests for each in shards]
     assert sorted(map(len, sides)) == [0, 1]
+
+
+# What was chosen has a record, and what pytest calls failed is red. Each of these was a green night.
+
+
+def changed(results: RunResults, **changes: object) -> RunResults:
+    return replace(results, **changes)  # type: ignore[arg-type]
+
+
+def red(plan: NightlyPlan, results: RunResults, **rest: object) -> list[str]:
+    found = judged(plan, results=results, **rest)  # type: ignore[arg-type]
+    assert outcome(found).status == bool(found.red)
+    return [*found.red]
+
+
+def test_a_night_as_it_should_be_is_green(plan: NightlyPlan) -> None:
+    assert red(plan, night(plan, record("a"), record("b"))) == []
+    assert judged(plan, record("a")).whole
+
+
+def test_a_suite_that_chose_nothing_is_red_unless_its_plan_says_so(plan: NightlyPlan, tmp_path: Path) -> None:
+    (said,) = red(plan, night(plan))
+    assert said.startswith(f"{PART}: it chose no test (")
+    allowed = plan_of(read_config(write(tmp_path, TEXT + "may_be_empty = true\n")))
+    assert red(allowed, night(allowed)) == []
+
+
+def test_a_session_that_left_no_selection_or_no_end_is_red(plan: NightlyPlan) -> None:
+    whole = night(plan, record("a"))
+    suites = [each for each in whole.selections if each.part != PART]
+    assert f"{PART}: nothing says what it chose: pytest ended before it had" in red(
+        plan, changed(whole, selections=tuple(suites))
+    )
+    assert red(plan, changed(whole, sessions=())) == [f"{PART}: nothing says how its session ended"]
+    assert not judged(plan, results=changed(whole, sessions=())).whole
+
+
+def test_a_lost_record_and_a_line_that_cannot_be_read_are_red(plan: NightlyPlan) -> None:
+    whole = night(plan, record("a"), record("b"))
+    lost = changed(whole, records=whole.records[:-1])
+    assert red(plan, lost) == [
+        "M b on virtual ethos-u55-128: internal: it was chosen and has no record: what ran it ended before there was "
+        "one"
+    ]
+    assert red(plan, changed(whole, skipped=(Skipped("records-1.jsonl:2", "no JSON"),))) == [
+        "records-1.jsonl:2 cannot be read: no JSON"
+    ]
+    for each in (lost, changed(whole, skipped=(Skipped("x", "y"),))):
+        assert not judged(plan, results=each).whole
+
+
+@pytest.mark.parametrize("when", ["setup", "call", "teardown", "collect"])
+def test_what_pytest_calls_failed_is_red_by_its_id(plan: NightlyPlan, when: str) -> None:
+    """Also a test of the name of a verified one, in another file, and the teardown of one that is verified."""
+    whole = night(plan, record("a/t.py::test_x_MI"))
+    for name in ("b/t.py::test_x_MI", "a/t.py::test_x_MI"):
+        (said,) = red(plan, ended(whole, status=1, complaints=(Complaint(name, when, "no"),)))
+        assert name in said
+
+
+def test_a_failure_that_has_a_verdict_of_its_own_is_told_once(plan: NightlyPlan) -> None:
+    failing = night(plan, record("t", kind=FailureKind.MISMATCH))
+    complaint = Complaint("t", "call", "mismatch")
+    assert len(red(plan, ended(failing, status=1, complaints=(complaint,)))) == 1
+    assert red(plan, ended(failing, status=1, complaints=(complaint,)), quarantine=(ENTRY,)) == []
+    torn = ended(failing, status=1, complaints=(complaint, Complaint("t", "teardown", "no")))
+    assert red(plan, torn, quarantine=(ENTRY,)) == [f"{PART}: the teardown of t failed: no"]
+
+
+@pytest.mark.parametrize("status", [1, 2, 3, -9])
+def test_a_status_that_nothing_explains_is_red(plan: NightlyPlan, status: int) -> None:
+    (said,) = red(plan, ended(night(plan, record("a")), status=status))
+    assert f"pytest ended with status {status}" in said
+
+
+def test_a_file_that_skipped_itself_and_a_part_that_was_skipped_whole_are_red(plan: NightlyPlan) -> None:
+    (said,) = red(plan, ended(night(plan, record("a")), unseen=("t.py: could not import 'x'",)))
+    assert said == f"{PART}: a file skipped itself, with all of its tests: t.py: could not import 'x'"
+    (said,) = red(plan, night(plan, record("a", verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY)))
+    assert said == f"{PART}: none of its tests ran: what capability says"
+
+
+def test_a_function_that_was_chosen_and_did_not_run_is_red(plan: NightlyPlan) -> None:
+    whole = night(plan, record("a"))
+    selections = tuple(
+        replace(each, functions=("t.py::f",)) if each.part == PART else each for each in whole.selections
+    )
+    assert red(plan, changed(whole, selections=selections)) == [f"{PART}: t.py::f was chosen and did not run"]
+    assert red(plan, ended(changed(whole, selections=selections), ran=frozenset({"t.py::f"}))) == []
+
+
+def test_a_record_of_what_was_not_chosen_is_red(plan: NightlyPlan) -> None:
+    whole = night(plan, record("a"), record("b"))
+    fewer = tuple(replace(each, tests=each.tests[:1]) if each.part == PART else each for each in whole.selections)
+    assert red(plan, changed(whole, selections=fewer)) == [f"{PART}: b has a record, and was not chosen"]
+
+
+def test_an_audit_that_died_is_red(plan: NightlyPlan) -> None:
+    whole = night(plan, record("a"))
+    audit = Selection(PART + AUDIT, tests=(Selected("a"),))
+    found = red(plan, changed(whole, selections=(*whole.selections, audit)))
+    assert found == [
+        f"{PART}{AUDIT}: nothing says how its session ended",
+        f"{PART}{AUDIT}: a was chosen and has no record",
+    ]
+    again = changed(whole, selections=(*whole.selections, audit), records=(*whole.records, record("a", PART + AUDIT)))
+    assert red(plan, again) == [f"{PART}{AUDIT}: nothing says how its session ended"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"),
+    [
+        (Verdict.UNVERIFIED, FailureKind.NO_REFERENCE),
+        (Verdict.SKIPPED, FailureKind.CAPABILITY),
+        (Verdict.COMPILED_ONLY, None),
+        (Verdict.FAILED, FailureKind.FAULT),
+        (Verdict.VERIFIED, None),
+    ],
+)
+def test_quarantine_swallows_one_kind_of_failure_and_nothing_else(
+    plan: NightlyPlan, verdict: Verdict, kind: FailureKind | None
+) -> None:
+    found = judged(plan, record("t", verdict=verdict, kind=kind), record("u"), quarantine=(ENTRY,))
+    assert [bool(test.red) for test in found.tests] == [True, False]
+
+
+def test_quarantine_does_not_swallow_what_is_missing(plan: NightlyPlan) -> None:
+    whole = night(plan, record("t"), record("u"))
+    found = judged(plan, results=changed(whole, records=whole.records[1:]), quarantine=(ENTRY,))
+    assert [test.standing for test in found.tests if test.red] == [Standing.MISSING]
+
+
+def test_two_entries_of_one_test_swallow_a_kind_each(plan: NightlyPlan) -> None:
+    entries = (ENTRY, replace(ENTRY, kind=FailureKind.FAULT))
+    for kind in (FailureKind.MISMATCH, FailureKind.FAULT):
+        assert letters(judged(plan, record("t", kind=kind), quarantine=entries)) == "Q"
+    assert letters(judged(plan, record("t", kind=FailureKind.STATE), quarantine=entries)) == "F"
+
+
+def test_a_test_that_failed_before_the_night_was_resumed_stays_red(plan: NightlyPlan) -> None:
+    """It ran again and is verified: of one plan and state that is two answers to one question."""
+    assert letters(judged(plan, record("t", kind=FailureKind.MISMATCH), record("t"))) == "F"

@@ -17,7 +17,7 @@ from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
 
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
-LOST = "internal: its process ended before there was a record"
+LOST = "internal: it was chosen and has no record: "
 FATAL = 'case("fatal", lambda a: __import__("os").kill(__import__("os").getpid(), 9), f32(7)),\n        case("same"'
 FUNCTION = "\n\ndef test_function_U55_BI():\n    assert False\n"
 QUARANTINE = """\
@@ -60,12 +60,10 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     assert second.returncode == 1, second.stderr
     found = told(tmp_path)
     assert second.stdout == found["sentence"] + "\n"
-    assert found["counts"] == {"quarantined": 1, "failed": 1}
-    assert "".join(test["letter"] for test in found["tests"]) == "FQ"
-    assert found["red"][:2] == [
-        "suite 1: virtual: test_plus.test_function_U55_BI failed",
-        f"F test_plus.py::test_plus_fatal_U55_BI on virtual ethos-u55-128: {LOST}",
-    ]
+    assert found["counts"] == {"quarantined": 1, "missing": 1}
+    assert "".join(test["letter"] for test in found["tests"]) == "MQ"
+    assert found["red"][0] == "suite 1: virtual: test_plus.py::test_function_U55_BI failed: assert False"
+    assert found["red"][1].startswith(f"M test_plus.py::test_plus_fatal_U55_BI on virtual ethos-u55-128: {LOST}")
     assert found["comparison"]["before"] == night.name
     assert found["comparison"]["passed"] is False, "the gate itself says so; the quarantine allows it"
     assert "the gate passes against" in found["sentence"]
@@ -115,3 +113,46 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
     ]
     assert sorted(found) == [(1, "failed", "licence"), (2, "verified", None)]
     assert told(tmp_path)["counts"] == {"verified": 1}
+
+
+PLUS = '[[suite]]\npaths = ["b", "a"]\nsuffixes = ["MI"]\nexpression = "itself or function"\n'
+TEARDOWN = "def pytest_runtest_teardown(item):\n    if 'itself' in item.name:\n        raise RuntimeError('no')\n"
+
+
+@pytest.mark.slow
+def test_what_pytest_calls_failed_is_red_whatever_the_records_say(tmp_path: Path) -> None:
+    """A function that has the name of a verified test, the teardown of one, and a file that skips itself."""
+    file = write(tmp_path, f"[run]\njobs = 1\n{PLUS}")
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "test_plus.py").rename(tmp_path / "a/test_plus.py")
+    (tmp_path / "b/test_b.py").write_text("def test_plus_itself_MI():\n    assert False\n")
+    (tmp_path / "b/test_c.py").write_text("import pytest\npytest.importorskip('gone')\ndef test_function_MI(): pass\n")
+    (tmp_path / "a/conftest.py").write_text(TEARDOWN)
+    done = nightly(file, "--json", "out.json")
+    assert done.returncode == 1, done.stderr
+    found = told(tmp_path)
+    assert found["counts"] == {"verified": 1}
+    assert sorted(each.split(": ", 2)[2] for each in found["problems"]) == [
+        "a file skipped itself, with all of its tests: b/test_c.py: Skipped: could not import 'gone': No module named "
+        "'gone'",
+        "b/test_b.py::test_plus_itself_MI failed: assert False",
+        "the teardown of a/test_plus.py::test_plus_itself_MI failed: RuntimeError: no",
+    ]
+
+
+def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> None:
+    """pytest's status is 0 in the one, and 5 in the other."""
+    for name, conftest, said in (
+        ("a", "import os\nos._exit(0)\n", "pytest ended with status 0 before its end"),
+        ("b", "", "it chose no test ("),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        file = write(folder, '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["MI"]\nexpression = "no_such_test"\n')
+        (folder / "conftest.py").write_text(conftest)
+        done = nightly(file, "--json", "out.json")
+        assert done.returncode == 1, done.stderr
+        (problem,) = told(folder)["problems"]
+        assert said in problem
+        assert told(folder)["whole"] is False

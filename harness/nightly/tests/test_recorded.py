@@ -75,7 +75,7 @@ def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
     ("verdict", "defect", "compile_only", "again"),
     [
         (Verdict.VERIFIED, "", False, False),
-        (Verdict.SKIPPED, "", False, False),
+        (Verdict.SKIPPED, "", False, True),
         (Verdict.FAILED, "https://example.org/1", False, False),
         (Verdict.COMPILED_ONLY, "", True, False),
         (Verdict.COMPILED_ONLY, "", False, True),

@@ -11,15 +11,16 @@ import pytest
 
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import MISSING, judge
+from ethos_hil.harness.nightly.judgement import judge
 from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.recorded import records_of
-from ethos_hil.harness.nightly.tests.plans import nightly, record, write
+from ethos_hil.harness.nightly.tests.plans import night, nightly, record, write
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.record import BenchInfo, Record
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.standing import Standing
+from ethos_hil.results.verdict import FailureKind
 
 GRID = """
 schema_version = 1
@@ -88,15 +89,15 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
         point("resize_4x4x8", first, FailureKind.DELEGATION),
         point("relu_64", second),
     ]
-    found = judge(plan, records, Conducted(), (), today())
-    endings = {(test.name, test.npu): test.ending for test in found.tests}
+    found = judge(plan, replace(night(plan), records=tuple(records)), Conducted(), (), today())
+    endings = {(test.name, test.record.npu): test.standing for test in found.tests}
     assert endings == {
-        ("relu_64", "ethos-u55-128"): Verdict.FAILED,
-        ("resize_4x4x8", "ethos-u55-128"): Verdict.SKIPPED,
-        ("relu_64", "ethos-u85-256"): Verdict.VERIFIED,
-        ("resize_4x4x8", "ethos-u85-256"): MISSING,
+        ("relu_64", "ethos-u55-128"): Standing.FAILED,
+        ("resize_4x4x8", "ethos-u55-128"): Standing.REFUSED,
+        ("relu_64", "ethos-u85-256"): Standing.VERIFIED,
+        ("resize_4x4x8", "ethos-u85-256"): Standing.MISSING,
     }
-    assert {(test.name, test.npu) for test in found.red} == {
+    assert {(test.name, test.record.npu) for test in found.tests if test.red} == {
         ("relu_64", "ethos-u55-128"),
         ("resize_4x4x8", "ethos-u85-256"),
     }
@@ -107,7 +108,7 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
 def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(": 2 verified, 1 skipped, 1 compiled only; green\n") or "green" in done.stdout
+    assert done.stdout.endswith(": 2 verified, 1 refused, 1 compiled-only; green\n")
     (night,) = nights(tmp_path / "results/runs")
     found = Counter(
         (each.run.part, each.model, str(each.verdict)) for each in records_of(night) if each.run is not None
@@ -119,7 +120,7 @@ def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
         (PARTS[1], "resize_4x4x8", "compiled-only"): 1,
     })  # fmt: skip
     counts = json.loads((tmp_path / "out.json").read_text())["counts"]
-    assert counts == {"verified": 2, "skipped": 1, "compiled-only": 1}
+    assert counts == {"verified": 2, "refused": 1, "compiled-only": 1}
 
 
 def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ethos_hil.results.account import account_of
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.runs.attempts import counted
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
@@ -29,7 +29,7 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     Raises:
         NotExportable: there is none.
     """
-    records = [each.record for each in counted(results)]
+    records = [each.record for each in account_of(results).tests]
     lines = []
     for record, distinction in zip(records, distinctions(records, _ALWAYS), strict=True):
         if record.verdict == Verdict.FAILED:

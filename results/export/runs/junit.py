@@ -8,22 +8,24 @@ pytest writes too. An attempt that the target has spoilt is in the test case of 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from ethos_hil.results.account import Account, Accounted, account_of
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.runs.attempts import Counted, counted
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
-from ethos_hil.results.gate.change import RunComparison
+from ethos_hil.results.gate.change import RunComparison, Subject
 from ethos_hil.results.plain_text import cut, escaped, one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.verdict import FailureKind, Verdict
-from ethos_hil.results.verdict_letter import DEFECT, QUARANTINED
 
 SUITE = "ethos-hil"
+NIGHT = "ethos-hil.run"
+"""The class name of what is red beside tests."""
 MOST_BYTES, MOST_OBJECTS = 30_000_000, 250_000
 """What GitLab reads of a file: bytes (its documentation), and elements, attributes and texts
 (gitlab-org/gitlab issue 507482)."""
@@ -36,15 +38,17 @@ _SECONDS = ("total_seconds", "target_seconds")
 
 
 def write(results: RunResults, comparison: RunComparison | None) -> bytes:
-    """Return a document with one suite. What a comparison finds is not in it: a number that moved is no test.
+    """Return a document with one suite. What is red beside tests has a test case of its own: a shard that is missing, a
+    session that died, a number for which the gate fails.
 
     Where it would be more than GitLab reads, consoles are left out, and then the properties of the test cases.
 
     Raises:
         NotExportable: it is more all the same.
     """
+    account = account_of(results, comparison)
     for console, properties in ((True, True), (False, True), (False, False)):
-        document = _document(results, console=console, properties=properties)
+        document = _document(results, account, console=console, properties=properties)
         if sum(2 + len(element.attrib) for element in document.iter()) > MOST_OBJECTS:
             continue
         content: bytes = tostring(document, encoding="utf-8", xml_declaration=True)
@@ -54,7 +58,7 @@ def write(results: RunResults, comparison: RunComparison | None) -> bytes:
                         "export the shards of the run one by one")  # fmt: skip
 
 
-def _document(results: RunResults, *, console: bool, properties: bool) -> Element:
+def _document(results: RunResults, account: Account, *, console: bool, properties: bool) -> Element:
     root = Element("testsuites", name=SUITE)
     suite = SubElement(root, "testsuite", name=SUITE)
     about = SubElement(suite, "properties")
@@ -62,7 +66,7 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
         SubElement(about, "property", name=_attribute(name), value=_attribute(value))
     counts: Counter[str] = Counter()
     seconds = 0.0
-    found = counted(results)
+    found = account.tests
     for each, distinction in zip(found, distinctions([each.record for each in found], ("npu",)), strict=True):
         record = each.record
         lasted = _seconds(record)
@@ -74,15 +78,20 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
             for key, value in _facts(record):
                 if value:
                     SubElement(inside, "property", name=_attribute(key), value=_attribute(value))
-        counts[_tell(case, each, results.quarantined)] += 1
+        counts[_tell(case, each)] += 1
         for attempt in each.spoilt:
             _tell_spoilt(case, attempt, last=record)
         if console and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) and record.console:
             lines = [cut(escaped(line), _LINE) for line in record.console[-_LINES:]]
             SubElement(case, "system-out").text = "\n".join(lines)
         seconds += lasted
+    beside = list(_beside(account))
+    for name, said in beside:
+        case = SubElement(suite, "testcase", classname=NIGHT, name=_attribute(name), time="0.000")
+        SubElement(case, "failure", type="red", message=_attribute(said)).text = escaped(said)
+    counts["failure"] += len(beside)
     for element in (root, suite):
-        element.set("tests", str(len(found)))
+        element.set("tests", str(len(found) + len(beside)))
         element.set("failures", str(counts["failure"]))
         element.set("errors", str(counts["error"]))
         element.set("time", f"{seconds:.3f}")
@@ -92,21 +101,41 @@ def _document(results: RunResults, *, console: bool, properties: bool) -> Elemen
     return root
 
 
-def _tell(case: Element, found: Counted, quarantined: Mapping[str, str]) -> str:
-    """Add how a test ended. Return the element's name, "" for a verified one."""
-    record, ending, failure = found.record, found.ending, found.record.failure
-    if ending == Verdict.VERIFIED:
+def _beside(account: Account) -> Iterator[tuple[str, str]]:
+    """Yield a name, and what is wrong, of what is red and no test case's own."""
+    own = {each.sentence for each in account.tests}
+    yield from ((each, each) for each in account.beside if each not in own)
+    changed: dict[Subject, list[str]] = {}
+    for change in account.failing:
+        told = f"{change.word}: {change.metric} {change.before} became {change.after}: {change.detail}".rstrip(": ")
+        changed.setdefault(change.subject, []).append(told)
+    for subject, told_of in changed.items():
+        place = ", ".join(filter(None, (subject.npu, subject.memory_mode, subject.target)))
+        yield f"gate {subject.label} [{place}]", "\n".join(told_of)
+
+
+def _tell(case: Element, found: Accounted) -> str:
+    """Add how a test stands. Return the element's name, "" for a verified one."""
+    record, standing, failure = found.record, found.standing, found.record.failure
+    if not found.red and standing is Standing.VERIFIED:
         return ""
-    if ending in (Verdict.SKIPPED, Verdict.COMPILED_ONLY, DEFECT, QUARANTINED):
-        kind = str(failure.kind) if ending == Verdict.SKIPPED and failure is not None else ending
+    if found.red and not standing.red:  # as of a quarantine that is over, or a target that is not there
+        element = SubElement(case, "failure", type="red", message=_attribute(found.red))
+        element.text = escaped(found.red)
+        return "failure"
+    if standing in (Standing.SKIPPED, Standing.REFUSED, Standing.COMPILED_ONLY, Standing.DEFECT, Standing.QUARANTINED):
+        kind = (
+            str(failure.kind)
+            if standing in (Standing.SKIPPED, Standing.REFUSED) and failure is not None
+            else str(standing)
+        )
         name = "skipped"
     else:
-        kind = str(failure.kind) if failure is not None else ending
+        kind = str(failure.kind) if failure is not None else str(standing)
         name = "error" if failure is not None and failure.kind in _ERRORS else "failure"
     message = failure.message if failure is not None else "compiled only, nothing was run"
-    known = record.test.defect if ending == DEFECT and record.test is not None else quarantined.get(record.label, "")
-    if ending in (DEFECT, QUARANTINED):
-        message = f"{message} ({ending}: {known})"
+    if standing in (Standing.DEFECT, Standing.QUARANTINED):
+        message = f"{message} ({standing}: {found.reason})"
     element = SubElement(case, name, type=_attribute(kind), message=_attribute(message))
     if name != "skipped":
         element.text = escaped("\n".join(_explanation(record)), keep="\t\n")

@@ -7,11 +7,11 @@ answer one question, the last one counts: a gauge has one value.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.account import Account, account_of
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import PARTS
 from ethos_hil.results.export.runs.run_exporter import RunExporter
@@ -20,8 +20,7 @@ from ethos_hil.results.gate.word import Word
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import LETTERS
+from ethos_hil.results.standing import Standing
 
 _PREFIX = "ethos_hil"
 _UNITS = {"s": "seconds", "1/s": ""}
@@ -33,17 +32,18 @@ Labels = Mapping[str, str]
 
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return one metric family after the other, those of the run first."""
-    lines = [*_of_run(results), *(_of_comparison(comparison) if comparison is not None else ())]
+    account = account_of(results, comparison)
+    lines = [*_of_run(results), *_of_account(account)]
+    lines += _of_comparison(comparison) if comparison is not None else ()
     families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    verified: dict[str, float] = {}
+    verified = {_shown(_labels(each.record)): float(each.standing is Standing.VERIFIED) for each in account.tests}
     for record in results.records:
         about = _labels(record)
-        verified[_shown(about)] = float(record.verdict == Verdict.VERIFIED)
         for metric in record.metrics:
             families[_family(metric)][_shown({**about, "provenance": metric.provenance})] = metric.value
     lines += _gauge("ethos_hil_verified", "", "Whether every output was compared and is right.", verified)
     taken = {"ethos_hil_verified", "ethos_hil_run", "ethos_hil_run_info", "ethos_hil_records", "ethos_hil_changes",
-             "ethos_hil_gate_passed", "ethos_hil_run_created_seconds"}  # fmt: skip
+             "ethos_hil_gate_passed", "ethos_hil_red", "ethos_hil_whole", "ethos_hil_run_created_seconds"}  # fmt: skip
     for (name, unit), values in sorted(families.items()):
         while name in taken:  # a name of ours, or of another unit
             name = f"{name}_{unit or 'number'}"
@@ -69,15 +69,21 @@ def _of_run(results: RunResults) -> Iterator[str]:
     else:
         seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
         yield from _gauge("ethos_hil_run_created_seconds", "seconds", "When the run began.", {"": seconds})
-    counts = Counter(each.ending for each in counted(results))
-    values = {_shown({"ending": ending}): float(counts[ending]) for ending in LETTERS}
-    yield from _gauge("ethos_hil_records", "", "Records of the run by how they ended.", values)
+
+
+def _of_account(account: Account) -> Iterator[str]:
+    values = {_shown({"ending": standing}): float(account.counts[standing]) for standing in Standing}
+    yield from _gauge("ethos_hil_records", "", "Tests and models of the run by how they ended.", values)
+    text = "Whether nothing is red: no answer, no number, no shard, session, target or entry of the quarantine."
+    yield from _gauge("ethos_hil_gate_passed", "", text, {"": float(account.green)})
+    yield from _gauge("ethos_hil_red", "", "How many things are red.", {"": float(len(account.red))})
+    text = "Whether everything that was asked for has an answer, good or bad."
+    yield from _gauge("ethos_hil_whole", "", text, {"": float(account.whole)})
 
 
 def _of_comparison(comparison: RunComparison) -> Iterator[str]:
     values = {_shown({"word": word}): float(comparison.counts.get(word, 0)) for word in Word}
     yield from _gauge("ethos_hil_changes", "", "Series by what became of them since the run before.", values)
-    yield from _gauge("ethos_hil_gate_passed", "", "Whether the gate passes.", {"": float(comparison.passed)})
 
 
 def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ethos_hil.results.export.runs.attempts import Counted, counted
+from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
@@ -32,7 +32,7 @@ _PACKAGES = {"torch": "pytorch/pytorch", "executorch": "pytorch/executorch", "to
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return a list with one object a line. A record that failed has `FAILURE` in place of its metrics."""
     runners = [_runner(manifest) for manifest in results.manifests[:1]]
-    found = counted(results)
+    found = account_of(results).tests
     lines = []
     for each, name in zip(found, distinctions([each.record for each in found], ()), strict=True):
         about = _about(each.record, results, f"{each.record.label}{name}", runners)
@@ -79,12 +79,12 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
     return about
 
 
-def _metrics(found: Counted) -> Iterator[dict[str, Any]]:
+def _metrics(found: Accounted) -> Iterator[dict[str, Any]]:
     record = found.record
     if record.verdict == Verdict.FAILED:
         kind = str(record.failure.kind) if record.failure is not None else ""
         message = record.failure.message if record.failure is not None else ""
-        why = {"ending": found.ending, "kind": kind, "message": message}
+        why = {"ending": found.standing, "kind": kind, "message": message}
         yield {"name": FAILURE, "benchmark_values": [0], "extra_info": _texts(why)}
         return
     for metric in record.metrics:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ethos_hil.results.export.runs.attempts import Counted, counted
+from ethos_hil.results.account import Account, Accounted, account_of
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.markdown_text import code, head, row
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import LETTERS
 
 MOST = 1 << 20
 """Bytes that GitHub shows of the summary of a step; of a longer one it shows nothing."""
@@ -30,9 +30,10 @@ _PROFILES = ("MI", "BI")
 
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return the summary, cut at a line if it would be longer than GitHub shows."""
-    found = counted(results)
+    account = account_of(results, comparison)
+    found = account.tests
     lines = [
-        f"# {_heading(found, comparison)}", "", *_sentences(results, found, comparison), "",
+        f"# ethos-hil: {account.colour}{_gate(account)}", "", *_sentences(results, account), "", *_problems(account),
         *(_changes(comparison) if comparison is not None else ()),
         *_failures(found), *_matrix(found), *_totals(found), *_versions(results),
     ]  # fmt: skip
@@ -45,39 +46,48 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _heading(found: Iterable[Counted], comparison: RunComparison | None) -> str:
-    failed = sum(each.ending == Verdict.FAILED for each in found)
-    gate = "" if comparison is None else "; the gate passes" if comparison.passed else "; the gate fails"
-    return f"ethos-hil: {f'{failed:,} failed' if failed else 'nothing failed'}{gate}"
+def _gate(account: Account) -> str:
+    if account.comparison is None:
+        return ""
+    return "; the gate fails" if account.failing else "; the gate passes"
 
 
-def _sentences(results: RunResults, found: Sequence[Counted], comparison: RunComparison | None) -> Iterator[str]:
-    endings = Counter(each.ending for each in found)
-    kinds = Counter(str(each.record.failure.kind) for each in found
-                    if each.record.failure is not None and each.ending == Verdict.FAILED)  # fmt: skip
+def _sentences(results: RunResults, account: Account) -> Iterator[str]:
+    kinds = Counter(str(each.record.failure.kind) for each in account.tests
+                    if each.record.failure is not None and each.standing is Standing.FAILED)  # fmt: skip
     parts = []
-    for ending in LETTERS:
-        if count := endings[ending]:
-            why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if ending == "failed" else ""
-            parts.append(f"**{count:,} {ending}**{why}")
-    yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts)}."
-    again = len(results.records) - len(found)
+    for standing in Standing:
+        if count := account.counts[standing]:
+            failed = standing is Standing.FAILED
+            why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if failed else ""
+            parts.append(f"**{count:,} {standing}**{why}")
+    yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
+    again = sum(len(each.spoilt) for each in account.tests)
     if again:
         yield f"{_count(again, 'attempt')} that the target has spoilt, and another one has followed, count for nothing."
-    if results.skipped:
-        unread = _count(len(results.skipped), "line")
-        yield f"{unread} could not be read, the first at {code(results.skipped[0].where)}."
+    comparison = account.comparison
     if comparison is None:
         return
     told = [f"**{comparison.counts[word]:,} {word}**" for word in Word
             if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
     told.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
-    failing = len(comparison.failing)
+    failing = len(account.failing)
     gate = f"The gate fails for {_count(failing, 'change')}." if failing else "The gate passes."
     yield f"Against {code(comparison.before)}: {', '.join(told)}. {gate}"
     if comparison.notes:
         yield ""
         yield from (f"- {code(note, _NOTE)}" for note in comparison.notes)
+
+
+def _problems(account: Account) -> Iterator[str]:
+    """Yield what is red beside failing tests and numbers that moved."""
+    found = account.beside
+    if found:
+        yield from ("## What else is red", "")
+        yield from (f"- {code(each, _NOTE)}" for each in found[:_FAILURES])
+        if len(found) > _FAILURES:
+            yield from ("", f"And {len(found) - _FAILURES:,} more.")
+        yield ""
 
 
 def _changes(comparison: RunComparison) -> Iterator[str]:
@@ -108,8 +118,8 @@ def _change(change: Change) -> str:
                 _value(change.after), percent, "<br>".join(moved)])  # fmt: skip
 
 
-def _failures(counts: Sequence[Counted]) -> Iterator[str]:
-    found = [each.record for each in counts if each.ending in (Verdict.FAILED, Verdict.UNVERIFIED)]
+def _failures(tests: Sequence[Accounted]) -> Iterator[str]:
+    found = [each.record for each in tests if each.standing.red]
     if not found:
         return
     yield from ("## Failures", "", *head(("what", "NPU", "target", "kind", "message", "line")))
@@ -129,13 +139,13 @@ def _line(record: Record) -> str:
     return record.test.source if record.test is not None else ""
 
 
-def _matrix(found: Iterable[Counted]) -> Iterator[str]:
+def _matrix(found: Iterable[Accounted]) -> Iterator[str]:
     """Yield a table of operators and models by profile; what is of no test is by NPU."""
     table: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     for each in found:
         test, record = each.record.test, each.record
         name, column = (test.operator, test.profile) if test is not None else (record.model, record.npu)
-        table[name][column or "host"][LETTERS[each.ending]] += 1
+        table[name][column or "host"][each.standing.letter] += 1
     columns = sorted({column for cells in table.values() for column in cells},
                      key=lambda column: (column not in _PROFILES, column != _PROFILES[0], column))  # fmt: skip
     used = {letter for cells in table.values() for counts in cells.values() for letter in counts}
@@ -143,14 +153,14 @@ def _matrix(found: Iterable[Counted]) -> Iterator[str]:
     yield from head(("", *map(code, columns)))
     for name, cells in sorted(table.items()):
         yield row([code(name), *(_cell(cells[column]) if column in cells else "" for column in columns)])
-    yield from ("", ", ".join(f"{letter} {ending}" for ending, letter in LETTERS.items() if letter in used), "")
+    yield from ("", ", ".join(f"{each.letter} {each}" for each in Standing if each.letter in used), "")
 
 
 def _cell(counts: Counter[str]) -> str:
-    return " ".join(f"{counts[letter]}{letter}" for letter in LETTERS.values() if counts[letter])
+    return " ".join(f"{counts[each.letter]}{each.letter}" for each in Standing if counts[each.letter])
 
 
-def _totals(found: Iterable[Counted]) -> Iterator[str]:
+def _totals(found: Iterable[Accounted]) -> Iterator[str]:
     """Yield a table of the sums of the NPU's cycles. Numbers of different provenance are never added."""
     sums: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for each in found:

@@ -23,16 +23,16 @@ from ethos_hil.results.report.pareto import Pareto, pareto
 from ethos_hil.results.report.place_roofline import intensity, place_rooflines
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
-from ethos_hil.results.report.standing import Standing, questions
 from ethos_hil.results.report.tests import bench_samples, samples
-from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves
+from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves, stood
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 point = bench_samples.point
 
 
 def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
-    return bench_page.plotted(questions(records, {}))
+    return bench_page.plotted(stood(*records))
 
 
 def section(records: Sequence[Record]) -> str:
@@ -258,7 +258,7 @@ def test_every_point_has_its_provenance_and_how_it_stands() -> None:
     text = section(records)
     assert "u55-32 Sram_Only 900 modelled, compiled-only 0.0018" in text
     assert "u55-256 Sram_Only 300 modelled, verified 0.0006" in text
-    assert "u55-256 Shared_Sram skipped: unsupported: no room" in text
+    assert "u55-256 Shared_Sram refused: unsupported: no room" in text
 
 
 def test_a_point_that_is_not_verified_is_never_green_and_never_solid() -> None:
@@ -293,14 +293,14 @@ def test_cycles_of_two_provenances_are_in_no_picture_together() -> None:
 
 def test_what_was_refused_is_grouped_by_reason_with_the_most_first() -> None:
     records = [bench_samples.refused(each, "no room" if at % 3 else "no operator") for at, each in enumerate(FRONT)]
-    failed = replace(records[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.COMPILE, "crash"),
+    failed = replace(records[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
                      bench=replace(records[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
-    page = bench_page.bench_page(questions([*records, failed], {}))
+    page = bench_page.bench_page(stood(*records, failed))
     assert page is not None
     assert [(each.count, each.reason, each.standing) for each in page.refusals] == [
-        (4, "unsupported: no room", Standing.SKIPPED),
-        (3, "unsupported: no operator", Standing.SKIPPED),
-        (1, "compile: crash", Standing.FAILED),
+        (4, "unsupported: no room", Standing.REFUSED),
+        (3, "unsupported: no operator", Standing.REFUSED),
+        (1, "mismatch: 3 of 8", Standing.FAILED),
     ]
     assert page.heat_maps == ()
     assert page.costliest == ()
@@ -369,7 +369,7 @@ def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
 
 def test_few_cases_stand_alone_and_the_first_is_open() -> None:
     for cases, groups in ((2, 2), (3, 3), (12, 10)):
-        page = bench_page.bench_page(questions(bench_samples.grid(cases=cases), {}))
+        page = bench_page.bench_page(stood(*bench_samples.grid(cases=cases)))
         assert page is not None
         assert len(page.groups) == groups
         assert bool(page.scaling) == (cases > 3)

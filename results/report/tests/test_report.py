@@ -16,15 +16,17 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.results.account import Accounted, take_account
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import History
 from ethos_hil.results.record import Record, RunInfo
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import accept, also_accepted
-from ethos_hil.results.report.standing import Standing, questions
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -58,6 +60,10 @@ class Reader(HTMLParser):
         return (attributes for name, attributes in self.elements if name == tag)
 
 
+def stood(*records: Record) -> tuple[Accounted, ...]:
+    return take_account(RunResults("n", "", records)).tests
+
+
 @pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> History:
     return samples.history(tmp_path_factory.mktemp("history"))
@@ -66,8 +72,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> History:
 @pytest.fixture(scope="module")
 def page(history: History) -> bytes:
     night = samples.night()
-    quarantined = {samples.QUARANTINED: "flaky since Monday (issue/9, until 2026-12-01)"}
-    return report(night, samples.comparison(night.records), history, quarantined=quarantined)
+    comparison = samples.comparison(night.records)
+    return report(in_quarantine(night, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +82,7 @@ def text(page: bytes) -> str:
 
 
 def test_a_sentence_says_how_the_night_went(text: str) -> None:
-    assert "The gate fails: 3 subjects changed for the worse, 5 answers to look at" in text
+    assert "5 tests are red, 3 tests got worse" in text
     assert "24 verified, 4 failed, 1 unverified; 2 regressed, 1 missing, 14 improved, 1 changed, 1 new against" in text
 
 
@@ -231,9 +237,9 @@ def test_a_test_that_could_not_be_made_once_stands_as_its_other_attempt() -> Non
     good = samples.suite_of(1)[0]
     lost = samples.failed(good, FailureKind.TIMEOUT, "no answer")
     wrong = samples.failed(good, FailureKind.MISMATCH, "wrong")
-    assert [each.standing for each in questions([lost, good], {})] == [Standing.VERIFIED]
-    assert [each.standing for each in questions([lost, lost], {})] == [Standing.FAILED]
-    assert [each.standing for each in questions([wrong, good], {})] == [Standing.FAILED]
+    assert [each.standing for each in stood(lost, good)] == [Standing.VERIFIED]
+    assert [each.standing for each in stood(lost, lost)] == [Standing.FAILED]
+    assert [each.standing for each in stood(wrong, good)] == [Standing.FAILED]
     results = RunResults("n", "2026-11-25T02:00:00+00:00", (lost, good))
     assert "1 test ran more than once" in Reader(report(results)).text
 
@@ -267,7 +273,7 @@ def test_records_that_cannot_be_read_and_shards_that_differ_are_told(tmp_path: P
     manifest.write_text(manifest.read_text().replace('"numpy": "', '"numpy": "9.'))
     (folders[0] / "records-1.jsonl").write_text('{"half')
     found = Reader(report(read_results(folders))).text
-    assert "1 item of the run could not be read" in found
+    assert "records-1.jsonl:1 cannot be read: not a complete record" in found
     assert "the shards had different versions of numpy" in found
     assert "shard 2/2" in found
 

@@ -15,6 +15,8 @@ import pytest
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.testing.browser import visited
+from ethos_hil.results.testing.quarantine import in_quarantine
+from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -32,9 +34,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def night(folder: Path) -> Path:
     results = samples.night()
-    quarantined = {samples.QUARANTINED: "flaky since Monday"}
+    comparison = samples.comparison(results.records)
     history = samples.history(folder / "history")
-    made = report(results, samples.comparison(results.records), history, quarantined=quarantined)
+    made = report(in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
     (folder / "night.html").write_bytes(made)
     return folder / "night.html"
 

@@ -25,9 +25,9 @@ import typer
 
 from ethos_hil.harness.process import dies_with
 from ethos_hil.lowering.errors import ToolError
+from ethos_hil.results.standing import Standing, standing_of
 from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.results.verdict import Verdict
-from ethos_hil.results.verdict_letter import DEFECT, ending_of
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.farm.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment
@@ -88,13 +88,13 @@ def _session(farm: DeskFarm, tests: list[str], workers: int) -> Path:
 def _judge(farm: DeskFarm, runs: Path) -> Iterator[str]:
     """Say how many tests each place had. Yield what is wrong."""
     records = [each.record for each in read(runs) if isinstance(each, StoredRecord)]
-    endings = Counter(map(ending_of, records))
+    endings = Counter(map(standing_of, records))
     verified = [record for record in records if record.verdict is Verdict.VERIFIED]
     places = Counter(
         note.removeprefix("it ran at ") for record in verified for note in record.notes if note.startswith("it ran at ")
     )
     _tell(", ".join(f"{count} at {place}" for place, count in sorted(places.items())))
-    if not verified or not set(endings) <= {Verdict.VERIFIED, DEFECT}:
+    if not verified or not set(endings) <= {Standing.VERIFIED, Standing.DEFECT}:
         yield f"not all is verified, or a known defect: {dict(endings)}"
     if sum(places.values()) != len(verified):
         yield f"{len(verified)} tests are verified, and {sum(places.values())} of them ran on a place"

@@ -165,7 +165,9 @@ def test_a_point_has_a_name_that_stays_and_its_verdict() -> None:
 
 
 def test_no_two_points_have_one_name_and_failures_have_none() -> None:
-    found = points(made.run(made.record(), made.record(), made.record(npu="ethos-u65-256"), made.failed(name="sub")))
+    found = points(
+        made.run(made.record(), made.record(method="decode"), made.record(npu="ethos-u65-256"), made.failed(name="sub"))
+    )
     assert len({each["name"] for each in found}) == len(found) == 12
     assert not [each for each in found if "sub" in each["name"]]
 

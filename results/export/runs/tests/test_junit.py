@@ -131,7 +131,8 @@ def test_an_attempt_that_was_repeated_is_in_the_case_of_the_last() -> None:
     (case,) = document(made.run(lost, made.record(run=RunInfo("run", attempt=2)))).iter("testcase")
     assert [child.tag for child in case] == ["properties", "flakyFailure"]
     assert (case[1].attrib["type"], case[1].attrib["message"]) == ("not-launched", "no board")
-    (case,) = document(made.run(lost, lost)).iter("testcase")
+    again = dataclasses.replace(lost, run=RunInfo("run", attempt=2))
+    (case,) = document(made.run(lost, again)).iter("testcase")
     assert [child.tag for child in case] == ["properties", "failure", "rerunFailure"]
 
 
@@ -157,7 +158,7 @@ def test_what_gitlab_does_not_read_is_left_out_before_the_file_is_refused(monkey
     cases = list(document(loud).iter("testcase"))
     assert len(cases) == 700
     assert all(case.find("system-out") is None and case.find("properties") is not None for case in cases)
-    many = made.run(*night.records * 4)
+    many = made.run(*(dataclasses.replace(one, npu=f"{one.npu}-{n}") for n in range(4) for one in night.records))
     assert all(case.find("properties") is None for case in document(many).iter("testcase"))
     monkeypatch.setattr(junit, "MOST_BYTES", 1000)
     with pytest.raises(NotExportable, match="1,500 records are more than GitLab reads"):

@@ -65,7 +65,7 @@ def test_the_run_is_told() -> None:
     assert found["ethos_hil_run_created_seconds"].samples[0].value == 1795600971
     assert values(found["ethos_hil_records"], "ending") == {
         "verified": 1, "compiled-only": 1, "unverified": 1, "skipped": 1, "failed": 2, "known defect": 1,
-        "quarantined": 0,
+        "quarantined": 0, "missing": 0, "refused": 0,
     }  # fmt: skip
     verified = values(found["ethos_hil_verified"], "label")
     assert (sum(verified.values()), len(verified)) == (1, 7)

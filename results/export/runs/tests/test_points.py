@@ -48,7 +48,15 @@ def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
     for row, same in zip(table(results), expected, strict=True):
         for column in columns:
             value = same[column]
-            text = " ".join(map(str, value)) if isinstance(value, list) else "" if value is None else str(value)
+            text = (
+                " ".join(map(str, value))
+                if isinstance(value, list)
+                else ""
+                if value is None
+                else str(value).lower()
+                if isinstance(value, bool)
+                else str(value)
+            )
             assert row[column] == text, column
 
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from ethos_hil.results.export.runs.attempts import counted
+from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.export.runs.record_names import PARTS, distinctions
 from ethos_hil.results.export.runs.tests.made import failed, record, run
 from ethos_hil.results.record import Record, RunInfo, RunnerInfo, TargetInfo
-from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
+from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind
 
 OTHERS = {
     "npu": record(npu="ethos-u55-256"),
@@ -56,6 +56,10 @@ def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
     assert sorted(again) == sorted(names)
 
 
+def counted(*records: Record) -> tuple[Accounted, ...]:
+    return account_of(run(*records)).tests
+
+
 def attempt(number: int, found: Record) -> Record:
     return dataclasses.replace(found, run=RunInfo("run", attempt=number))
 
@@ -63,16 +67,14 @@ def attempt(number: int, found: Record) -> Record:
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
     first, second, last = attempt(1, failed(kind)), attempt(2, failed(kind)), attempt(3, record())
-    found = [(each.record, each.spoilt) for each in counted(run(first, record(name="sub"), second, last))]
-    if kind in NOT_ATTEMPTED:
-        assert found == [(record(name="sub"), ()), (last, (first, second))]
-    else:
-        assert found == [(first, ()), (record(name="sub"), ()), (second, ()), (last, ())]
-    assert [(each.record, each.spoilt) for each in counted(run(last, first))] == [(last, ()), (first, ())]
+    found = [(each.record, each.spoilt) for each in counted(first, record(name="sub"), second, last)]
+    counting = (last, (first, second)) if kind in NOT_ATTEMPTED else (second, ())
+    assert found == [counting, (record(name="sub"), ())]
+    assert len(counted(last, first)) == 1
 
 
 def test_a_spoilt_attempt_at_another_question_counts() -> None:
     lost = failed(FailureKind.TIMEOUT)
     for other in ("npu", "memory_mode", "target", "method"):
-        assert len(counted(run(lost, OTHERS[other]))) == 2
-    assert counted(run(lost, dataclasses.replace(lost, verdict=Verdict.FAILED)))[0].spoilt == (lost,)
+        assert len(counted(lost, OTHERS[other])) == 2
+    assert len(counted(lost, lost)) == 1

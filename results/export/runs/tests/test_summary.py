@@ -99,18 +99,19 @@ def test_long_text_is_cut() -> None:
 
 def test_it_begins_with_how_the_run_went() -> None:
     found = summary.write(made.run(*made.endings().values()), None).splitlines()
-    assert found[0] == "# ethos-hil: 2 failed"
+    assert found[0] == "# ethos-hil: red: 3"
     assert found[2] == (
-        "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, **1 compiled-only**, "
-        "**1 unverified**, **1 skipped**, **2 failed** (1 mismatch, 1 internal), **1 known defect**."
+        "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, "
+        "**2 failed** (1 mismatch, 1 internal), **1 unverified**, **1 known defect**, **1 skipped**, "
+        "**1 compiled-only**."
     )
-    assert summary.write(made.run(made.record()), None).startswith("# ethos-hil: nothing failed\n")
+    assert summary.write(made.run(made.record()), None).startswith("# ethos-hil: green\n")
 
 
 def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
     found = made.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
     text = summary.write(made.run(made.record()), found)
-    assert text.startswith("# ethos-hil: nothing failed; the gate fails\n")
+    assert text.startswith("# ethos-hil: red: 40; the gate fails\n")
     assert "Against `night1`: **40 regressed**, **1 missing**, 4,000 unchanged. The gate fails for 40 changes." in text
     assert "- `ethos-u-vela 5.1.0 became 5.2.0: 5.1.0 became 5.2.0`" in text
     assert "### 40 regressed by stream: `ethos-u-vela 5.1.0 became 5.2.0`" in text
@@ -123,7 +124,7 @@ def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
     assert rows[0] == [*place, "1,000", "1,010", "+1.00 %", f"{moved * 3}and 2 more"]
     passing = RunComparison("a", "b", (), {Word.UNCHANGED: 7}, 1)
     text = summary.write(made.run(made.record()), passing)
-    assert text.startswith("# ethos-hil: nothing failed; the gate passes\n")
+    assert text.startswith("# ethos-hil: green; the gate passes\n")
     assert "Against `a`: 7 unchanged. The gate passes." in text
     assert "## Changes" not in text
 
@@ -146,12 +147,12 @@ def test_the_table_has_a_letter_for_each_end() -> None:
     lines = text.split("## Operators and models\n\n")[1].splitlines()
     assert lines[0] == "|  | `MI` | `BI` | `U55_BI` | `ethos-u55-128` |"
     assert lines[2:6] == [
-        "| `add` | 1V | 1V | 2V 1C 1U 1S |  |",
+        "| `add` | 1V | 1V | 2V 1U 1S 1C |  |",
         "| `flawed` |  |  | 1D |  |",
         "| `net.py:net` |  |  |  | 1F |",
         "| `sub` |  |  | 1F |  |",
     ]
-    assert "V verified, C compiled-only, U unverified, S skipped, F failed, D known defect" in lines
+    assert "V verified, F failed, U unverified, D known defect, S skipped, C compiled-only" in lines
 
 
 def test_sums_are_by_provenance_and_without_what_failed() -> None:
@@ -166,7 +167,7 @@ def test_sums_are_by_provenance_and_without_what_failed() -> None:
 
 def test_what_was_not_read_is_told() -> None:
     results = made.run(made.record(), skipped=(Skipped("records-1.jsonl:2", "not a complete record"),))
-    assert "1 line could not be read, the first at `records-1.jsonl:2`." in summary.write(results, None)
+    assert "- `records-1.jsonl:2 cannot be read: not a complete record`" in summary.write(results, None)
 
 
 def test_foreign_text_is_no_markup_and_calls_nobody() -> None:

@@ -1,0 +1,396 @@
+"""The account of a run: everything that was chosen, once, and everything that is red. All outputs are made from it.
+
+Terminal, report, summary, JUnit, OpenMetrics and JSON count and judge nothing by themselves.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from ethos_hil.results.gate.change import Change, RunComparison
+from ethos_hil.results.gate.observation import Observation
+from ethos_hil.results.plain_text import one_line
+from ethos_hil.results.quarantine import Quarantined
+from ethos_hil.results.record import Failure, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import Selected, Selection
+from ethos_hil.results.standing import OF_THIS_PLACE, WORST, Standing, standing_of
+from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
+
+AUDIT = " (audit)"
+"""What the name of a part ends in whose tests run a second time, to see whether exact numbers are."""
+_CRASH = "crash"
+
+
+@dataclass(frozen=True)
+class Accounted:
+    """A test, model or case of a part, however often it was tried.
+
+    Attributes:
+        record: of the attempt that counts: the worst one that could be made, the last of equals. Of what is missing, a
+            record that says so.
+        standing: how it stands.
+        red: why somebody has to look at it, or "".
+        reason: of a known defect or of a quarantine: what is known of it.
+        spoilt: attempts that the target or the way to it spoilt, and another one has followed.
+        attempts: how many records there are, of one shard.
+        quarantine: the entry that it is in, or None.
+    """
+
+    record: Record
+    standing: Standing
+    red: str = ""
+    reason: str = ""
+    spoilt: tuple[Record, ...] = ()
+    attempts: int = 1
+    quarantine: Quarantined | None = None
+
+    @property
+    def part(self) -> str:
+        """The part of a nightly's plan, or ""."""
+        return part_of(self.record)
+
+    @property
+    def label(self) -> str:
+        """The suite's test, or the model."""
+        return self.record.label
+
+    @property
+    def name(self) -> str:
+        """What its part calls it."""
+        return self.record.name
+
+    @property
+    def sentence(self) -> str:
+        """Why it is red, with what it is and where it ran."""
+        record = self.record
+        name = self.name if self.name == self.label else f"{self.name} ({self.label})"
+        return (
+            f"{self.standing.letter} {name} on {record.target.name}{f' {record.npu}' if record.npu else ''}: {self.red}"
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something red that is not a test's verdict.
+
+    Attributes:
+        text: what, as a sentence.
+        gap: whether something that was asked for may be lost by it, so that the run is not whole.
+    """
+
+    text: str
+    gap: bool = True
+
+
+@dataclass(frozen=True)
+class Account:
+    """All that a run says.
+
+    Attributes:
+        tests: what was chosen in the parts that could run, each once.
+        problems: what else is red.
+        notes: what is worth knowing.
+        down: targets that could not be used, and why.
+        comparison: what is different from another run; None where it is compared with nothing.
+        failing: the changes for which the gate fails, without those of tests in quarantine.
+        unstable: names of tests whose exact numbers or verdicts differ within the run, with which.
+    """
+
+    tests: tuple[Accounted, ...]
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    down: Mapping[str, str] = field(default_factory=dict, hash=False)
+    comparison: RunComparison | None = None
+    failing: tuple[Change, ...] = ()
+    unstable: tuple[str, ...] = ()
+
+    @property
+    def counts(self) -> Counter[Standing]:
+        """How many tests stand how."""
+        return Counter(test.standing for test in self.tests)
+
+    @property
+    def whole(self) -> bool:
+        """Whether everything that was asked for has an answer, good or bad."""
+        lost = any(each.gap for each in self.problems) or any(each.standing is Standing.MISSING for each in self.tests)
+        return not lost and not self.down
+
+    @property
+    def red(self) -> tuple[str, ...]:
+        """Everything that somebody has to look at, as sentences."""
+        return tuple(self._red())
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What is red, and is neither a test's own answer nor a number that moved, as sentences."""
+        return (
+            *(f"{target} could not be used: {why}" for target, why in self.down.items()),
+            *(each.text for each in self.problems),
+            *(each.sentence for each in self.tests if each.red and not each.standing.red),
+            *(f"{each} differs between two executions of this run" for each in self.unstable),
+        )
+
+    @property
+    def green(self) -> bool:
+        """Whether nobody has to look at anything."""
+        return not self.down and not self.red
+
+    @property
+    def sentence(self) -> str:
+        """How the run went: how many tests stand how, the gate, and the colour."""
+        stands = ", ".join(f"{count:,} {standing}" for standing, count in self.counts.most_common()) or "nothing ran"
+        if self.down:
+            stands += f"; not run, because of their target: {', '.join(self.down)}"
+        if self.comparison is not None:
+            failing = len({change.subject for change in self.failing})
+            gate = f"the gate fails for {failing:,}" if failing else "the gate passes"
+            stands += f"; {gate} against {self.comparison.before}"
+        return f"{stands}; {self.colour}"
+
+    @property
+    def colour(self) -> str:
+        """ "green", "red: 3", or "infrastructure" where nobody knows how it would have ended."""
+        if self.down:
+            return "infrastructure"
+        return f"red: {len(self.red):,}" if self.red else "green"
+
+    def with_problems(self, problems: Iterable[Problem]) -> Account:
+        """Return it with more that is red."""
+        return replace(self, problems=(*self.problems, *problems))
+
+    def compared(self, comparison: RunComparison | None, observed: Iterable[Observation] = ()) -> Account:
+        """Return it with a comparison, and with what differs between two executions of the run itself.
+
+        Args:
+            comparison: with another run.
+            observed: what the run's own records say.
+        """
+        allowed = {(each.label, each.record.npu, each.record.target.name) for each in self.tests
+                   if each.standing is Standing.QUARANTINED}  # fmt: skip
+        changes = comparison.failing if comparison is not None else ()
+        failing = tuple(each for each in changes
+                        if (each.subject.label, each.subject.npu, each.subject.target) not in allowed)  # fmt: skip
+        return replace(self, comparison=comparison, failing=failing, unstable=tuple(_unstable(observed)))
+
+    def _red(self) -> Iterator[str]:
+        yield from (each.text for each in self.problems)
+        yield from (test.sentence for test in self.tests if test.red)
+        for change in self.failing:
+            numbers = f"{change.metric} {change.before} became {change.after}"
+            yield f"{change.word}: {change.subject.label} {change.subject.npu}: {numbers}: {change.detail}".rstrip(": ")
+        yield from (f"unstable: {each}" for each in self.unstable)
+
+
+def account_of(results: RunResults, comparison: RunComparison | None = None) -> Account:
+    """Return the account of a run: a night's own, or for another run what its folders say."""
+    if results.account is not None:
+        return results.account
+    return take_account(results).compared(comparison)
+
+
+def take_account(
+    results: RunResults,
+    *,
+    parts: Mapping[str, str] | None = None,
+    quarantine: Sequence[Quarantined] = (),
+    today: date = date.min,
+    problems: Iterable[Problem] = (),
+    down: Mapping[str, str] | None = None,
+) -> Account:
+    """Account for everything that a run chose.
+
+    Args:
+        results: what its folders have.
+        parts: the parts of a plan that could run, in order, with their targets; None for a run without a plan.
+        quarantine: what may fail.
+        today: the day, for the quarantine.
+        problems: what else is red.
+        down: targets that could not be used, and why.
+    """
+    mine = [each for each in results.records if not is_audit(each) and (parts is None or part_of(each) in parts)]
+    missing = [
+        _lost(each, selection, (parts or {}).get(selection.part, ""), _crash(results, each))
+        for selection, each in _without_record(results, parts)
+    ]
+    tests = [_accounted(found, parts, quarantine, today) for found in _attempts(mine)]
+    tests += [_judged(each, Standing.MISSING, parts, quarantine, today) for each in missing]
+    if parts is not None:
+        order = {part: number for number, part in enumerate(parts)}
+        tests.sort(key=lambda test: (order[test.part], test.name))
+    used = {each for test in tests for each in quarantine if each.matches(*_place(test.record, parts))}
+    notes = [f"in quarantine, and not among the tests: {each.id}" for each in quarantine if each not in used]
+    found = [*problems, *_unreadable(results), *_of_sessions(results, tests)]
+    return Account(tuple(tests), tuple(found), tuple(notes), down or {})
+
+
+def part_of(record: Record) -> str:
+    """Return the part of a nightly's plan that asked for a record, or ""."""
+    return record.run.part if record.run is not None else ""
+
+
+def _attempt(record: Record) -> int:
+    return record.run.attempt if record.run is not None else 1
+
+
+def is_audit(record: Record) -> bool:
+    """Return whether a record is of a test's second run."""
+    return part_of(record).endswith(AUDIT)
+
+
+def _attempts(records: Iterable[Record]) -> list[list[Record]]:
+    """Return the records of each test together: in a part of a plan by its name, else by all that tells its place.
+
+    What stopped before it had a place is an attempt at the only test of its name and NPU that has one.
+    """
+    by_place: dict[tuple[str, ...], list[Record]] = {}
+    places: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
+    for record in records:
+        name = part_of(record), record.name, record.label, record.npu
+        place = () if part_of(record) else _place_of(record)
+        by_place.setdefault((*name, *place), []).append(record)
+        if _has_place(record):
+            places.setdefault(name, set()).add(place)
+    for key in [key for key, found in by_place.items() if not any(map(_has_place, found))]:
+        known = places.get(key[:4], set())
+        if len(known) == 1 and (other := (*key[:4], *next(iter(known)))) != key:
+            by_place[other] += by_place.pop(key)
+    return list(by_place.values())
+
+
+def _place_of(record: Record) -> tuple[str, ...]:
+    artifact, runner = record.artifact, record.runner
+    return (record.memory_mode, record.system_config, record.target.name, record.target.soc, record.method,
+            artifact.scheme if artifact is not None else "", runner.sha256 if runner is not None else "",
+            record.inputs_sha256)  # fmt: skip
+
+
+def _has_place(record: Record) -> bool:
+    return bool(record.memory_mode or record.verdict == Verdict.VERIFIED)
+
+
+def _accounted(
+    found: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
+) -> Accounted:
+    """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
+    in_time = sorted(found, key=lambda each: (_attempt(each), each.created))
+    made = [each for each in in_time if each.failure is None or each.failure.kind not in NOT_ATTEMPTED]
+    counting = made or in_time[-1:]
+    judged = [_judged(each, standing_of(each), parts, quarantine, today) for each in reversed(counting)]
+    worst = min(judged, key=lambda each: WORST.index(each.standing))
+    spoilt = tuple(each for each in in_time if not any(each is one for one in counting))
+    shards = Counter(each.run.shard for each in found if each.run is not None)  # each runs the known model
+    return replace(worst, spoilt=spoilt, attempts=max(shards.values(), default=len(found)))
+
+
+def _judged(
+    record: Record,
+    standing: Standing,
+    parts: Mapping[str, str] | None,
+    quarantine: Sequence[Quarantined],
+    today: date,
+) -> Accounted:
+    entries = [each for each in quarantine if each.matches(*_place(record, parts))]
+    if entries and standing is not Standing.MISSING:
+        entry = next((each for each in entries if each.allows(record, today)), entries[0])
+        objection = entry.objection(record, today)
+        if not objection:
+            return Accounted(record, Standing.QUARANTINED, reason=str(entry), quarantine=entry)
+        return Accounted(record, standing, red=objection, quarantine=entry)
+    reason = record.test.defect if standing is Standing.DEFECT and record.test is not None else ""
+    red = standing.red or (standing is Standing.REFUSED and _not_of_the_point(record))
+    return Accounted(record, standing, _why(record) if red else "", reason, quarantine=(*entries, None)[0])
+
+
+def _not_of_the_point(record: Record) -> bool:
+    """Return whether a night's point was refused for something that is no news of the point: a tool, a wrong name."""
+    kind = record.failure.kind if record.failure is not None else None
+    return bool(part_of(record)) and (kind in OF_THIS_PLACE or kind == FailureKind.USAGE)
+
+
+def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, str], str, str]:
+    """Return the names, NPU and target of a record. One that stopped early knows its target by its part."""
+    target = record.target.name
+    if target == "none" and parts is not None:
+        target = parts.get(part_of(record), target)
+    return (record.name, record.label), record.npu, target
+
+
+def _why(record: Record) -> str:
+    if record.failure is None:
+        return str(record.verdict)
+    return f"{record.failure.kind}: {one_line(record.failure.message)}"
+
+
+def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Iterator[tuple[Selection, Selected]]:
+    """Yield what was chosen and has no record, with its part."""
+    there = {(part_of(record), record.name) for record in results.records}
+    for selection in results.selections:
+        if parts is None or selection.part.removesuffix(AUDIT) in parts:
+            for each in selection.tests:
+                if (selection.part, each.id) not in there and not selection.part.endswith(AUDIT):
+                    yield selection, each
+
+
+def _crash(results: RunResults, test: Selected) -> str:
+    found = (each for end in results.sessions for each in end.complaints if each.id == test.id)
+    return next((each.message for each in found if each.when == _CRASH), "")
+
+
+def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record:
+    """Return a record that says that there is none."""
+    said = f"it was chosen and has no record{f': {how}' if how else ': what ran it ended before there was one'}"
+    return Record(
+        verdict=Verdict.FAILED,
+        model=(f"{test.operator}_{test.case}" if test.case else test.operator) or test.id,
+        npu=test.npu,
+        target=TargetInfo(test.target or (target if test.npu else "") or "none", "none", ""),
+        failure=Failure(FailureKind.INTERNAL, said, "run it alone, to see why"),
+        test=SuiteTest(test.id, test.operator, test.case, test.profile, "") if test.operator else None,
+        run=RunInfo("", shard=selection.shard, part=selection.part),
+    )
+
+
+def _unreadable(results: RunResults) -> Iterator[Problem]:
+    for each in results.skipped:
+        yield Problem(f"{each.where} cannot be read: {each.why}")
+
+
+def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Problem]:
+    """Yield what pytest called failed, and is not red by a verdict of its own."""
+    told = {(part_of(each), _attempt(each), each.name) for each in results.records
+            if standing_of(each) is not Standing.VERIFIED}  # fmt: skip
+    lost = {(test.part, test.name) for test in tests if test.standing is Standing.MISSING}
+    for end in results.sessions:
+        for each in end.complaints:
+            known = (end.part, end.attempt, each.id) in told or (end.part, each.id) in lost
+            if not (known and each.when in ("call", _CRASH)):
+                gap = each.when in (_CRASH, "collect")
+                yield Problem(f"{_where(end.part, end.shard)}{each}", gap)
+    for selection in results.selections:
+        ran = {each for end in results.sessions if (end.part, end.shard) == (selection.part, selection.shard)
+               for each in (*end.ran, *(one.id for one in end.complaints))}  # fmt: skip
+        for name in selection.functions:
+            if name not in ran:
+                yield Problem(f"{_where(selection.part, selection.shard)}{name} was chosen and did not run")
+    there = {(part_of(record), record.name) for record in results.records}
+    for selection in results.selections:
+        if selection.part.endswith(AUDIT):
+            for test in selection.tests:
+                if (selection.part, test.id) not in there:
+                    yield Problem(f"{_where(selection.part, selection.shard)}{test.id} was chosen and has no record")
+
+
+def _where(part: str, shard: str) -> str:
+    told = ", ".join(filter(None, (f"shard {shard}" if shard else "", part)))
+    return f"{told}: " if told else ""
+
+
+def _unstable(found: Iterable[Observation]) -> Iterator[str]:
+    for each in found:
+        if each.unstable:
+            keys = sorted(" ".join(filter(None, key)) for key in each.unstable)
+            yield f"{each.subject.label} ({', '.join(keys)})"

@@ -1,0 +1,210 @@
+"""What a part of a run chose, written before any of it runs, and how a session of pytest that ran it ended.
+
+    <run folder>/selected-<digest of the part>.json             what was chosen
+    <run folder>/ended-<digest of the part>-<attempt>.json      how pytest ended
+
+What was chosen and has no record is missing, whoever judges the run, on whichever machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ethos_hil.results.files import write_whole
+from ethos_hil.results.regular_file import read_text
+
+_CHOSEN, _ENDED = "selected", "ended"
+T = TypeVar("T")
+
+
+class BadSelection(ValueError):
+    """A file does not say what was chosen, or how a session ended. The message names it and what is wrong with it."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """A test, a model, or a case of a benchmark.
+
+    Attributes:
+        id: what its part calls it: pytest's id, the case, or MODEL (`Record.name`).
+        operator, case, profile: what a test is of; `case` is "" for a model.
+        npu: what it is compiled for, or "".
+        target: where it runs; "" where the part does not say.
+    """
+
+    id: str
+    operator: str = ""
+    case: str = ""
+    profile: str = ""
+    npu: str = ""
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What a part chose.
+
+    Attributes:
+        part: its name in records; "" outside a nightly.
+        root: pytest's root folder, which ids start from.
+        tests: what leaves a record, in order.
+        functions: ids of pytest's other tests, which leave none.
+        shard: "2/4", or "".
+    """
+
+    part: str
+    root: str = ""
+    tests: tuple[Selected, ...] = ()
+    functions: tuple[str, ...] = ()
+    shard: str = ""
+
+    def write(self, folder: Path) -> None:
+        """Keep it in a run folder, together with what the part chose there before. Every worker writes the same.
+
+        Raises:
+            OSError: it cannot be written.
+            BadSelection: what is there is damaged.
+        """
+        before = read_selection(folder, self.part)
+        tests = {each.id: each for each in (*(before.tests if before is not None else ()), *self.tests)}
+        functions = dict.fromkeys((*(before.functions if before is not None else ()), *self.functions))
+        document = {**asdict(self), "tests": [_short(each) for each in tests.values()], "functions": list(functions)}
+        _write(_path(folder, _CHOSEN, self.part), document)
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What pytest called failed: a test, its set-up or teardown, or a file that it could not collect.
+
+    Attributes:
+        id: pytest's id.
+        when: "setup", "call", "teardown", "collect", or "crash" where its process died.
+        message: the last line of what pytest says.
+    """
+
+    id: str
+    when: str
+    message: str
+
+    def __str__(self) -> str:
+        where = {"setup": "the set-up of ", "teardown": "the teardown of ", "collect": "collecting "}.get(self.when, "")
+        how = "crashed its process" if self.when == "crash" else "failed"
+        return f"{where}{self.id} {how}{f': {self.message}' if self.message else ''}"
+
+
+@dataclass(frozen=True)
+class SessionEnd:
+    """How a session of pytest ended, by its own words. One that ended at once leaves none.
+
+    Attributes:
+        part, attempt, shard: what it ran; see `RunInfo`.
+        status: pytest's exit status.
+        complaints: what failed.
+        unseen: files that were skipped whole when they were collected, each with the reason.
+        ran: ids of the tests that leave no record, and passed or were skipped.
+    """
+
+    part: str
+    attempt: int
+    status: int
+    complaints: tuple[Complaint, ...] = ()
+    unseen: tuple[str, ...] = ()
+    ran: frozenset[str] = field(default=frozenset())
+    shard: str = ""
+
+    def write(self, folder: Path) -> None:
+        """Keep it in a run folder. Raises OSError."""
+        _write(_end_path(folder, self.part, self.attempt), {**asdict(self), "ran": sorted(self.ran)})
+
+
+def read_selection(folder: Path, part: str) -> Selection | None:
+    """Return what a part chose; None where it did not get as far.
+
+    Raises:
+        OSError: it cannot be read.
+        BadSelection: it is damaged.
+    """
+    path = _path(folder, _CHOSEN, part)
+    return _selection(path) if path.exists() else None
+
+
+def read_end(folder: Path, part: str, attempt: int = 1) -> SessionEnd | None:
+    """Return how the last session of a part ended; None where it ended at once, or never ran.
+
+    Raises:
+        OSError: it cannot be read.
+        BadSelection: it is damaged.
+    """
+    path = _end_path(folder, part, attempt)
+    return _end(path) if path.exists() else None
+
+
+def forget_end(folder: Path, part: str, attempt: int = 1) -> None:
+    """Remove what an earlier session of a part said of its end: another one begins. Raises OSError."""
+    _end_path(folder, part, attempt).unlink(missing_ok=True)
+
+
+def read_sessions(folder: Path) -> Iterator[Selection | SessionEnd | BadSelection]:
+    """Yield what all parts of a run folder chose, how their sessions ended, and what of that is damaged.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    for word, read in ((_CHOSEN, _selection), (_ENDED, _end)):
+        for path in sorted(folder.glob(f"{word}-*.json")):
+            try:
+                yield read(path)
+            except BadSelection as error:
+                yield error
+
+
+def _short(each: Selected) -> dict[str, str]:
+    return {name: value for name, value in asdict(each).items() if value}
+
+
+def _selection(path: Path) -> Selection:
+    def made(data: Mapping[str, Any]) -> Selection:
+        tests = tuple(Selected(**_texts(each)) for each in data["tests"])
+        functions = tuple(map(str, data.get("functions", ())))
+        return Selection(str(data["part"]), str(data["root"]), tests, functions, str(data.get("shard", "")))
+
+    return _read(path, made)
+
+
+def _end(path: Path) -> SessionEnd:
+    def made(data: Mapping[str, Any]) -> SessionEnd:
+        known = {name: value for name, value in data.items() if name in {each.name for each in fields(SessionEnd)}}
+        known["complaints"] = tuple(Complaint(**_texts(each)) for each in data["complaints"])
+        lists = {"unseen": tuple(map(str, data["unseen"])), "ran": frozenset(map(str, data["ran"]))}
+        return SessionEnd(**{**known, **lists, "attempt": int(data["attempt"]), "status": int(data["status"])})
+
+    return _read(path, made)
+
+
+def _texts(data: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): str(value) for name, value in data.items()}
+
+
+def _read(path: Path, made: Callable[[Mapping[str, Any]], T]) -> T:
+    try:
+        return made(json.loads(read_text(path)))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise BadSelection(f"{path} is damaged: {error}") from error
+
+
+def _write(path: Path, document: Mapping[str, Any]) -> None:
+    write_whole(path, json.dumps(document) + "\n")
+
+
+def _path(folder: Path, word: str, part: str) -> Path:
+    return folder / f"{word}-{hashlib.sha256(part.encode()).hexdigest()[:12]}.json"
+
+
+def _end_path(folder: Path, part: str, attempt: int) -> Path:
+    path = _path(folder, _ENDED, part)
+    return path.with_name(f"{path.stem}-{attempt}.json")
