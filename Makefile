@@ -35,9 +35,9 @@ demo: setup ## Train a digit classifier and run it, verified, on the virtual Cor
 	@$(BIN)/python -m ethos_hil.suites.demo
 
 # Some hundred tests start the command line; with PYTHONDONTWRITEBYTECODE each would compile all of it again.
-test: setup lint ## All tests but the proofs of `make lab`, with a sample of the suites on the strict virtual board
+test: setup lint ## All tests of the product but the proofs, with a sample of the suites on the strict virtual board
 	@$(BIN)/python -m compileall -q -x '/tests/' harness lowering results suites
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not proof" --one-in 32 --strict-board
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not proof and not lab" --one-in 32 --strict-board
 
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
 	@$(BIN)/python -m ethos_hil.suites.lab.changed

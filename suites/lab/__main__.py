@@ -158,6 +158,10 @@ def _proofs(options: LabOptions) -> list[Command]:
     return [_installed(TFLITE_MICRO, PEERS, PYOCD, LABGRID), _pytest(options, "-m", "proof")]
 
 
+def _own(options: LabOptions) -> list[Command]:
+    return [_pytest(options, "-m", "lab and not proof")]
+
+
 def _baselines(options: LabOptions) -> list[Command]:
     return [_installed(ZOO), _module("baselines", "--check", "-j", options.jobs)]
 
@@ -171,6 +175,7 @@ def _bench(options: LabOptions) -> list[Command]:
 
 
 PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
+    "tests": _own,
     "conformance": _conformance,
     "random": _random,
     "networks": _networks,
@@ -202,9 +207,9 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's tests, peers, the zoo,
-    stress, the boards' campaign, a farm, suites, proofs, published totals, published baselines, and the benchmark in
-    turn.
+    """Run the laboratory's own tests, conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's
+    tests, peers, the zoo, stress, the boards' campaign, a farm, suites, proofs, published totals, published baselines,
+    and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

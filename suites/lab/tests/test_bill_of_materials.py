@@ -11,6 +11,8 @@ from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.suites.lab.bill_of_materials import FIRMWARE, archives, bill
 
+pytestmark = pytest.mark.product
+
 MAP = """Archive member included to satisfy reference by file (symbol)
 
 /usr/lib/gcc/arm/12/../../../arm/lib/libm.a(lib_a-cosf.o)

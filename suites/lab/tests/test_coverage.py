@@ -13,6 +13,8 @@ from ethos_hil.suites.declare.case import PROFILES, Operator
 from ethos_hil.suites.lab import coverage
 from ethos_hil.suites.lab.coverage import Upstream
 
+pytestmark = pytest.mark.product
+
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import chain, combinations
 
 import pytest
 import typer
+from _pytest.mark.expression import Expression
 from rich.console import Console
 
 from ethos_hil.suites.lab import __main__ as lab
@@ -65,6 +68,18 @@ def test_a_terminal_shows_a_failed_part_in_red() -> None:
     assert "\x1b[1;31m" not in good
 
 
+@pytest.mark.product
+def test_every_test_is_part_of_make_test_or_of_make_lab_and_none_of_both() -> None:
+    """Whatever markers it has: one that is in neither would guard nothing."""
+    (ours,) = re.findall(r'-m pytest .*-m "([^"]+)"', (lab.ROOT / "Makefile").read_text())
+    commands = [command for name in ("proofs", "tests") for command in PARTS[name](OPTIONS) if "pytest" in command]
+    expressions = [Expression.compile(text) for text in (ours, *(command[-1] for command in commands))]
+    assert [command[-2] for command in commands] == ["-m", "-m"]
+    markers = ("proof", "lab", "slow", "product")
+    for chosen in chain.from_iterable(combinations(markers, count) for count in range(len(markers) + 1)):
+        assert sum(one.evaluate(lambda name, **_: name in chosen) for one in expressions) == 1, chosen  # noqa: B023
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_the_commands_of_each_part_exist_and_know_their_options(name: str) -> None:
     for command in PARTS[name](OPTIONS):
@@ -79,4 +94,4 @@ def test_an_unknown_part_is_named() -> None:
     command = [sys.executable, "-m", "ethos_hil.suites.lab", "conformity"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are conformance, random,")
+    assert done.stderr.startswith("ethos-hil: the laboratory has no part 'conformity' (there are tests, conformance,")

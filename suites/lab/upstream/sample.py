@@ -1,7 +1,7 @@
 """Samples of upstream's tests: fixed by a seed, and spread over files and NPUs.
 
-`python -m ethos_hil.suites.lab.upstream.sample RESULTS...` prints the sample that `make test` runs (sample.txt), chosen
-among the quicker half of the tests that reached the device and passed in a full run's results: `make test` has minutes,
+`python -m ethos_hil.suites.lab.upstream.sample RESULTS...` prints the sample that the tests run (sample.txt), chosen
+among the quicker half of the tests that reached the device and passed in a full run's results: they have minutes,
 and what takes long is mostly the same operator on a larger tensor. What it leaves out, `make upstream` runs.
 """
 

@@ -16,6 +16,8 @@ from ethos_hil.harness.clock import Deadline
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
+pytestmark = pytest.mark.product
+
 FIRST, FAST = 115200, 921600
 NPU = "ethos-u55-128"
 

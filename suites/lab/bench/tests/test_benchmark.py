@@ -10,6 +10,8 @@ import pytest
 
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
+pytestmark = pytest.mark.product
+
 
 @pytest.mark.slow
 def test_a_boards_points_are_shown_and_not_made_again(make_bench: MakeBench, tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
+pytestmark = pytest.mark.product
+
 
 @pytest.mark.slow
 class TestBenchBoard(TargetContract):

@@ -15,6 +15,8 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
+pytestmark = pytest.mark.product
+
 
 class Twice(nn.Module):
     """The smallest model with something for the NPU."""

@@ -31,6 +31,8 @@ from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.tests.conftest import attach
 
+pytestmark = pytest.mark.product
+
 FILE = ("file", "lease")
 MEMORIES = ("memory ITCM", "memory DTCM", "memory SRAM", "memory DDR")
 BY_PROBE = (*FILE, "probe", *MEMORIES, "npu by probe")

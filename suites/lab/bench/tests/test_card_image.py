@@ -13,6 +13,8 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench, run_elf
 
+pytestmark = pytest.mark.product
+
 
 @pytest.mark.slow
 def test_the_firmware_of_a_card_stays_and_takes_programs(

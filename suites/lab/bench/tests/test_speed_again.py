@@ -16,6 +16,8 @@ from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
+pytestmark = pytest.mark.product
+
 SECONDS = 30.0
 TRIES = 4
 """On a busy computer the board is late, and a link takes an answer that is a second late for a speed that does not

@@ -13,6 +13,8 @@ from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
+pytestmark = pytest.mark.product
+
 TOO_FAST = 3_000_000
 """The UART divides 25 MHz by 16 at least. A board file with it would be refused; a cable may be the reason as well."""
 

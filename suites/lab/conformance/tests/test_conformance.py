@@ -76,6 +76,7 @@ def settled(verdict: CheckResult, program: TosaProgram) -> None:
     "name",
     [pytest.param(name, marks=[pytest.mark.proof] * (number % 3 > 0)) for number, name in enumerate(OPERATORS)],
 )
+@pytest.mark.product
 def test_operator(name: str) -> None:
     checker = Checker(OPERATORS[name])
     for npu in SAMPLE:
@@ -85,6 +86,7 @@ def test_operator(name: str) -> None:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * ("Mobile" in name)) for name in NETWORKS]
 )
+@pytest.mark.product
 def test_network(name: str) -> None:
     checker = Checker(NETWORKS[name])
     for npu in SAMPLE:
@@ -123,6 +125,7 @@ def test_programs_reach_every_way_of_scaling_operands() -> None:
     assert expected <= ways
 
 
+@pytest.mark.product
 def test_vela_loads_tables_of_transposed_maps_beyond_a_small_shram() -> None:
     """A defect of Vela 5.1 that is refused with a hint; when this test fails, the hint has become obsolete."""
     for npu in ("ethos-u55-32", "ethos-u55-64"):
@@ -137,6 +140,7 @@ def test_vela_loads_tables_of_transposed_maps_beyond_a_small_shram() -> None:
 
 
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+@pytest.mark.product
 def test_memory_modes_put_weights_and_maps_where_they_say(npu: str) -> None:
     program = OPERATORS["cascade of inverted residuals"]
     streams = set()

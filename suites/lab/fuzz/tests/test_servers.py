@@ -37,6 +37,7 @@ def seen(trick: str, traits: PeerTraits = PLAIN, every: int = 0) -> set[str]:
     return {ending.finding.split(":")[0] for ending in endings} - {""}
 
 
+@pytest.mark.product
 def test_hostile_servers_get_no_success_that_is_none() -> None:
     endings = list(Crew(2, 20).run([ServerJob(7, first, CASES // 2) for first in (0, CASES // 2)]))
     assert [ending for ending in endings if ending.finding] == []

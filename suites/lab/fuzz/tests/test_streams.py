@@ -29,6 +29,7 @@ CASES = 40  # of each configuration
 NPU = "ethos-u55-128"
 
 
+@pytest.mark.product
 def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
     blocks = shares(list(NpuName.VALID), 1, CASES * len(NpuName.VALID))
     examined = list(Crew(2, 15).run([CaseJob(block, tmp_path) for block in blocks]))

@@ -39,6 +39,8 @@ from ethos_hil.suites.lab.published.published_point import (
 from ethos_hil.suites.lab.published.stand_ins import WHOLE, stand_in
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams, pack
 
+pytestmark = pytest.mark.product
+
 POINTS = published_points()
 FILES = Path(command.__file__).with_name("files.csv")
 SMALL = next(point for point in POINTS if point.stream.startswith("rnnoise/ethos-u55-256"))

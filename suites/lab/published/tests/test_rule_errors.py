@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ethos_hil.harness.npu.timing.rules import RULES
 from ethos_hil.suites.lab.published.published_point import PointKind, published_points
 from ethos_hil.suites.lab.published.rule_errors import rule_errors
 from ethos_hil.suites.lab.published.stream_archive import kept_streams
+
+pytestmark = pytest.mark.product
 
 
 def test_the_rules_have_the_errors_of_the_published_runs() -> None:

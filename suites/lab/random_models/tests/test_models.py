@@ -20,6 +20,8 @@ from ethos_hil.lowering.repairs import mend
 from ethos_hil.suites.lab.random_models.networks import network
 from ethos_hil.suites.lab.random_models.trial import NetworkEnding, problems_of, trial
 
+pytestmark = pytest.mark.product
+
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 

@@ -19,6 +19,8 @@ from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw
 from ethos_hil.lowering.vela import flags, run_vela
 from ethos_hil.suites.lab.conformance.check import differences
 
+pytestmark = pytest.mark.product
+
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 WITHOUT_U85 = NPUS[:2]
 Build = Callable[[Graph, Rng], Value | Sequence[Value]]

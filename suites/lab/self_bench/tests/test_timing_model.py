@@ -7,6 +7,8 @@ import pytest
 from ethos_hil.suites.lab.self_bench import timing_model
 from ethos_hil.suites.lab.self_bench.timing_model import CLOSE, CLOSE_ON
 
+pytestmark = pytest.mark.product
+
 
 @pytest.mark.parametrize("npu", CLOSE_ON)
 def test_the_model_is_close_to_velas_estimate(npu: str) -> None:

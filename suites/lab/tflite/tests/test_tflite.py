@@ -60,6 +60,7 @@ def cases() -> list[pytest.param]:  # type: ignore[valid-type]
 
 
 @pytest.mark.parametrize(("name", "place"), cases())
+@pytest.mark.product
 def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
     one = asked(name)
     assert hashlib.sha256(one.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
@@ -77,6 +78,7 @@ def test_every_network_is_recorded() -> None:
 
 
 @pytest.mark.parametrize("change", [-1, 1])
+@pytest.mark.product
 def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
     one = asked("lstm")
     made = compile_tflite(one.tflite, NpuName.parse("ethos-u55-128"), raw=False)
