@@ -8,8 +8,9 @@ PYTHON ?= $(or $(shell command -v python3.11),$(shell command -v python3))
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # What a shell may have set for other work, such as one of ROS or conda: packages would be installed elsewhere, other ones
-# imported, or the firmware built with other flags than its manifest says.
-unexport PYTHONHOME PYTHONPATH PYTHONUSERBASE PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER PIP_PYTHON
+# imported, or the firmware built with other flags than its manifest says. With PYTHONDONTWRITEBYTECODE, each of the
+# hundreds of processes that the tests start would compile all that it imports, and each worker all tests.
+unexport PYTHONDONTWRITEBYTECODE PYTHONHOME PYTHONPATH PYTHONUSERBASE PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER PIP_PYTHON
 unexport CC CXX CFLAGS CXXFLAGS LDFLAGS ASM ASMFLAGS CPATH C_INCLUDE_PATH CPLUS_INCLUDE_PATH LIBRARY_PATH COMPILER_PATH \
 	GCC_EXEC_PREFIX CMAKE_TOOLCHAIN_FILE CMAKE_GENERATOR CMAKE_BUILD_TYPE
 # The boards of harness/socs, on which the tests run: what the firmware's build has to know of each is generated
@@ -34,9 +35,7 @@ setup: build/.apt .venv/.installed $(ELFS) $(MANIFESTS) ## Everything the other 
 demo: setup ## Train a digit classifier and run it, verified, on the virtual Corstone-300
 	@$(BIN)/python -m ethos_hil.suites.demo
 
-# Some hundred tests start the command line; with PYTHONDONTWRITEBYTECODE each would compile all of it again.
 test: setup lint ## All tests of the product but the proofs, with a sample of the suites on the strict virtual board
-	@$(BIN)/python -m compileall -q -x '/tests/' harness lowering results suites
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "not proof and not lab" --one-in 32 --strict-board
 
 check: setup ## Lint, types, and the fast tests of what changed since the last commit on main: a minute at most
