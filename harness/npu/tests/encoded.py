@@ -178,10 +178,11 @@ def encoded(program: CompiledGraph) -> Iterator[Encoded]:
 
 def check(name: str, npu: str, *flags: str, mode: str | None = None) -> list[Encoded]:
     """Compare all weights and biases of a case with those of its graph. Return its convolutions."""
+    case = (name, npu, *flags, mode)
     program, values, bias = compiled(name, npu, *flags, mode=mode)
     found = list(encoded(program))
     decoded = np.concatenate([one.tensor() for one in found])
-    assert decoded.shape == values.shape
-    assert np.array_equal(decoded, values)
-    assert np.array_equal(np.concatenate([one.bias() for one in found]), bias)
+    assert decoded.shape == values.shape, case
+    assert np.array_equal(decoded, values), case
+    assert np.array_equal(np.concatenate([one.bias() for one in found]), bias), case
     return found
