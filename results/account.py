@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 
 from ethos_hil.results.gate.change import Change, RunComparison
@@ -185,9 +185,21 @@ class Account:
         yield from (f"unstable: {each}" for each in self.unstable)
 
 
+@dataclass(frozen=True)
+class JudgedResults(RunResults):
+    """The results of a run that was held against its plan, with its account."""
+
+    account: Account = field(default=Account(()), hash=False)
+
+    @classmethod
+    def of(cls, results: RunResults, account: Account) -> JudgedResults:
+        """Return results with their account."""
+        return cls(**{each.name: getattr(results, each.name) for each in fields(RunResults)}, account=account)
+
+
 def account_of(results: RunResults, comparison: RunComparison | None = None) -> Account:
     """Return the account of a run: a night's own, or for another run what its folders say."""
-    if results.account is not None:
+    if isinstance(results, JudgedResults):
         return results.account
     return take_account(results).compared(comparison)
 

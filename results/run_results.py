@@ -7,16 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ethos_hil.results.record import Record
 from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
 from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
 from ethos_hil.results.verdict import Verdict
-
-if TYPE_CHECKING:
-    from ethos_hil.results.account import Account
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,6 @@ class RunResults:
         skipped: what is not a readable record, selection or end of a session.
         selections: what the parts chose.
         sessions: how sessions of pytest ended.
-        account: of a night, what its plan makes of it; None elsewhere (`ethos_hil.results.account.account_of`).
     """
 
     name: str
@@ -43,7 +39,6 @@ class RunResults:
     skipped: tuple[Skipped, ...] = ()
     selections: tuple[Selection, ...] = ()
     sessions: tuple[SessionEnd, ...] = ()
-    account: Account | None = field(default=None, hash=False)
 
     @property
     def verdicts(self) -> Counter[Verdict]:

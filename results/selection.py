@@ -78,7 +78,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Complaint:
+class ReportedFailure:
     """What pytest called failed: a test, its set-up or teardown, or a file that it could not collect.
 
     Attributes:
@@ -112,7 +112,7 @@ class SessionEnd:
     part: str
     attempt: int
     status: int
-    complaints: tuple[Complaint, ...] = ()
+    complaints: tuple[ReportedFailure, ...] = ()
     unseen: tuple[str, ...] = ()
     ran: frozenset[str] = field(default=frozenset())
     shard: str = ""
@@ -179,7 +179,7 @@ def _selection(path: Path) -> Selection:
 def _end(path: Path) -> SessionEnd:
     def made(data: Mapping[str, Any]) -> SessionEnd:
         known = {name: value for name, value in data.items() if name in {each.name for each in fields(SessionEnd)}}
-        known["complaints"] = tuple(Complaint(**_texts(each)) for each in data["complaints"])
+        known["complaints"] = tuple(ReportedFailure(**_texts(each)) for each in data["complaints"])
         lists = {"unseen": tuple(map(str, data["unseen"])), "ran": frozenset(map(str, data["ran"]))}
         return SessionEnd(**{**known, **lists, "attempt": int(data["attempt"]), "status": int(data["status"])})
 

@@ -12,7 +12,7 @@ from ethos_hil.harness.nightly.plan import KNOWN
 from ethos_hil.harness.nightly.preparation import history_of
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.account import Account, is_audit, part_of
+from ethos_hil.results.account import Account, JudgedResults, is_audit, part_of
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.plain_text import one_line
@@ -75,7 +75,8 @@ def follow_up(
         )
     account = account.compared(comparison, after)
     written = [_kept(config, results, account)] if config.history is not None and results.records else []
-    shown = replace(results, records=tuple(each for each in results.records if not is_audit(each)), account=account)
+    tests = replace(results, records=tuple(each for each in results.records if not is_audit(each)))
+    shown = JudgedResults.of(tests, account)
     written += _documents(config, shown, before.name if before is not None and before.accepted else "", reporter)
     return Aftermath(account, tuple(written))
 
@@ -98,10 +99,10 @@ def _kept(config: NightlyConfig, results: RunResults, account: Account) -> Path:
         ) from error
 
 
-def _documents(config: NightlyConfig, results: RunResults, baseline: str, reporter: Reporter) -> list[Path]:
+def _documents(config: NightlyConfig, results: JudgedResults, baseline: str, reporter: Reporter) -> list[Path]:
     from ethos_hil.harness.exporting import export_run
 
-    comparison = results.account.comparison if results.account is not None else None
+    comparison = results.account.comparison
     made: dict[Path, Callable[[], bytes]] = {}
     if config.report is not None:
         made[config.report] = lambda: _report(config, results, comparison, baseline)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import date
 
-from ethos_hil.results.account import take_account
+from ethos_hil.results.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
@@ -16,8 +15,8 @@ TODAY = date(2026, 11, 25)
 
 def in_quarantine(
     results: RunResults, label: str, comparison: RunComparison | None = None, kind: FailureKind = FailureKind.MISMATCH
-) -> RunResults:
+) -> JudgedResults:
     """Return a run with its account, in which a test may fail in one way for a while."""
     entry = Quarantined(label, kind, "flaky since Monday", "issue/9", "ada", date(2026, 12, 1))
     account = take_account(results, quarantine=[entry], today=TODAY).compared(comparison)
-    return replace(results, account=account)
+    return JudgedResults.of(results, account)

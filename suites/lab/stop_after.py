@@ -31,7 +31,7 @@ class Clock:
         return True
 
 
-class Account:
+class RunCounter:
     """In the process that shows results."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -65,4 +65,4 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     config.pluginmanager.register(Clock(float(end)), "ethos-hil-clock")
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Account(config), "ethos-hil-account")
+        config.pluginmanager.register(RunCounter(config), "ethos-hil-account")

@@ -50,10 +50,10 @@ class SessionWitness:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int | pytest.ExitCode) -> None:
         """Keep all of it. Where that fails, the session has no end, which is red."""
-        from ethos_hil.results.selection import Complaint, SessionEnd
+        from ethos_hil.results.selection import ReportedFailure, SessionEnd
 
         options = self._options
-        complaints = tuple(Complaint(*key, message) for key, message in self._complaints.items())
+        complaints = tuple(ReportedFailure(*key, message) for key, message in self._complaints.items())
         end = SessionEnd(options.part, options.attempt, int(exitstatus), complaints, tuple(self._unseen),
                          frozenset(self._ran), str(options.shard or ""))  # fmt: skip
         with contextlib.suppress(OSError):

@@ -13,7 +13,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import Complaint, Selected, Selection, SessionEnd
+from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.standing import standing_of
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -104,7 +104,7 @@ def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> Ru
             tests = tuple(Selected(each.name, "plus", "same", "U55_BI", "ethos-u55-128", "virtual") for each in mine)
             selections.append(Selection(part.name, tests=tests, shard=text))
             failed = [each for each in mine if standing_of(each).red]
-            complaints = tuple(Complaint(each.name, "call", "") for each in failed)
+            complaints = tuple(ReportedFailure(each.name, "call", "") for each in failed)
             sessions.append(SessionEnd(part.name, 1, bool(failed), complaints, shard=text))
         elif part.asked_of(shard):
             tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.asked_of(shard))

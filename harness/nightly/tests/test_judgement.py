@@ -20,7 +20,7 @@ from ethos_hil.results.account import AUDIT, Account
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import Complaint, Selected, Selection
+from ethos_hil.results.selection import ReportedFailure, Selected, Selection
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -188,16 +188,16 @@ def test_what_pytest_calls_failed_is_red_by_its_id(plan: NightlyPlan, when: str)
     """Also a test of the name of a verified one, in another file, and the teardown of one that is verified."""
     whole = night(plan, record("a/t.py::test_x_MI"))
     for name in ("b/t.py::test_x_MI", "a/t.py::test_x_MI"):
-        (said,) = red(plan, ended(whole, status=1, complaints=(Complaint(name, when, "no"),)))
+        (said,) = red(plan, ended(whole, status=1, complaints=(ReportedFailure(name, when, "no"),)))
         assert name in said
 
 
 def test_a_failure_that_has_a_verdict_of_its_own_is_told_once(plan: NightlyPlan) -> None:
     failing = night(plan, record("t", kind=FailureKind.MISMATCH))
-    complaint = Complaint("t", "call", "mismatch")
+    complaint = ReportedFailure("t", "call", "mismatch")
     assert len(red(plan, ended(failing, status=1, complaints=(complaint,)))) == 1
     assert red(plan, ended(failing, status=1, complaints=(complaint,)), quarantine=(ENTRY,)) == []
-    torn = ended(failing, status=1, complaints=(complaint, Complaint("t", "teardown", "no")))
+    torn = ended(failing, status=1, complaints=(complaint, ReportedFailure("t", "teardown", "no")))
     assert red(plan, torn, quarantine=(ENTRY,)) == [f"{PART}: the teardown of t failed: no"]
 
 
