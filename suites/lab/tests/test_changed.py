@@ -39,6 +39,12 @@ def test_a_test_is_its_own_and_sources_in_cpp_have_the_firmwares() -> None:
     assert changed.tests_of(["firmware/npu/driver.cc"])
 
 
+def test_a_file_of_the_laboratory_has_its_tests() -> None:
+    """`make test` runs few of them."""
+    assert changed.tests_of(["suites/lab/crew.py"])[0] == "suites/lab/tests/test_crew.py"
+    assert set(changed.tests_of(["suites/lab/conftest.py"])) >= {"suites/lab/tests/test_changed.py"}
+
+
 def test_documents_have_no_tests() -> None:
     assert changed.tests_of(["README.md"]) == []
 
