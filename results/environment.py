@@ -59,6 +59,11 @@ def cache() -> dict[str, str]:
     return {"cache": str(Path(given).expanduser().absolute())} if given else {}
 
 
+def job() -> str:
+    """Return the CI's job that this is: its address where the CI says it (GitLab), else its number; "" for none."""
+    return next((found for name in ("CI_JOB_URL", "GITHUB_RUN_ID", "CI_JOB_ID") if (found := os.environ.get(name))), "")
+
+
 def commit(folder: Path) -> dict[str, str | bool | None]:
     """Return commit and cleanness of the git work tree that contains `folder`; None where there is none."""
     try:

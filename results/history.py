@@ -11,7 +11,8 @@ hundredth of the space. docs/formats.md has the columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.results.compaction.columns import CAUSES, COLUMNS, DIGITS, NOISY, POINTS, digest_of
-from ethos_hil.results.compaction.database import execute, open_database, quoted
+from ethos_hil.results.compaction.database import errors_of_files, execute, open_database, quoted
 from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, all_marks, compact, compact_records
 
 if TYPE_CHECKING:
@@ -85,10 +86,30 @@ class History:
             BadHistory: it has no file, or one that is no file of a history.
         """
         self.folder = folder
+        self._kept: duckdb.DuckDBPyConnection | None = None
         self.files = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
         if not self.files:
             raise BadHistory(f"{folder} has no runs")
         all_marks(self.files)
+
+    def of_runs(self, names: Collection[str]) -> History:
+        """Return the history of some runs only; of all where a file has another name than its run."""
+        made = copy.copy(self)
+        made._kept = None
+        files = [path for path in self.files if path.stem in names]
+        made.files = files if len(files) == len(names) else self.files
+        return made
+
+    @contextmanager
+    def kept_open(self) -> Iterator[None]:
+        """Keep one database open, so that many queries read what the files say of themselves once."""
+        with self.database() as database:
+            database.execute("SET parquet_metadata_cache = true")
+            self._kept = database
+            try:
+                yield
+            finally:
+                self._kept = None
 
     @contextmanager
     def database(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -96,9 +117,18 @@ class History:
         of a record: the record's columns, `series` (which numbers follow one another), and metric, value, unit,
         provenance, samples.
         """
+        if self._kept is not None:
+            with errors_of_files():
+                yield self._kept
+            return
         with open_database() as database:
             names = ", ".join(f"'{quoted(path)}'" for path in self.files)
-            database.execute(f"CREATE VIEW records AS FROM read_parquet([{names}])")
+            database.execute(f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true)")
+            there = {row[0] for row in database.execute("SELECT column_name FROM (DESCRIBE files)").fetchall()}
+            # Files of earlier versions have fewer columns; what does not say that it does not count does.
+            whole = ["* REPLACE (coalesce(counts, true) AS counts)" if "counts" in there else "*, true AS counts"]
+            whole += [f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items() if name not in {*there, "counts"}]
+            database.execute(f"CREATE VIEW records AS SELECT {', '.join(whole)} FROM files")
             database.execute(f"CREATE VIEW points AS {POINTS}")
             yield database
 

@@ -345,6 +345,7 @@ class RunInfo:
         shard: which part of the tests this process's machine ran, "2/4"; "" for all.
         part: which part of a nightly's plan asked for it (docs/nightly.md); "" outside a nightly.
         attempt: which attempt it is: 2 where the first one could not be made, and was repeated.
+        job: the CI's job, by its number or address; "" outside a CI.
     """
 
     name: str
@@ -353,6 +354,7 @@ class RunInfo:
     shard: str = ""
     part: str = ""
     attempt: int = 1
+    job: str = ""
 
 
 @dataclass(frozen=True)

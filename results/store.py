@@ -46,7 +46,8 @@ class RunFolder:
         self.path = root / (name or new_name())
         self.path.mkdir(parents=True, exist_ok=name is not None)
         commit = environment.commit(Path.cwd())
-        self.info = RunInfo(self.path.name, str(commit["commit"] or ""), bool(commit["dirty"]), shard)
+        job = environment.job()
+        self.info = RunInfo(self.path.name, str(commit["commit"] or ""), bool(commit["dirty"]), shard, job=job)
         if (self.path / MANIFEST).exists():
             return
         manifest = {
@@ -58,6 +59,7 @@ class RunFolder:
             **commit,
             "branch": environment.branch(Path.cwd()),
             **({"shard": shard} if shard else {}),
+            **({"job": job} if job else {}),
             **environment.cache(),
         }
         try:

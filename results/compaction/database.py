@@ -52,7 +52,16 @@ def open_database() -> Iterator[duckdb.DuckDBPyConnection]:
     settings: dict[str, Any] = {"autoinstall_known_extensions": False, "autoload_known_extensions": False}
     with duckdb.connect(config=settings) as database:
         database.execute("SET enable_progress_bar = false")
-        try:
+        with errors_of_files():
             yield database
-        except duckdb.IOException as error:
-            raise OSError(str(error)) from error
+
+
+@contextmanager
+def errors_of_files() -> Iterator[None]:
+    """Make DuckDB's errors of files OSError."""
+    import duckdb
+
+    try:
+        yield
+    except duckdb.IOException as error:
+        raise OSError(str(error)) from error

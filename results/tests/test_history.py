@@ -57,7 +57,7 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
         "SELECT * EXCLUDE (subject, numbers, metrics, created) FROM records WHERE npu = 'ethos-u55-128'"
     )
     expected = {
-        "run": folder.path.name, "number": 0, "commit": folder.info.commit, "shard": "2/4",
+        "run": folder.path.name, "number": 0, "job": folder.info.job, "commit": folder.info.commit, "shard": "2/4",
         "label": LABEL, "operator": "add",
         "test_case": "same", "profile": "BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram", "system_config": "",
         "target_kind": "virtual", "target": "virtual", "soc": "corstone-300", "runner": "cd" * 8,
@@ -223,6 +223,40 @@ def test_wall_times_and_counts_of_boards_are_changes_only_when_asked_for(tmp_pat
 def test_text_that_unicode_does_not_allow_is_escaped(tmp_path: Path) -> None:
     found = history(tmp_path, record(model="net\udc80'; DROP", test=None))
     assert [point.label for point in found.points("'; DROP")] == ["net\\udc80'; DROP"]
+
+
+def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
+    for name in ("one", "two", "three"):
+        compact_records([StoredRecord(name, "2026-11-25T02:00:00+00:00", RECORD)], tmp_path)
+    whole = History(tmp_path)
+    with whole.kept_open():
+        assert len(whole.runs()) == 3
+        some = whole.of_runs(["one", "three"])
+        assert sorted(row["run"] for row in some.runs()) == ["one", "three"]
+        assert len(whole.runs()) == 3
+    (tmp_path / "two.parquet").rename(tmp_path / "2.parquet")
+    assert len(History(tmp_path).of_runs(["one", "two"]).runs()) == 3  # a file with another name may be any run
+    with pytest.raises(OSError, match="two"):
+        whole.runs()
+
+
+def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path: Path) -> None:
+    """The columns of an older version, before the CI's job was one of them."""
+    for name in ("old", "new"):
+        compact_records([StoredRecord(name, "2026-11-25T02:00:00+00:00", RECORD)], tmp_path)
+    with duckdb.connect() as database:
+        asked = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
+        marks = dict(database.execute(asked, [str(tmp_path / "old.parquet")]).fetchall())
+        kept = ", ".join(f"{key}: '{value}'" for key, value in marks.items())
+        since = "job, plan, branch, whole, counts"
+        database.execute(f"COPY (SELECT * EXCLUDE ({since}) FROM '{tmp_path}/old.parquet') TO '{tmp_path}/cut' "
+                         f"(FORMAT parquet, KV_METADATA {{{kept}}})")  # fmt: skip
+    (tmp_path / "cut").replace(tmp_path / "old.parquet")
+    found = History(tmp_path).rows("SELECT run, job FROM records ORDER BY run")
+    assert found == [{"run": "new", "job": ""}, {"run": "old", "job": None}]
+    (tmp_path / "new.parquet").unlink()
+    (old,) = History(tmp_path).runs()
+    assert (old["run"], old["records"], old["plan"], old["whole"]) == ("old", 1, None, None)
 
 
 def test_a_folder_with_a_quote_in_its_name_is_a_folder(tmp_path: Path) -> None:

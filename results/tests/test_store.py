@@ -29,6 +29,18 @@ def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
     assert {"machine", "versions", "commit", "command", "created"} <= manifest.keys()
 
 
+def test_a_run_names_the_job_of_the_ci_that_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CI_JOB_URL", "GITHUB_RUN_ID", "CI_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    assert "job" not in json.loads((RunFolder(tmp_path).path / "manifest.json").read_text())
+    monkeypatch.setenv("CI_JOB_ID", "7")
+    assert RunFolder(tmp_path).info.job == "7"
+    monkeypatch.setenv("CI_JOB_URL", "https://gitlab.example/jobs/7")
+    folder = RunFolder(tmp_path)
+    assert json.loads((folder.path / "manifest.json").read_text())["job"] == folder.info.job
+    assert folder.info.job == "https://gitlab.example/jobs/7"
+
+
 def test_processes_share_a_folder_and_its_manifest(tmp_path: Path) -> None:
     name = new_name()
     script = f"""
