@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.profile.advice import Advice, advice
+from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.memory import memory_use
 from ethos_hil.harness.profile.view import By, Group, Sort, groups
@@ -24,7 +24,6 @@ _BAR = 20
 _TOP_OPS = 10
 """Operations shown below modules."""
 _TOP_CPU = 5
-_TOP_ADVICE = 3
 
 
 def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> RenderableType:
@@ -65,16 +64,11 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
         parts.append(ops_table(groups(record.ops, By.OP, Sort.CYCLES, 0), total, _TOP_OPS, record.profile))
     if record.profile is not None and any(row.count for row in record.profile.cpu):
         parts += ["", Text("on the CPU", style="bold"), cpu_table(record.profile.cpu, _TOP_CPU)]
-    given = advice(record)[:_TOP_ADVICE]
+    given = sentences(record)
     if given:
         parts += ["", Text("what to do", style="bold")]
-        parts += [plain(f"{number}. {each}") for number, each in enumerate(map(_sentence, given), 1)]
+        parts += [plain(f"{number}. {each}") for number, each in enumerate(given, 1)]
     return Parts(*parts)
-
-
-def _sentence(given: Advice) -> str:
-    what, remedy = (text[:1].upper() + text[1:] for text in (given.what, given.remedy))
-    return one_line(f"{what}. {remedy} (saves up to {given.saving:,}).")
 
 
 def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Sequence[Op]) -> None:

@@ -17,7 +17,6 @@ from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 _STDOUT = Path("-")
-_BASELINE = "baseline.jsonl"
 
 
 def report(
@@ -48,6 +47,12 @@ def report(
         typer.Option(metavar="FILE", help="What FVPs and boards counted: a file of `bench` or `ledger --contribute`."),
     ] = None,
     clock: CLOCK = None,
+    commit_url: Annotated[
+        str, typer.Option(metavar="TEMPLATE", help="Where commits lead: https://... with {commit} in it.")
+    ] = "",
+    job_url: Annotated[
+        str, typer.Option(metavar="TEMPLATE", help="Where jobs of the CI lead: https://... with {job} in it.")
+    ] = "",
     debug: DEBUG = False,
 ) -> None:
     """Write a report of a run: one HTML file that needs no network and no other file.
@@ -62,17 +67,23 @@ def report(
     """
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
     from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.progress import Live
     from ethos_hil.results.files import write_whole
     from ethos_hil.results.gate.gate import gate
     from ethos_hil.results.gate.sides import side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.ledger.sources import ledger_source
+    from ethos_hil.results.report.links import Links, check_template
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_search import find_results
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
+    for name, template in (("commit", commit_url), ("job", job_url)):
+        wrong = check_template(template, name) if template else ""
+        if wrong:
+            raise UsageError(f"--{name}-url: {wrong}", hint=f"such as https://git.example/{name}s/{{{name}}}")
     stated = asked_clock(clock)
     check_files([output])
     read = {"RUN": runs[0], "--against": Path(against) if against is not None else None, "--policy": policy}
@@ -89,7 +100,7 @@ def report(
             comparison = gate(against, side_of(results), policy=policy, history=folder)
         counts = [row for path in ledger or () for row in ledger_source(path).rows]
         live.stage("Writing the report")
-        baseline = against if against is not None and _is_baseline(against) else _BASELINE
+        baseline = against if against is not None and _is_baseline(against) else ""
         content = made_of(
             results,
             comparison,
@@ -99,6 +110,8 @@ def report(
             ledger=counts,
             rules=timing_rules(),
             clock=stated,
+            advise=sentences,
+            links=Links(commit_url, job_url),
         )
     if output == _STDOUT:
         sys.stdout.buffer.write(content)

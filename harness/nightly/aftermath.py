@@ -115,11 +115,18 @@ def _documents(config: NightlyConfig, results: JudgedResults, baseline: str, rep
 
 
 def _report(config: NightlyConfig, results: RunResults, comparison: RunComparison | None, baseline: str) -> bytes:
+    from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.results.report.report import report
 
     try:
         return report(
-            results, comparison, history_of(config), output=config.report, baseline=baseline or "baseline.jsonl"
+            results,
+            comparison,
+            history_of(config),
+            output=config.report,
+            baseline=baseline,
+            advise=sentences,
+            links=config.links,
         )
     except (OSError, ValueError) as error:
         raise UsageError(f"the report cannot be made: {one_line(str(error))}", hint="--debug shows where") from error

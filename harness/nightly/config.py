@@ -13,6 +13,7 @@ from ethos_hil.harness.boards.family import located
 from ethos_hil.harness.checked_toml import read_checked
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 SCHEMA = "nightly.schema.json"
@@ -90,6 +91,7 @@ class NightlyConfig:
         exports: other files.
         quarantine: the file of tests that may fail for a while, or None.
         audit_one_in: one of so many tests runs twice; 0 for none.
+        links: the addresses of commits and of jobs of the CI.
     """
 
     path: Path
@@ -107,6 +109,7 @@ class NightlyConfig:
     quarantine: Path | None
     audit_one_in: int
     sweeps: tuple[SweepEntry, ...] = ()
+    links: Links = NO_LINKS
 
     @property
     def folder(self) -> Path:
@@ -152,6 +155,7 @@ def read_config(path: Path) -> NightlyConfig:
         quarantine=file("quarantine", "file"),
         audit_one_in=data.get("audit", {}).get("one_in", 0),
         sweeps=sweeps,
+        links=Links(**data.get("links", {})),
     )
 
 

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 
 from ethos_hil.harness.profile.cpu import KERNEL
 from ethos_hil.results.inference_profile import InferenceProfile, OpCost
+from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import CpuOp, Op, Record
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""
+_TOP = 3
+"""Pieces of advice that are shown beside other things."""
 _MOVES = ("aten.permute", "aten.transpose", "aten.t.", "aten.movedim", "aten.swapaxes")
 """Operators by which a model asks for a transposition itself."""
 _FEWER_WEIGHTS = "fewer weights: a smaller or grouped layer, or weights pruned to zero, which encode to less"
@@ -59,6 +62,15 @@ def advice(record: Record) -> tuple[Advice, ...]:
     total = sum(op.cycles or 0 for op in record.ops) + sum(row.count or 0 for row in profile.cpu if row.part == KERNEL)
     worth = [each for each in found if each.saving >= max(1, total * _LEAST_SHARE)]
     return tuple(sorted(worth, key=lambda each: -each.saving))
+
+
+def sentences(record: Record) -> tuple[str, ...]:
+    """Return the advice with the largest savings, each in a line."""
+    found = []
+    for given in advice(record)[:_TOP]:
+        what, remedy = (text[:1].upper() + text[1:] for text in (given.what, given.remedy))
+        found.append(one_line(f"{what}. {remedy} (saves up to {given.saving:,})."))
+    return tuple(found)
 
 
 def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:

@@ -72,7 +72,7 @@ def words(cause: Cause, before: Observation, after: Observation) -> str:
         why += _flags(before, after)
     if not why and before.lowering and after.lowering and before.lowering != after.lowering:
         why.append("our lowering is another one")
-    return f"{_WORDS[cause]}: {'; '.join(why)}" if why else f"{_WORDS[cause]}, by nothing that the records name"
+    return f"{_WORDS[cause]}: {'; '.join(why) or 'versions, arguments and lowering are the same'}"
 
 
 def _versions(cause: Cause, before: Observation, after: Observation) -> Iterator[str]:

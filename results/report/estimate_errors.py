@@ -41,12 +41,14 @@ class EstimateErrors:
         tables: of those that were counted, and of the others.
         trust: a line for each rule that modelled cycles come from.
         contradictions: a line for each.
+        counted: whether an FVP or a board counted anything.
     """
 
     heading: str
     tables: tuple[ErrorTable, ...]
     trust: tuple[str, ...]
     contradictions: tuple[str, ...]
+    counted: bool
 
 
 def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rules: Rules) -> EstimateErrors | None:
@@ -69,7 +71,7 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
     if not tables:
         return None
     told = tuple(map(str, found.contradictions))
-    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), told)
+    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), told, bool(summary.counted))
 
 
 def _table(said: str, groups: Iterable[LedgerGroup], heads: Mapping[str, str]) -> ErrorTable:

@@ -16,7 +16,9 @@ EMPTY: Mapping[str, str] = {
     "fvp": "not run on an FVP",
     "measured": "not run on a board",
 }
-"""Why a cell is empty."""
+"""Why a cell is empty, where another one of its column is not."""
+COUNTED = ("fvp", "measured")
+"""Provenances of cycles that something counted."""
 COLUMNS: Mapping[str, str] = {"vela": "Vela's estimate", "modelled": "modelled", "fvp": "FVP", "measured": "board"}
 
 
@@ -42,7 +44,7 @@ class EstimateRow:
     Attributes:
         name, npu: of what.
         of: how many tests it sums.
-        cells: one for each provenance.
+        cells: one for each provenance of the tables.
         spread: the smallest and largest ratio of Vela's estimate to the most real count of one test, "" for one
             test.
     """
@@ -56,10 +58,18 @@ class EstimateRow:
 
 @dataclass(frozen=True)
 class Estimates:
-    """The rows for models and those for classes of operators."""
+    """The rows for models and those for classes of operators.
+
+    Attributes:
+        models, operators: see there.
+        heads: the columns: provenances that any row has.
+        counted: whether an FVP or a board counted any of it; if not, nobody knows how good the estimates are.
+    """
 
     models: tuple[EstimateRow, ...]
     operators: tuple[EstimateRow, ...]
+    heads: tuple[str, ...]
+    counted: bool
 
 
 _Cycles = dict[str, float]
@@ -86,7 +96,16 @@ def estimates(asked: Sequence[Accounted]) -> Estimates:
             models.setdefault((test.operator if test is not None else label, npu), []).append(found)
         else:
             operators.setdefault((test.operator, npu), []).append(found)
-    return Estimates(tuple(_rows(models)), tuple(_rows(operators)))
+    there = {
+        name for rows in (models, operators) for points_of in rows.values() for point in points_of for name in point
+    }
+    shown = tuple(each for each in PROVENANCES if each in there)
+    return Estimates(
+        tuple(_rows(models, shown)),
+        tuple(_rows(operators, shown)),
+        tuple(COLUMNS[each] for each in shown),
+        any(each in COUNTED for each in shown),
+    )
 
 
 def _cycles(asked: Accounted) -> Iterator[tuple[str, float]]:
@@ -97,14 +116,14 @@ def _cycles(asked: Accounted) -> Iterator[tuple[str, float]]:
             yield metric.provenance, metric.value
 
 
-def _rows(found: Mapping[tuple[str, str], Sequence[_Cycles]]) -> Iterator[EstimateRow]:
+def _rows(found: Mapping[tuple[str, str], Sequence[_Cycles]], shown: Sequence[str]) -> Iterator[EstimateRow]:
     for (name, npu), points in sorted(found.items()):
         # Sums are only of tests that have all that any of the row's has: else they are of different things.
         names = {each for point in points for each in point}
         whole = [point for point in points if point.keys() == names] or list(points)
         real = max(names, key=PROVENANCES.index)
         sums = {each: sum(point.get(each, 0.0) for point in whole) for each in names}
-        cells = tuple(_cell(each, sums, real) for each in PROVENANCES)
+        cells = tuple(_cell(each, sums, real) for each in shown)
         yield EstimateRow(name, npu.removeprefix("ethos-"), counted(len(whole), "test"), cells, _spread(whole, real))
 
 

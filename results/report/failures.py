@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from ethos_hil.results.account import Accounted
 from ethos_hil.results.record import Divergence, Record
+from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
+from ethos_hil.results.report.told_since import ToldSince, told
+from ethos_hil.results.report.whose import of_failure
+from ethos_hil.results.since import Place, Since
 from ethos_hil.results.standing import Standing
 
 _CONSOLE = 24
@@ -27,6 +30,9 @@ class FailureGroup:
         standing, kind, message, hint: of the first one.
         first: the first one's record.
         reason: of a known defect or of a quarantine.
+        new: whether it was right in the run before tonight's; None where that is not known.
+        since: since when they fail.
+        whose: whose change it is, as far as the first one's record says.
         divergence: where its wrong answer begins: rows of a name and a value.
         outputs: its outputs that are wrong, in words.
         console: what its target wrote last.
@@ -42,6 +48,9 @@ class FailureGroup:
     first: Record
     label: str
     reason: str
+    new: bool | None
+    since: ToldSince | None
+    whose: str
     divergence: tuple[tuple[str, str], ...]
     outputs: tuple[str, ...]
     console: tuple[str, ...]
@@ -55,21 +64,42 @@ class FailureGroup:
         return 1 + len(self.others) + self.more
 
 
-def failure_groups(asked: Iterable[Accounted], run: Path | None) -> tuple[FailureGroup, ...]:
-    """Return what is not verified, red ones first, and those with the most tests first of these."""
-    found: dict[tuple[str, ...], list[Accounted]] = {}
+def failure_groups(
+    asked: Iterable[Accounted], run: str, since: Mapping[Place, Since], links: Links
+) -> tuple[FailureGroup, ...]:
+    """Return what is not verified: red ones first, of these what is new, then those with the most tests.
+
+    Args:
+        asked: all that was asked.
+        run: the name of the run's folder, "" where there is none.
+        since: since when tests are red.
+        links: to commits and jobs.
+    """
+    found: dict[tuple[object, ...], list[Accounted]] = {}
     for each in asked:
         if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED):
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
             kind = str(failure.kind) if failure is not None else ""
-            found.setdefault((each.standing, kind, message, each.reason), []).append(each)
-    groups = (_group(each, run) for each in found.values())
-    return tuple(sorted(groups, key=lambda group: (not group.standing.red, group.standing, -group.count)))
+            known = since.get(place_of(each.record))
+            new = known.new if known is not None else None
+            found.setdefault((each.standing, kind, message, each.reason, new), []).append(each)
+    groups = (_group(each, run, since, links) for each in found.values())
+    return tuple(sorted(groups, key=_order))
 
 
-def _group(alike: Sequence[Accounted], run: Path | None) -> FailureGroup:
+def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
+    return (not group.standing.red, group.new is False, group.standing, -group.count)
+
+
+def place_of(record: Record) -> Place:
+    """Return where the history has a test or model."""
+    return Place(record.label, record.npu, record.memory_mode, record.target.name)
+
+
+def _group(alike: Sequence[Accounted], run: str, since: Mapping[Place, Since], links: Links) -> FailureGroup:
     first = alike[0].record
+    known = [since.get(place_of(each.record)) for each in alike]
     failure = first.failure
     others = [f"{each.label} {each.record.npu if each.record.test is None else ''}".strip() for each in alike[1:]]
     return FailureGroup(
@@ -80,10 +110,13 @@ def _group(alike: Sequence[Accounted], run: Path | None) -> FailureGroup:
         first=first,
         label=alike[0].label,
         reason=alike[0].reason,
+        new=known[0].new if known[0] is not None else None,
+        since=told(known, links),
+        whose=of_failure(first, known[0]) if known[0] is not None else "",
         divergence=tuple(_divergence(first.divergence)) if first.divergence is not None else (),
         outputs=tuple(_wrong_outputs(first)),
         console=first.console[-_CONSOLE:],
-        commands=(rerun(first), *((bundle(run, first),) if run is not None else ())),
+        commands=tuple(filter(None, (rerun(first), bundle(run, first)))),
         others=tuple(others[:_OTHERS]),
         more=max(0, len(others) - _OTHERS),
     )

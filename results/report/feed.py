@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 
 from ethos_hil.results.account import Accounted
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record
+from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
+from ethos_hil.results.report.told_since import ToldSince, told
+from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
+from ethos_hil.results.since import NumberNow, Place, Since
+from ethos_hil.results.verdict import Verdict
 
+SMALL = 0.001
+"""The part by which a number has to move to be more than small print: a thousandth of a model's cycles is less than
+another board, clock or input makes, and no user notices it. The gate counts it all the same.
+"""
 _MOST_SUBJECTS = 150
-"""Subjects that are shown of a cause."""
+"""Tests that are shown of a cause."""
 _MOST_ROWS = 6
-"""Operations that are shown of a subject."""
+"""Operations that are shown of a test."""
 
 TITLES: Mapping[Cause, str] = {
-    Cause.QUESTION: "Another question",
+    Cause.QUESTION: "Edited models and tests",
     Cause.INPUTS: "Other inputs",
     Cause.NAME: "Another name",
     Cause.MEMORY_MODE: "Another memory mode",
@@ -30,22 +39,22 @@ TITLES: Mapping[Cause, str] = {
     Cause.PROVENANCE: "Counted in another way",
     Cause.HOST: "Another machine",
     Cause.BOARD: "Another board or clock",
-    Cause.TOSA: "The TOSA program",
-    Cause.WEIGHTS: "The encoded weights",
-    Cause.STREAM: "The command stream",
-    Cause.PROGRAM: "The program outside the delegates",
-    Cause.TIMING_MODEL: "The timing model",
-    Cause.FIRMWARE: "The firmware",
+    Cause.TOSA: "Another TOSA program",
+    Cause.WEIGHTS: "Other encoded weights",
+    Cause.STREAM: "Another command stream",
+    Cause.PROGRAM: "Another program around the delegates",
+    Cause.TIMING_MODEL: "Another timing model",
+    Cause.FIRMWARE: "Another firmware",
     Cause.TARGET: "The target",
     Cause.NONE: "No known cause",
 }
-_ONE_SIDED = {Word.NEW: "New", Word.MISSING: "Missing"}
+_ONE_SIDED = {Word.NEW: "New tests", Word.MISSING: "Missing tests"}
 _HARMLESS = (Word.IMPROVED, Word.CHANGED, Word.NEW, Word.ACCEPTED, Word.UNKNOWN)
 
 
 @dataclass(frozen=True)
 class MovedNumber:
-    """A number of a subject: its name, both sides, and the difference.
+    """A number of a test or model: its name, both sides, and the difference.
 
     Attributes:
         word: what became of it.
@@ -64,13 +73,14 @@ class MovedNumber:
 
 @dataclass(frozen=True)
 class MovedSubject:
-    """A subject with what moved in it.
+    """A test or model with what moved in it.
 
     Attributes:
         label, place: its name, and where it ran.
         numbers: what moved.
         rows: the operations that moved, in words.
         commands: what shows it again.
+        since: since when it is so; None where nothing is known of that.
     """
 
     label: str
@@ -78,17 +88,22 @@ class MovedSubject:
     numbers: tuple[MovedNumber, ...]
     rows: tuple[str, ...]
     commands: tuple[str, ...]
+    since: ToldSince | None
 
 
 @dataclass(frozen=True)
 class CauseGroup:
-    """All that changed for one cause.
+    """All that changed for one cause, and is new tonight or is not.
 
     Attributes:
         title, detail: the cause, and what is known of it.
-        tally: how many subjects became what: "41 changed, 3 regressed".
+        whose: whose change that is.
+        tally: how many tests became what: "41 changed, 3 regressed".
         fails: whether the gate fails for one of them.
-        subjects: these, the worst first; `more` is how many are left out.
+        new: whether it was otherwise in the run before tonight's; None where that is not known.
+        since: since when it is so.
+        subjects: tests and models, the largest change first; `more` is how many are left out.
+        small: those in which no number moved by more than `SMALL`.
         accept: the command that accepts them all, "" where there is nothing to accept.
         also: how many tests with another cause it accepts as well.
         more: see there.
@@ -96,59 +111,164 @@ class CauseGroup:
 
     title: str
     detail: str
+    whose: str
     tally: str
     fails: bool
+    new: bool | None
+    since: ToldSince | None
     subjects: tuple[MovedSubject, ...]
+    small: tuple[MovedSubject, ...]
     more: int
     accept: str
     also: int
 
 
-def feed(
-    comparison: RunComparison, asked: Sequence[Accounted], run: Path | None, baseline: str
-) -> tuple[CauseGroup, ...]:
-    """Return what changed, by cause; causes for which the gate fails come first."""
-    records = {(each.label, each.record.npu, each.record.memory_mode): each.record for each in asked}
-    changed = {each.subject.label for each in comparison.changes}
-    groups = []
-    for (cause, detail), changes in comparison.by_cause().items():
-        # What is on one side only has no cause: what is gone is told apart from what is new.
-        by_title: dict[str, list[Change]] = {}
-        for each in changes:
-            by_title.setdefault(_ONE_SIDED.get(each.word, TITLES[cause]), []).append(each)
-        for title, found in by_title.items():
-            groups.append(_group(title, detail, found, records, _Acceptance(run, baseline, changed)))
-    return tuple(sorted(groups, key=lambda group: not group.fails))
-
-
-_Records = Mapping[tuple[str, str, str], Record]
-
-
 @dataclass(frozen=True)
-class _Acceptance:
-    """What a command that accepts changes needs: run, baseline, and the labels of all that changed."""
+class FeedContext:
+    """What the changes are shown with.
 
-    run: Path | None
+    Attributes:
+        records: tonight's, by label, NPU and memory mode.
+        run: the name of the run's folder, "" where there is none.
+        baseline: the baseline that the run is compared with, "" for none: then there is nothing to accept into.
+        since: since when numbers and failures are as they are.
+        links: to commits and jobs.
+        newest: the name of the last night before tonight's, "" for none.
+    """
+
+    records: Mapping[tuple[str, str, str], Record]
+    run: str
     baseline: str
-    changed: Set[str]
+    since: Mapping[NumberNow | Place, Since]
+    links: Links
+    newest: str = ""
 
 
-def _group(title: str, detail: str, changes: Sequence[Change], records: _Records, given: _Acceptance) -> CauseGroup:
+def records_of(asked: Iterable[Accounted]) -> Mapping[tuple[str, str, str], Record]:
+    """Return the records that count, by label, NPU and memory mode."""
+    return {(each.label, each.record.npu, each.record.memory_mode): each.record for each in asked}
+
+
+def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, ...]:
+    """Return what changed, by cause: what fails the gate first, then what is new, then the largest."""
+    changed = {each.subject.label for each in comparison.changes}
+    found: dict[tuple[str, str, Cause, bool | None], list[Change]] = {}
+    for (cause, detail), changes in comparison.by_cause().items():
+        new = _new(changes, comparison.before == context.newest, context)
+        for each in changes:
+            if _shown_as_failure(each, context):
+                continue
+            # What is on one side only has no cause: what is gone is told apart from what is new.
+            title = _ONE_SIDED.get(each.word, TITLES[cause])
+            found.setdefault((title, detail, cause, new[each.subject]), []).append(each)
+    groups = [
+        (_group(title, detail, cause, new, changes, changed, context), max(map(_moved_by, changes)))
+        for (title, detail, cause, new), changes in found.items()
+    ]
+    groups.sort(key=lambda each: (not each[0].fails, each[0].new is False, -each[1]))
+    return tuple(group for group, _ in groups)
+
+
+def _shown_as_failure(found: Change, context: FeedContext) -> bool:
+    """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
+    subject = found.subject
+    record = context.records.get((subject.label, subject.npu, subject.memory_mode))
+    failing = record is not None and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED)
+    return failing and found.metric == VERDICT and found.word in (Word.REGRESSED, Word.UNSTABLE)
+
+
+def numbers_now(comparison: RunComparison) -> Iterator[NumberNow]:
+    """Yield the numbers that moved and are not small print."""
+    for each in comparison.changes:
+        if isinstance(each.after, int | float) and each.before is not None and _moved_by(each) >= SMALL:
+            yield _number_now(each)
+
+
+def _number_now(found: Change) -> NumberNow:
+    return NumberNow(place_of(found.subject), found.metric, found.provenance, float(found.after or 0))
+
+
+def place_of(subject: Subject) -> Place:
+    """Return where the history has a subject."""
+    return Place(subject.label, subject.npu, subject.memory_mode, subject.target)
+
+
+def moved_cells(comparison: RunComparison) -> Mapping[tuple[str, str, str], tuple[str, bool]]:
+    """Return what the matrix says of what changed, by label, NPU and memory mode: in words, and whether it is worse.
+
+    The cycles of the NPU, or that the test is new, or else that something changed.
+    """
+    found: dict[tuple[str, str, str], tuple[str, bool]] = {}
+    for each in comparison.changes:
+        key = (each.subject.label, each.subject.npu, each.subject.memory_mode)
+        worse = each.effect is Effect.FAIL and each.word not in _HARMLESS
+        if each.metric == "npu_cycles" and _moved_by(each) >= SMALL:
+            found[key] = (change(each.ratio), worse)
+        elif each.metric == VERDICT and each.word is not Word.CHANGED:
+            found.setdefault(key, (str(each.word), worse))
+    return found
+
+
+def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) -> Mapping[Subject, bool | None]:
+    """Return for each subject whether what changed in it was otherwise in the run before.
+
+    Args:
+        changes: of one cause.
+        since_newest: whether they are against that run.
+        context: what is known.
+    """
+    if since_newest:
+        return dict.fromkeys((each.subject for each in changes), True)
+    known: dict[Subject, list[bool]] = {each.subject: [] for each in changes}
+    for each in changes:
+        since = _since(each, context)
+        if each.word is Word.NEW:
+            known[each.subject].append(True)
+        elif since is not None:
+            known[each.subject].append(since.new)
+    told = [any(found) for found in known.values() if found]
+    # What nothing is known of came with the others, for the same cause.
+    rest = all(told) if told and changes[0].cause is not Cause.NONE else None
+    return {subject: any(found) if found else rest for subject, found in known.items()}
+
+
+def _since(found: Change, context: FeedContext) -> Since | None:
+    if found.metric == VERDICT:
+        return context.since.get(place_of(found.subject))
+    return context.since.get(_number_now(found)) if isinstance(found.after, int | float) else None
+
+
+def _group(
+    title: str, detail: str, cause: Cause, new: bool | None, changes: Sequence[Change], changed: Set[str],
+    context: FeedContext,
+) -> CauseGroup:  # fmt: skip
     by_subject: dict[Subject, list[Change]] = {}
     for each in changes:
         by_subject.setdefault(each.subject, []).append(each)
     worst = sorted(by_subject.items(), key=lambda item: (min(map(_weight, item[1])), item[0]))
-    acceptable = [subject.label for subject, found in worst if any(each.after is not None for each in found)]
+    large = [item for item in worst if max(map(_moved_by, item[1])) >= SMALL]
+    small = [item for item in worst if max(map(_moved_by, item[1])) < SMALL]
+    labels = [subject.label for subject, found in worst if any(each.after is not None for each in found)]
+    acceptable = labels if context.run and context.baseline else []
     return CauseGroup(
         title=title,
         detail=_without_title(detail),
+        whose="" if title in _ONE_SIDED.values() else str(of_cause(cause, detail)),
         tally=_tally(by_subject),
         fails=any(each.effect is Effect.FAIL for each in changes),
-        subjects=tuple(_subject(subject, found, records, given.run) for subject, found in worst[:_MOST_SUBJECTS]),
-        more=max(0, len(worst) - _MOST_SUBJECTS),
-        accept=accept(given.run, given.baseline, acceptable) if given.run is not None and acceptable else "",
-        also=len(also_accepted(acceptable, given.changed)) if acceptable else 0,
+        new=new,
+        since=told([_longest(found, context) for found in by_subject.values()], context.links),
+        subjects=tuple(_subject(subject, found, context) for subject, found in large[:_MOST_SUBJECTS]),
+        small=tuple(_subject(subject, found, context) for subject, found in small[:_MOST_SUBJECTS]),
+        more=max(0, len(large) - _MOST_SUBJECTS) + max(0, len(small) - _MOST_SUBJECTS),
+        accept=accept(context.run, context.baseline, acceptable) if acceptable else "",
+        also=len(also_accepted(acceptable, changed)) if acceptable else 0,
     )
+
+
+def _longest(changes: Iterable[Change], context: FeedContext) -> Since | None:
+    """Return since when the first of some changes of a test is there."""
+    return max(filter(None, (_since(each, context) for each in changes)), key=lambda each: each.runs, default=None)
 
 
 def _without_title(detail: str) -> str:
@@ -157,10 +277,17 @@ def _without_title(detail: str) -> str:
     return rest if colon and head.startswith(("another ", "other ")) else detail
 
 
+def _moved_by(found: Change) -> float:
+    """Return the part by which a number moved; infinite for what is no number, or was 0."""
+    return abs(found.ratio - 1) if found.ratio is not None else math.inf
+
+
 def _weight(found: Change) -> tuple[bool, bool, float]:
     """Return what sorts changes, the worst first: failing ones, then by how far the number moved."""
-    ratio = found.ratio
-    return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -abs((ratio or 1) - 1))
+    return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -_moved_by(found))
+
+
+_SPOKEN: Mapping[Word, str] = {Word.REGRESSED: "got worse", Word.IMPROVED: "improved", Word.NEW: "new"}
 
 
 def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
@@ -168,15 +295,13 @@ def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
     for subject, found in by_subject.items():
         for each in found:
             words.setdefault(each.word, set()).add(subject)
-    told = ", ".join(f"{len(words[word]):,} {word}" for word in Word if word in words)
-    return f"{counted(len(by_subject), 'subject')}: {told}"
+    what = ", ".join(f"{len(words[word]):,} {_SPOKEN.get(word, word)}" for word in Word if word in words)
+    return f"{counted(len(by_subject), 'test')}: {what}"
 
 
-def _subject(subject: Subject, found: Sequence[Change], records: _Records, run: Path | None) -> MovedSubject:
-    record = records.get((subject.label, subject.npu, subject.memory_mode))
-    commands: list[str] = []
-    if record is not None:
-        commands = [rerun(record), *([bundle(run, record)] if run is not None else [])]
+def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) -> MovedSubject:
+    record = context.records.get((subject.label, subject.npu, subject.memory_mode))
+    commands = [rerun(record), bundle(context.run, record)] if record is not None else []
     target = subject.target if subject.target != "none" else ""
     where = (subject.npu, subject.memory_mode, target, f"runner {subject.runner}" if subject.runner else "")
     return MovedSubject(
@@ -184,7 +309,8 @@ def _subject(subject: Subject, found: Sequence[Change], records: _Records, run: 
         place=", ".join(name for name in where if name),
         numbers=tuple(_number(each) for each in sorted(found, key=_weight)),
         rows=tuple(_rows(found)),
-        commands=tuple(commands),
+        commands=tuple(filter(None, commands)),
+        since=told([_longest(found, context)], context.links),
     )
 
 

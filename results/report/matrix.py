@@ -29,10 +29,19 @@ class MatrixColumn:
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """How a case stands in a column: its standing, and its cycles where there are some."""
+    """How a case stands in a column.
+
+    Attributes:
+        standing: see there.
+        cycles: where there are some.
+        moved: what is different from the other side of the comparison, "+2.5 %" or "new"; "" for nothing.
+        worse: whether that is for the worse.
+    """
 
     standing: Standing
     cycles: str
+    moved: str = ""
+    worse: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class MatrixRow:
         cells: None where it was not asked for.
         letters: see there.
         trend: its cycles in the runs before; empty where there is no history.
+        calm: whether it is right and as before.
     """
 
     operator: str
@@ -51,6 +61,7 @@ class MatrixRow:
     cells: tuple[MatrixCell | None, ...]
     letters: str
     trend: Markup
+    calm: bool
 
 
 @dataclass(frozen=True)
@@ -58,7 +69,7 @@ class Matrix:
     """Columns, rows, and in how many cells each standing is.
 
     Attributes:
-        columns, rows: see there.
+        columns, rows: see there. Rows with something to look at come first.
         shown: the names of the columns: profile and NPU, and what else tells them apart.
         standings: those that are in it.
         trends: whether rows have one.
@@ -73,21 +84,24 @@ class Matrix:
 
 Series = Mapping[tuple[str, str, str, str], Sequence[float]]
 """Cycles of the last runs, oldest first, by label, NPU, memory mode and target."""
+Moved = Mapping[tuple[str, str, str], tuple[str, bool]]
+"""What is different, in words, and whether it is for the worse, by label, NPU and memory mode."""
 
 
-def matrix(asked: Sequence[Accounted], trends: Series) -> Matrix:
+def matrix(asked: Sequence[Accounted], trends: Series, moved: Moved) -> Matrix:
     """Return the matrix of a run."""
     placed = _placed(asked)
     columns = tuple(sorted({column for column, _ in placed}))
     rows: dict[tuple[str, str], dict[MatrixColumn, Accounted]] = {}
     for column, each in placed:
         rows.setdefault(_row_of(each), {})[column] = each
+    made = (_row(*names, found, columns, trends, moved) for names, found in rows.items())
     return Matrix(
         columns=columns,
         shown=tuple((column.profile or "model", _place(column, columns)) for column in columns),
-        rows=tuple(_row(*names, found, columns, trends) for names, found in rows.items()),
+        rows=tuple(sorted(made, key=lambda row: row.calm)),
         standings=tuple(each for each in Standing if any(one.standing is each for one in asked)),
-        trends=bool(trends),
+        trends=any(len(values) > 1 for values in trends.values()),
     )
 
 
@@ -97,29 +111,30 @@ def _row_of(asked: Accounted) -> tuple[str, str]:
 
 
 def _placed(asked: Sequence[Accounted]) -> list[tuple[MatrixColumn, Accounted]]:
-    """Return the column of each question: its profile and NPU, and memory mode and target where a row needs them too.
+    """Return the column of each question.
 
-    What failed before it had a mode and a target is in the first column of its profile and NPU.
+    Memory modes are in all columns where there are several in the matrix, so that cycles of two modes never stand side
+    by side as if they were of one; a target is where a row needs it. What failed before it had a mode and a target is
+    in the first column of its profile and NPU.
     """
+    several_modes = len({each.record.memory_mode for each in asked} - {""}) > 1
     seen: dict[tuple[str, str], Counter[tuple[str, str]]] = {}
+    variants: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for each in asked:
-        seen.setdefault(_profile_and_npu(each), Counter())[_row_of(each)] += 1
+        place = _profile_and_npu(each)
+        seen.setdefault(place, Counter())[_row_of(each)] += 1
+        if each.record.memory_mode:
+            variants.setdefault(place, set()).add((each.record.memory_mode, each.record.target.name))
     several = {place for place, rows in seen.items() if max(rows.values()) > 1}
-    variants: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for each in asked:
-        if _profile_and_npu(each) in several and each.record.memory_mode:
-            found = variants.setdefault(_profile_and_npu(each), [])
-            found += [
-                variant for variant in [(each.record.memory_mode, each.record.target.name)] if variant not in found
-            ]
     placed = []
     for each in asked:
         profile, npu = place = _profile_and_npu(each)
-        first = min(variants.get(place, [("", "")]))
-        variant = (each.record.memory_mode, each.record.target.name) if each.record.memory_mode else first
-        mode, target = variant if place in several else ("", "")
+        known = (each.record.memory_mode, each.record.target.name) if each.record.memory_mode else None
+        mode, target = known or min(variants.get(place, [("", "")]))
         order = _ORDER.index(profile) if profile in _ORDER else len(_ORDER)
-        placed.append((MatrixColumn(order, profile, npu, mode, target), each))
+        column = MatrixColumn(order, profile, npu, mode if place in several or several_modes else "",
+                              target if place in several else "")  # fmt: skip
+        placed.append((column, each))
     return placed
 
 
@@ -129,28 +144,31 @@ def _profile_and_npu(asked: Accounted) -> tuple[str, str]:
 
 
 def _place(column: MatrixColumn, columns: Sequence[MatrixColumn]) -> str:
-    """Return what tells a column apart: the NPU, and memory mode and target where they are not the same for all."""
+    """Return what tells a column apart: the NPU, the memory mode, and the target where it is not the same for all."""
     alike = [each for each in columns if (each.profile, each.npu) == (column.profile, column.npu)]
-    modes, targets = {each.memory_mode for each in alike}, {each.target for each in alike}
+    modes, targets = {each.memory_mode for each in columns} - {""}, {each.target for each in alike}
     parts = (column.npu.removeprefix("ethos-"), column.memory_mode if len(modes) > 1 else "",
              column.target if len(targets) > 1 else "")  # fmt: skip
     return " ".join(part for part in parts if part)
 
 
 def _row(
-    operator: str, case: str, found: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn], trends: Series
-) -> MatrixRow:
-    cells = tuple(_cell(found[column]) if column in found else None for column in columns)
+    operator: str, case: str, found: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn], trends: Series,
+    moved: Moved,
+) -> MatrixRow:  # fmt: skip
+    cells = tuple(_cell(found[column], moved) if column in found else None for column in columns)
     lines = {}
     for column, each in found.items():
         record = each.record
-        values = trends.get((each.label, record.npu, record.memory_mode, record.target.name))
-        if values:
+        values = trends.get((each.label, record.npu, record.memory_mode, record.target.name), ())
+        if len(values) > 1:
             lines[column.npu.removeprefix("ethos-") or column.target] = values
     letters = "".join(sorted({cell.standing.letter for cell in cells if cell is not None}))
-    return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup())
+    calm = not any(cell is not None and (cell.standing.red or cell.moved) for cell in cells)
+    return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup(), calm)
 
 
-def _cell(asked: Accounted) -> MatrixCell:
+def _cell(asked: Accounted, moved: Moved) -> MatrixCell:
     cycles = asked.record.metric("npu_cycles")
-    return MatrixCell(asked.standing, amount(cycles.value) if cycles is not None else "")
+    told, worse = moved.get((asked.label, asked.record.npu, asked.record.memory_mode), ("", False))
+    return MatrixCell(asked.standing, amount(cycles.value) if cycles is not None else "", told, worse)

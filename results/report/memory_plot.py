@@ -123,7 +123,7 @@ def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) 
     for tick in round_ticks(first, last, 4):
         anchor = "end" if x(tick) > _RIGHT - 25 else "middle"
         parts.append(text(x(tick), _BOTTOM + 14, amount(float(tick)), "tick", anchor))
-    parts.append(text(_RIGHT, _BOTTOM + 30, "cycles since the start of the inference", "tick", "end"))
+    parts.append(text(_RIGHT, _BOTTOM + 30, "cycles of the NPU", "tick", "end"))
     path = [f"M{number(x(first))} {number(_BOTTOM)}"]
     level = None
     for count, begin in zip(used, begins, strict=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -24,14 +24,13 @@ _CHARTS = 3
 
 @dataclass(frozen=True)
 class OpLine:
-    """An operation of the NPU or a kernel of the CPU, as a row of a table.
+    """An operation of the NPU, as a row of a table.
 
     Attributes:
-        lane: "npu" or "cpu".
         name: what runs.
         tosa, aten: what it was in TOSA and in PyTorch.
         module, source: where it is in the model.
-        cycles: its cycles or instructions, as text; `count` is the number.
+        cycles: its cycles, as text; `count` is the number.
         share: of all cycles of the NPU.
         bound: what bounds it, intensity: MACs per byte.
         memory: bytes that are in use while it runs, of the page's memory.
@@ -39,7 +38,6 @@ class OpLine:
         count: see there.
     """
 
-    lane: str
     name: str
     tosa: str
     aten: str
@@ -55,6 +53,16 @@ class OpLine:
 
 
 @dataclass(frozen=True)
+class CpuLine:
+    """What the CPU does for one instruction of the method: instructions or cycles, as the target counts them."""
+
+    name: str
+    module: str
+    source: str
+    count: str
+
+
+@dataclass(frozen=True)
 class ModelPage:
     """What the report shows of a model.
 
@@ -64,10 +72,14 @@ class ModelPage:
         cycles: its cycles with their provenance.
         facts: what else there is to know: name and value.
         bounds: what bounds it: name, cycles, share.
-        ops: its rows, `more` says what is left out of them.
+        advice: what to do about where the time goes, in sentences.
+        ops: its operations on the NPU, `more` says what is left out of them.
+        cpu: what the CPU does, the most first, in a table of its own: instructions are not time.
+        cpu_total: the sum of these.
         axis: the scale of their bars, empty without a timeline.
         lines: the lines of the model.
-        roofline: see there; empty without a profile.
+        roofline: see there; empty without a profile. `roofline_note` is what to know of it.
+        roofline_note: see there.
         memories: its memories over time.
         memory: the memory whose use the rows have; "" for none.
         command: what shows it again.
@@ -81,10 +93,14 @@ class ModelPage:
     cycles: str
     facts: tuple[tuple[str, str], ...]
     bounds: tuple[tuple[str, str, str], ...]
+    advice: tuple[str, ...]
     ops: tuple[OpLine, ...]
+    cpu: tuple[CpuLine, ...]
+    cpu_total: str
     axis: Markup
     lines: tuple[SourceLine, ...]
     roofline: Markup
+    roofline_note: str
     memories: tuple[MemoryChart, ...]
     memory: str
     command: str
@@ -102,18 +118,21 @@ def has_page(record: Record) -> bool:
     return record.profile is not None or (is_model(record) and bool(record.ops))
 
 
-def model_page(asked: Accounted, most: int) -> ModelPage:
+def model_page(asked: Accounted, most: int, advise: Advise) -> ModelPage:
     """Return what is shown of a record, with `most` operations."""
     record, profile = asked.record, asked.record.profile
-    slices = waterfall.by_row(profile.timeline) if profile is not None else {}
-    scale = waterfall.scale(profile.timeline) if profile is not None else None
+    timeline = waterfall.of_npu(profile.timeline) if profile is not None else ()
+    slices, scale = waterfall.by_row(timeline), waterfall.scale(timeline)
     total = sum(op.cycles or 0 for op in record.ops)
     ops = list(_op_lines(record, slices, scale, total))
     shown = _costliest(ops, most)
     left = len(ops) - len(shown)
-    rest = sum(each.count for each in ops if each.lane == "npu") - sum(e.count for e in shown if e.lane == "npu")
+    rest = sum(each.count for each in ops) - sum(each.count for each in shown)
     charts = sorted(memory_charts(record, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
+    plot, note = roofline(record.ops, profile, most) if profile is not None else (Markup(), "")
+    counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
+                     key=lambda row: -(row.count or 0))  # fmt: skip
     return ModelPage(
         label=asked.label,
         place=" · ".join(name for name in where if name),
@@ -121,10 +140,14 @@ def model_page(asked: Accounted, most: int) -> ModelPage:
         cycles=f"{total:,} cycles" if total else "",
         facts=tuple(_facts(record, total)),
         bounds=tuple(_bounds(record, total)),
+        advice=tuple(advise(record)),
         ops=tuple(shown),
+        cpu=tuple(map(_cpu_line, counted[:most])),
+        cpu_total=_sums(counted),
         axis=waterfall.axis(scale) if scale is not None else Markup(),
         lines=source_lines(record, total, most),
-        roofline=roofline(record.ops, profile, most) if profile is not None else Markup(),
+        roofline=plot,
+        roofline_note=note,
         memories=tuple(charts),
         memory=in_use(record)[0],
         command=rerun(record),
@@ -133,44 +156,48 @@ def model_page(asked: Accounted, most: int) -> ModelPage:
     )
 
 
+Advise = Callable[[Record], Iterable[str]]
+"""What to do about where the time of a record goes."""
+
+
 def _costliest(ops: Sequence[OpLine], most: int) -> list[OpLine]:
     """Return the costliest rows, in their own order."""
-    kept = sorted(range(len(ops)), key=lambda at: (ops[at].lane != "npu", -ops[at].count))[:most]
+    kept = sorted(range(len(ops)), key=lambda at: -ops[at].count)[:most]
     return [ops[at] for at in sorted(kept)]
 
 
 def _op_lines(
     record: Record, slices: Mapping[str, Sequence[Slice]], scale: waterfall.TimeScale | None, total: int
 ) -> Iterator[OpLine]:
-    """Yield the rows of NPU and CPU in the order in which they begin."""
+    """Yield the operations in the order in which they begin."""
     costs: Mapping[str, OpCost] = record.profile.costs if record.profile is not None else {}
-    cpu = record.profile.cpu if record.profile is not None else ()
-    rows: list[Op | CpuRow] = [*record.ops, *(row for row in cpu if row.count)]
     last = max((each.end for found in slices.values() for each in found), default=0)
     begins = {row: min(each.begin for each in found) for row, found in slices.items()}
     _, used = in_use(record)
-    order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(rows)}
-    for row in sorted(rows, key=lambda row: order[row.id]) if slices else rows:
+    order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(record.ops)}
+    for row in sorted(record.ops, key=lambda row: order[row.id]) if slices else record.ops:
         mine = slices.get(row.id, ())
         bar = waterfall.row(mine, scale) if scale is not None and mine else Markup()
-        if isinstance(row, Op):
-            yield _npu_line(row, costs.get(row.id), bar, total, used.get(row.id))
-        else:
-            part = "" if row.part == "kernel" else f": {row.part}"
-            name, count = f"{short_operator(row.operator)}{part}", row.count or 0
-            told = f"{count:,} {_unit(row.unit)}"
-            yield OpLine("cpu", name, "", "", row.module, row.source, told, "", "", "", "", bar, count)
+        yield _npu_line(row, costs.get(row.id), bar, total, used.get(row.id))
 
 
-def _unit(unit: str) -> str:
-    return "instr." if unit == "instructions" else unit
+def _cpu_line(row: CpuRow) -> CpuLine:
+    part = "" if row.part == "kernel" else f": {row.part}"
+    return CpuLine(f"{short_operator(row.operator)}{part}", row.module, row.source, f"{row.count or 0:,} {row.unit}")
+
+
+def _sums(rows: Iterable[CpuRow]) -> str:
+    """Return how much the CPU does, by unit."""
+    found: dict[str, int] = {}
+    for row in rows:
+        found[row.unit] = found.get(row.unit, 0) + (row.count or 0)
+    return ", ".join(f"{count:,} {unit}" for unit, count in found.items())
 
 
 def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int, used: int | None) -> OpLine:
     found = intensity(cost) if cost is not None else None
     cycles = f"with {op.merged_with}" if op.merged_with else amount(op.cycles) if op.cycles is not None else "—"
     return OpLine(
-        lane="npu",
         name="the job itself" if op.id == JOB else op.npu_op,
         tosa=op.tosa_op,
         aten=", ".join(map(short_operator, op.aten_ops)),

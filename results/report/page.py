@@ -9,14 +9,16 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
+from ethos_hil.results.plain_text import cut
 from ethos_hil.results.report.bench_point import family_class
 from ethos_hil.results.report.roofline import bound_class
-from ethos_hil.results.report.svg import safe
+from ethos_hil.results.report.svg import MOST_TEXT, safe
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,13 +59,18 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"long": _long, "bound": bound_class, "family": family_class}
+    made.filters |= {"long": _long, "pieces": _pieces, "bound": bound_class, "family": family_class}
     return made
 
 
 def _shown(value: Any) -> Any:
     """Return what the file has for a value of a template."""
     return safe(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _pieces(text: str) -> list[str]:
+    """Return a name in pieces, between which a line may break: behind a slash, an underscore or a dot."""
+    return re.findall(r"[^/_.]*[/_.]+|[^/_.]+", cut(text, MOST_TEXT)) or [text]
 
 
 def _long(value: object) -> Markup:

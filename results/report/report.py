@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,17 +19,19 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.report.artefacts import run_files
 from ethos_hil.results.report.bench_page import bench_page
 from ethos_hil.results.report.estimate_errors import estimate_errors
-from ethos_hil.results.report.estimates import COLUMNS, estimates
-from ethos_hil.results.report.failures import failure_groups
-from ethos_hil.results.report.feed import feed
+from ethos_hil.results.report.estimates import estimates
+from ethos_hil.results.report.failures import failure_groups, place_of
+from ethos_hil.results.report.feed import SMALL, FeedContext, feed, moved_cells, numbers_now, records_of
+from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.report.matrix import matrix
-from ethos_hil.results.report.model_page import ModelPage, has_page, model_page
+from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
 from ethos_hil.results.report.operator_tests import operators
 from ethos_hil.results.report.page import render
 from ethos_hil.results.report.summary import facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.since import NumberNow, Place, Since, night_before, red_since, value_since
 
 _ELEMENTS = 32_000
 """Elements of the file that rows of model pages may be, so that a browser opens it at once."""
@@ -46,10 +49,12 @@ def report(
     history: History | None = None,
     *,
     output: Path | None = None,
-    baseline: str = "baseline.jsonl",
+    baseline: str = "",
     ledger: Sequence[LedgerRow] = (),
     rules: Rules | None = None,
     clock: StatedClock | None = None,
+    advise: Advise = lambda record: (),
+    links: Links = NO_LINKS,
 ) -> bytes:
     """Return the report of a run as an HTML file that needs nothing else and loads nothing.
 
@@ -58,10 +63,13 @@ def report(
         comparison: what is different from another run or a baseline.
         history: the runs before, and perhaps this one.
         output: the file that it will be, so that links to the run's files are relative to it.
-        baseline: the baseline's file in the commands that accept a change.
+        baseline: the baseline's file in the commands that accept a change; "" where the run is compared with another
+            run, and there is nothing to accept into.
         ledger: what FVPs and boards of others counted (docs/ledger.md), for operations that are in the run.
         rules: what is known of the timing model's rules, by their ids.
         clock: the clock of the NPU to make times with, in place of the one that each record has.
+        advise: says what to do about where the time of a record goes.
+        links: the addresses of commits and of jobs of the CI.
 
     Raises:
         OSError, ValueError: the history cannot be read, or a record has a number that is none.
@@ -69,22 +77,26 @@ def report(
     if clock is not None:
         results = replace(results, records=tuple(replace(each, clock=clock) for each in results.records))
     try:
-        content = _content(results, comparison, history, output, baseline)
+        with history.kept_open() if history is not None else nullcontext():
+            content = _content(results, comparison, history, output, baseline, advise, links)
         return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
     except OverflowError as error:
         raise ValueError(f"a record has a number that nothing counts to: {error}") from error
 
 
 def _content(
-    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str
+    results: RunResults, comparison: RunComparison | None, history: History | None, output: Path | None, baseline: str,
+    advise: Advise, links: Links,
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the template shows, by name."""
     account = account_of(results, comparison)
     asked = account.tests
-    run = results.folders[0] if results.folders else None
+    run = results.folders[0].name if results.folders else ""
     before = trend(history) if history is not None else None
-    groups = failure_groups(asked, run)
-    versions = _versions(results)
+    newest = night_before(history, results) if history is not None else ""
+    since = _since(history, results, asked, comparison) if history is not None and newest else {}
+    groups = failure_groups(asked, run, {key: each for key, each in since.items() if isinstance(key, Place)}, links)
+    shown = FeedContext(records_of(asked), run, baseline, since, links, newest)
     return {
         "title": results.name,
         "when": moment(results.created),
@@ -94,27 +106,50 @@ def _content(
         "failures": [group for group in groups if group.standing.red],
         "known": [group for group in groups if not group.standing.red],
         "comparison": comparison,
-        "feed": feed(comparison, asked, run, baseline) if comparison is not None else (),
-        "matrix": matrix(_without_bench(asked), before.series if before is not None else {}),
-        "models": _model_pages(asked),
+        "feed": feed(comparison, shown) if comparison is not None else (),
+        "small": f"{SMALL:.1%}",
+        "news": bool(newest),
+        "newest": newest,
+        "run": run,
+        "commit_link": links.to_commit(_told(results, "commit")),
+        "job_link": links.to_job(_told(results, "job")),
+        "matrix": matrix(_without_bench(asked), before.series if before is not None else {},
+                         moved_cells(comparison) if comparison is not None else {}),
+        "models": _model_pages(asked, advise),
         "left_out": max(0, len(_with_page(asked)) - _PAGES),
         "bench": bench_page(asked),
         "operators": operators(asked),
         "estimates": estimates(asked),
-        "provenances": tuple(COLUMNS.values()),
         "trend": before,
         "files": run_files(results.folders, output.parent if output is not None else None, output),
-        "versions": versions,
+        "versions": _versions(results),
         "origins": origins(results),
     }  # fmt: skip
 
 
-def _model_pages(asked: Sequence[Accounted]) -> tuple[ModelPage, ...]:
+def _told(results: RunResults, name: str) -> str:
+    """Return what the run's first folder says of itself; "" for nothing."""
+    return str(results.manifests[0].get(name) or "") if results.manifests else ""
+
+
+def _since(
+    history: History, results: RunResults, asked: Sequence[Accounted], comparison: RunComparison | None
+) -> Mapping[NumberNow | Place, Since]:
+    """Return since when what is red is red, and since when what moved is as it is."""
+    red = dict.fromkeys(place_of(each.record) for each in asked if each.standing.red)
+    numbers = list(dict.fromkeys(numbers_now(comparison))) if comparison is not None else []
+    found: dict[NumberNow | Place, Since] = dict.fromkeys((*red, *numbers), Since(None, None, 0))  # of no night: new
+    found.update(red_since(history, results, list(red)).items())
+    found.update(value_since(history, results, numbers).items())
+    return found
+
+
+def _model_pages(asked: Sequence[Accounted], advise: Advise) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
     found = sorted(_with_page(asked), key=lambda each: each.record.profile is None)[:_PAGES]
     row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
     most = min(_MOST_ROWS, max(_LEAST_ROWS, _ELEMENTS // max(1, row)))
-    return tuple(model_page(each, most) for each in found)
+    return tuple(model_page(each, most, advise) for each in found)
 
 
 def _with_page(asked: Sequence[Accounted]) -> list[Accounted]:

@@ -6,44 +6,60 @@ import shlex
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from pathlib import Path
 
 from ethos_hil.results.record import Record
 
-_NO_OPTION = ("virtual", "tosa_reference_model")
-"""Targets that a command needs no option for."""
+_NO_OPTION = ("virtual", "tosa_reference_model", "none", "")
+"""Targets that a command needs no option for, and what stands in their place where a test failed before it had one."""
+_BUNDLED = ("virtual", "fvp", "board")
+"""Kinds of targets with an NPU; a test against the reference alone, or one that failed before it ran, had none."""
 _NAMED = 8
 """Tests that a command names one by one."""
 
 
 def rerun(record: Record) -> str:
-    """Return the command that asks a record's question again."""
-    target = () if record.target.name in _NO_OPTION else ("--target", record.target.name)
+    """Return the command that asks a record's question again, on any machine."""
+    target = () if record.target.name in _NO_OPTION else ("--target", _portable(record.target.name))
     if record.test is not None:
-        return shlex.join(["pytest", record.test.id, *target])
+        return shlex.join(["pytest", record.test.id, *(target if record.npu else ())])
     mode = ("--memory-mode", record.memory_mode) if record.memory_mode else ()
     method = ("--method", record.method) if record.method != "forward" else ()
     npu = ("--npu", record.npu) if record.npu else ()
-    return shlex.join(["ethos-hil", "run", record.model, *npu, *mode, *method, *target])
+    return shlex.join(["ethos-hil", "run", _portable(record.model), *npu, *mode, *method, *target])
 
 
-def bundle(run: Path, record: Record) -> str:
-    """Return the command that writes a zip which shows the result elsewhere."""
-    return shlex.join(["ethos-hil", "bundle", str(run), record.label])
+def bundle(run: str, record: Record) -> str:
+    """Return the command that writes a zip which shows the result elsewhere; "" where there is nothing to bundle.
+
+    Args:
+        run: the name of the run's folder.
+        record: what failed or changed.
+    """
+    if not run or not record.npu or record.target.kind not in _BUNDLED or record.runner is not None:
+        return ""
+    return shlex.join(["ethos-hil", "bundle", run, record.label])
 
 
-def accept(run: Path, baseline: str, labels: Iterable[str]) -> str:
+def _portable(name: str) -> str:
+    """Return a name without the folders of the machine that ran it: "/ci/build/net.py:net" is "net.py:net"."""
+    kind, colon, rest = name.partition(":")
+    if name.startswith("/"):
+        return name.rpartition("/")[2]
+    return f"{kind}:{rest.rpartition('/')[2]}" if colon and rest.startswith("/") else name
+
+
+def accept(run: str, baseline: str, labels: Iterable[str]) -> str:
     """Return the command that puts what changed into a baseline.
 
     Args:
-        run: the run with what is new.
+        run: the name of the run's folder.
         baseline: the baseline's file.
         labels: what to accept; many become one pattern.
     """
     found = sorted(set(labels))
     chosen = found if len(found) <= _NAMED else [pattern(found)]
     only = (part for each in chosen for part in ("--only", each))
-    return shlex.join(["ethos-hil", "accept", str(run), "--baseline", baseline, *only])
+    return shlex.join(["ethos-hil", "accept", run, "--baseline", _portable(baseline), *only])
 
 
 def also_accepted(labels: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

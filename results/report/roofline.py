@@ -7,8 +7,8 @@ the operations of this program have them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
@@ -16,21 +16,24 @@ from ethos_hil.results.inference_profile import InferenceProfile, OpCost
 from ethos_hil.results.record import Op
 from ethos_hil.results.report.log_axis import LogAxis
 from ethos_hil.results.report.svg import element, grid, line, number, picture, text
-from ethos_hil.results.report.wording import amount
+from ethos_hil.results.report.wording import amount, counted
 
 _WIDTH, _HEIGHT = 460.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 450.0, 22.0, 256.0
+_ABOVE = 1.02
+"""How far above its roof a point may be by rounding."""
 
 
 @dataclass(frozen=True)
 class RoofPoint:
-    """A point: MACs a byte, MACs a cycle, its cycles, what bounds it, and what it is."""
+    """A point: MACs a byte, MACs a cycle, its cycles, what bounds it, what it is, and whether it is above its roof."""
 
     intensity: float
     rate: float
     cycles: int
     bound: str
     label: str
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,15 +55,33 @@ def _bytes(cost: OpCost, port: int) -> int:
     return sum(each.read + each.written for each in cost.traffic if each.port == port)
 
 
-def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> Markup:
-    """Return the picture of the costliest operations; empty where none has MACs, bytes and cycles."""
-    points = sorted(_points(ops, profile.costs), key=lambda point: -point.cycles)[:most]
-    if not points or profile.macs_per_cycle <= 0:
-        return Markup()
+def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> tuple[Markup, str]:
+    """Return the picture of the costliest operations, and what to know of it.
+
+    Both are empty where no operation has MACs, bytes and cycles. Where two operations overlap, the cycles that they
+    share are counted to the earlier one (docs/npu.md). So a rate is of the time in which the operation ran, where the
+    timeline has that. What is above its roof even so is hollow.
+    """
+    macs, roofs = profile.macs_per_cycle, list(_port_roofs(profile))
+    found = sorted(_points(ops, profile), key=lambda each: -each[0].cycles)[:most]
+    if not found or macs <= 0:
+        return Markup(), ""
+    slope = max((roof.rate for roof in roofs), default=math.inf)
+    points = [replace(each, hollow=each.rate > _ABOVE * min(macs, slope * each.intensity)) for each, _ in found]
     nearest = max(points, key=lambda point: point.rate)
-    label = (f"Roofline of {len(points)} operations; the MAC engine could do {profile.macs_per_cycle} MACs a cycle, "
+    label = (f"Roofline of {len(points)} operations; the MAC engine could do {macs} MACs a cycle, "
              f"{nearest.label} does {nearest.rate:.3g}. The table of operations has the same numbers.")  # fmt: skip
-    return roof_picture(label, points, profile.macs_per_cycle, list(_port_roofs(profile)), "the busiest port")
+    overlapping, above = sum(longer for _, longer in found), sum(point.hollow for point in points)
+    overlap = f"{counted(overlapping, 'operation')} overlap{'s' if overlapping == 1 else ''}"
+    notes = [
+        f"{overlap} the one before, which has the cycles that both share; a rate here is of the time that each ran."
+        if overlapping
+        else "",
+        f"Hollow: above the roof, because cycles shared with the operation before are counted to that one ({above})."
+        if above
+        else "",
+    ]
+    return roof_picture(label, points, macs, roofs, "the busiest port"), " ".join(filter(None, notes))
 
 
 def roof_picture(
@@ -85,14 +106,21 @@ def roof_picture(
     return picture(_WIDTH, _HEIGHT, label, *parts)
 
 
-def _points(ops: Sequence[Op], costs: Mapping[str, OpCost]) -> Iterator[RoofPoint]:
+def _points(ops: Sequence[Op], profile: InferenceProfile) -> Iterator[tuple[RoofPoint, bool]]:
+    """Yield points, and whether each ran for longer than the cycles that are counted to it."""
+    ran: dict[str, int] = {}
+    for each in profile.timeline:
+        if each.lane == "npu":
+            ran[each.row] = ran.get(each.row, 0) + each.end - each.begin
     for op in ops:
-        cost, cycles = costs.get(op.id), op.cycles or 0
+        cost, cycles = profile.costs.get(op.id), op.cycles or 0
         found = intensity(cost) if cost is not None else None
-        rate = cost.macs / cycles if cost is not None and cycles > 0 else 0.0
+        time = max(cycles, ran.get(op.id, 0))
+        rate = cost.macs / time if cost is not None and cycles > 0 else 0.0
         if cost is not None and found and rate > 0:
             place = f" ({op.module})" if op.module else ""
-            yield RoofPoint(found, rate, cycles, cost.bound_by, f"{op.npu_op}{place}")
+            label = f"{op.npu_op}{place}, which ran for {time:,} cycles" if time > cycles else f"{op.npu_op}{place}"
+            yield RoofPoint(found, rate, cycles, cost.bound_by, label), time > cycles
 
 
 def _grid(x: LogAxis, y: LogAxis, per_byte_of: str, rate_of: str) -> Iterator[Markup]:
@@ -153,7 +181,7 @@ def _marks(x: LogAxis, y: LogAxis, points: Sequence[RoofPoint]) -> Iterator[Mark
         bound = f"bound by {point.bound or 'nothing'}"
         told = element("title", f"{point.label}: {point.cycles:,} cycles, {rates}, {bound}")
         yield element("circle", told, cx=x.at(point.intensity), cy=y.at(point.rate), r=radius,
-                      class_=f"mark {bound_class(point.bound)}")  # fmt: skip
+                      class_=f"mark {bound_class(point.bound)}{' hollow' if point.hollow else ''}")  # fmt: skip
 
 
 def bound_class(bound: str) -> str:

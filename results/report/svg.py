@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from ethos_hil.results.plain_text import cut, escaped
 
-_MOST_TEXT = 300
+MOST_TEXT = 300
 """Characters of a text that are shown."""
 
 
@@ -100,6 +100,6 @@ def text_of(child: Markup | str) -> str:
     return str(child) if isinstance(child, Markup) else str(escape(safe(child)))
 
 
-def safe(content: str, most: int = _MOST_TEXT) -> str:
+def safe(content: str, most: int = MOST_TEXT) -> str:
     """Return text of unknown origin without what a file must not have, and no longer than is read."""
     return escaped(cut(content, most), keep="\t\n")

@@ -1,10 +1,15 @@
-"""When the rows of a profile ran: a bar for each row, all on one scale, DMA below kernels."""
+"""When the rows of a profile ran on the NPU: a bar for each row, all on one scale, DMA below kernels.
+
+The CPU is not on it. Between two jobs its instructions are counted on most targets, and these are not time.
+"""
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from markupsafe import Markup
 
@@ -30,6 +35,20 @@ class TimeScale:
         return (cycle - self.begin) / max(1, self.end - self.begin) * WIDTH
 
 
+def of_npu(timeline: Iterable[Slice]) -> tuple[Slice, ...]:
+    """Return what ran on the NPU, without the time in which only the CPU worked: the jobs are laid end to end."""
+    slices = sorted(timeline, key=lambda each: each.begin)
+    cpu = [each for each in slices if each.lane == "cpu"]
+    ends = [each.end for each in cpu]
+    before = [0, *accumulate(each.end - each.begin for each in cpu)]
+    found = []
+    for each in slices:
+        if each.lane != "cpu":
+            cut = before[bisect_right(ends, each.begin)]
+            found.append(replace(each, begin=each.begin - cut, end=each.end - cut))
+    return tuple(found)
+
+
 def scale(timeline: Iterable[Slice]) -> TimeScale | None:
     """Return the scale of a timeline, None where nothing is in it."""
     spans = [(each.begin, each.end) for each in timeline]
@@ -47,11 +66,11 @@ def by_row(timeline: Iterable[Slice]) -> Mapping[str, list[Slice]]:
 def row(slices: Sequence[Slice], at: TimeScale) -> Markup:
     """Return the picture of a row. What it says is in words too: from when to when."""
     parts = []
-    for lane, (top, height) in (("cpu", _KERNEL), ("npu", _KERNEL), ("dma", _DMA)):
+    for lane, (top, height) in (("npu", _KERNEL), ("dma", _DMA)):
         spans = [(at.at(each.begin), at.at(each.end)) for each in slices if each.lane == lane]
         if spans:
             parts.append(element("path", d=bars(spans, top, height), class_=f"lane-{lane}"))
-    label = "; ".join(told(slices, lane) for lane in ("cpu", "npu", "dma") if any(e.lane == lane for e in slices))
+    label = "; ".join(told(slices, lane) for lane in ("npu", "dma") if any(e.lane == lane for e in slices))
     return picture(WIDTH, _HEIGHT, label, *parts, class_="bar")
 
 

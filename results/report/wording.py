@@ -27,8 +27,8 @@ def counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def change(ratio: float | None) -> str:
-    """Return a ratio as a change in percent: "+2.5 %"; "" for None."""
-    if ratio is None:
+    """Return a ratio as a change in percent: "+2.5 %"; "" for None and for none."""
+    if ratio is None or ratio == 1:
         return ""
     percent = (ratio - 1) * 100
     return (
@@ -69,6 +69,11 @@ def moment(text: str) -> str:
         return text
     found = found.astimezone(UTC) if found.tzinfo is not None else found
     return f"{found.day} {found:%B %Y}, {found:%H:%M} UTC"
+
+
+def day(when: datetime) -> str:
+    """Return a day as it is read: "25 November 2026"."""
+    return f"{when.day} {when:%B %Y}"
 
 
 def listed(items: Iterable[str], most: int = 3) -> str:

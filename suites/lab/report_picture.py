@@ -1,13 +1,16 @@
-"""Takes the picture of a report that the documents show: of a real run, by the browser that the tests use.
+"""Takes the pictures of reports that the documents show, by the browser that the tests use.
 
     python -m ethos_hil.suites.lab.report_picture docs/images/report.png
+    python -m ethos_hil.suites.lab.report_picture --mornings docs/images
 
-runs a sample of the operator suite and a profile, writes the report, and takes the picture of its top and of a model.
+The first runs a sample of the operator suite and a profile, writes the report, and takes the picture of its top and of
+a model. The second takes the first screen of four mornings after nights that never happened.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import shutil
 import subprocess
 import sys
@@ -15,13 +18,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
 from ethos_hil.results.run_search import find_results
 from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
+from ethos_hil.results.testing.mornings import MORNINGS, morning
 
 _ROOT = Path(__file__).resolve().parents[2]
 _MODEL = "suites/models/keyword_spotting.py:ds_cnn"
 _WIDTH, _HEIGHT = 1320, 1990
+_SCREEN = {"width": 1280, "height": 900}
+_COLOURS = 96
+_LINKS = Links("https://git.example/commit/{commit}", "https://git.example/jobs/{job}")
 
 
 def real_report(folder: Path, *, model: str = _MODEL, cases: str = "") -> Path:
@@ -63,7 +71,7 @@ def take_picture(page: Path, picture: Path, browser: str) -> None:
             """() => {
               for (const section of document.querySelectorAll("main > section"))
                 if (!["matrix", "models"].includes(section.id)) section.remove();
-              document.querySelector(".tall").style.maxHeight = "15rem";
+              for (const row of document.querySelectorAll("#grid tbody tr:nth-child(n + 9)")) row.remove();
               document.querySelector("#model-1").open = true;
               for (const figure of document.querySelectorAll("#model-1 figure:nth-child(n + 3)")) figure.remove();
             }"""
@@ -72,18 +80,48 @@ def take_picture(page: Path, picture: Path, browser: str) -> None:
                               full_page=True)  # fmt: skip
 
 
+def take_mornings(folder: Path, pictures: Path, browser: str) -> None:
+    """Take the first screen of each morning's report.
+
+    Args:
+        folder: where the histories and reports go.
+        pictures: the folder of the pictures, `morning-NAME.png`.
+        browser: the browser's program.
+    """
+    with started(browser) as found:
+        for name, edit in MORNINGS.items():
+            made = morning(folder / name, edit)
+            page = folder / f"{name}.html"
+            page.write_bytes(report(made.results, made.comparison, made.history, links=_LINKS))
+            with visited(found, page, viewport=_SCREEN, color_scheme="light") as visit:
+                shot = visit.page.screenshot()
+            _write_small(shot, pictures / f"morning-{name}.png")
+
+
+def _write_small(shot: bytes, picture: Path) -> None:
+    """Write a picture with as few colours as a page of text needs."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(shot)) as image:
+        image.convert("RGB").quantize(_COLOURS, dither=Image.Dither.NONE).save(picture, optimize=True)
+
+
 def main() -> int:
-    """Write the picture. Return the exit status."""
+    """Write the pictures. Return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("picture", type=Path, help="the PNG to write")
-    picture: Path = parser.parse_args().picture
+    parser.add_argument("picture", type=Path, nargs="?", help="the PNG to write, of a real run")
+    parser.add_argument("--mornings", type=Path, metavar="DIR", help="where to write the pictures of four mornings")
+    asked = parser.parse_args()
     browser = browser_path()
     if browser is None:
         sys.stderr.write(f"{MISSING}\n")
         return 3
     folder = Path(tempfile.mkdtemp(prefix="ethos-hil-report-"))
     try:
-        take_picture(real_report(folder), picture, browser)
+        if asked.picture is not None:
+            take_picture(real_report(folder), asked.picture, browser)
+        if asked.mornings is not None:
+            take_mornings(folder, asked.mornings, browser)
     finally:
         shutil.rmtree(folder)
     return 0

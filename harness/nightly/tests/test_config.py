@@ -31,6 +31,13 @@ def test_paths_start_from_the_files_own_folder(tmp_path: Path) -> None:
     assert found.into == tmp_path / "results/runs"
 
 
+def test_links_are_templates(tmp_path: Path) -> None:
+    found = config(tmp_path, f'{SUITE}[links]\ncommit = "https://git.example/c/{{commit}}"\n').links
+    assert found.to_commit("c0ffee") == "https://git.example/c/c0ffee"
+    assert found.to_job("17") == ""
+    assert config(tmp_path, SUITE).links.to_commit("c0ffee") == ""
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -40,6 +47,11 @@ def test_paths_start_from_the_files_own_folder(tmp_path: Path) -> None:
         (f"{SUITE}{SUITE}one_in = 0\n", "nightly.toml:6: suite[2].one_in: 0 is less than the minimum of 1"),
         (f"{SUITE}[audit]\n", "nightly.toml:4: audit: 'one_in' is a required property"),
         (f"{SUITE}[run]\njobs = '2'\n", "nightly.toml:5: run.jobs: '2' is not of type 'integer'"),
+        (
+            f'{SUITE}[links]\ncommit = "http://g/{{commit}}"\n',
+            "nightly.toml:5: links.commit: 'http://g/{commit}' does not",
+        ),
+        (f'{SUITE}[links]\njob = "https://g/jobs"\n', "nightly.toml:5: links.job: 'https://g/jobs' does not match"),
         ("", "has nothing to run"),
         ('[[suite]]\npaths = ["t.py"]\nsuffixes = ["U56"]\n', "no profile is called 'U56'"),
         ('[[suite]]\npaths = ["t.py"]\ntargets = ["virtuel"]\n', "no target is called 'virtuel'"),

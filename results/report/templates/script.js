@@ -66,7 +66,10 @@
   const boxes = [...form.querySelectorAll("input[type=checkbox]")];
   const rows = [...grid.tBodies[0].rows];
   const names = rows.map((row) => row.cells[0].textContent.toLowerCase());
+  const most = 60;  // rows of a matrix that is not asked about; those with something to look at come first
+  const every = byId("all-rows");
   let hidden = 0;
+  let all = rows.length <= most + 20;
 
   const show = () => {
     const words = text.value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -79,8 +82,10 @@
       const fits = words.every((word) => names[number].includes(word)) &&
         (letters.length ? letters.some((letter) => has.includes(letter)) : !cell || cell.className !== "");
       row.hidden = !fits;
+      row.classList.toggle("rest", !all && !words.length && !letters.length && !at && number >= (row.classList.contains("look") ? 4 * most : most));
       count += fits ? 1 : 0;
     });
+    every.hidden = !grid.querySelector(".rest");
     if (at !== hidden) {
       for (const row of [grid.tHead.rows[0], ...rows]) {
         [...row.cells].forEach((cell, number) => {
@@ -112,6 +117,8 @@
     byId("matrix").scrollIntoView();
   };
   form.hidden = false;
+  every.firstElementChild.addEventListener("click", () => { all = true; show(); });
+  show();
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", () => { show(); keep(); });
   addEventListener("hashchange", read);

@@ -17,15 +17,18 @@ from typing import Any
 import pytest
 
 from ethos_hil.results.account import Accounted, take_account
+from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import History
-from ethos_hil.results.record import Record, RunInfo
+from ethos_hil.results.inference_profile import Slice
+from ethos_hil.results.record import Record, RunInfo, TargetInfo
+from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
-from ethos_hil.results.report.reproduce import accept, also_accepted
+from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.standing import Standing
-from ethos_hil.results.store import RunFolder
+from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -101,13 +104,13 @@ def test_a_run_that_verified_nothing_is_not_green() -> None:
 
 
 def test_what_never_ran_and_what_moved_is_at_the_top(text: str) -> None:
-    assert "What moved besides ethos-u-vela 5.1.0 became 5.2.0" in text
+    assert "Also different from nightly-0412 ethos-u-vela 5.1.0 became 5.2.0" in text
     assert "1 needs an FVP" in text
     assert "1 was in nightly-0412 and is not here" in text
 
 
 def test_failures_that_say_the_same_are_shown_once(text: str) -> None:
-    shown = text[text.index("Known, and not counted") - 2500 : text.index("Known, and not counted")]
+    shown = text[text.index("New tonight compared") : text.index("Known failures")]
     assert shown.count("no answer within") == 1
     assert "2 more with the same failure" in text
     assert "3 of 8 elements differ" in text
@@ -125,8 +128,9 @@ def test_a_failure_has_the_command_that_shows_it_again(text: str) -> None:
 
 
 def test_changes_are_grouped_by_cause(text: str) -> None:
-    assert "The command stream: ethos-u-vela 5.1.0 became 5.2.0 3 subjects: 2 regressed, 1 changed" in text
-    assert "The timing model: 2222 became 3333 14 subjects: 14 improved" in text
+    assert "Another command stream: ethos-u-vela 5.1.0 became 5.2.0 3 tests: 2 got worse, 1 changed" in text
+    assert "Whose change: an upstream version. new Changed tonight" in text
+    assert "Another timing model: 2222 became 3333 14 tests: 14 improved Whose change: our code." in text
     assert "npu_cycles (modelled) regressed 1,000 1,100 +10.0 %" in text
     assert "0.5 % allowed" in text
     assert "Conv2D at net.py:8 in stem: 600 → 708 (+108, slower)" in text
@@ -136,25 +140,52 @@ def test_changes_are_grouped_by_cause(text: str) -> None:
 
 def test_what_is_failing_is_open_and_the_rest_is_not(page: bytes) -> None:
     causes = [each for each in Reader(page).named("details") if each.get("class") == "item cause"]
-    assert ["open" in each for each in causes] == [True, True, False, False]
+    assert ["open" in each for each in causes] == [True, False, False, True]  # new tonight, and what is missing
 
 
 def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Path) -> None:
     night = samples.night()
     folder = tmp_path / "a run"
     found = Reader(
-        report(replace(night, folders=(folder,)), samples.comparison(night.records), baseline="b.jsonl")
+        report(replace(night, folders=(folder,)), samples.comparison(night.records), baseline="/ci/build/b.jsonl")
     ).text
     label = night.records[11].test.id  # type: ignore[union-attr]
-    assert f"ethos-hil accept '{folder}' --baseline b.jsonl --only {label}" in found
-    assert f"ethos-hil bundle '{folder}' {label}" in found
+    assert f"ethos-hil accept 'a run' --baseline b.jsonl --only {label}" in found
+    assert f"ethos-hil bundle 'a run' {label}" in found
+    assert "need the run folder of that name" in found
+    assert "/ci/build" not in found
+    assert str(tmp_path) not in found
     assert "--only 'suites/ops/test_operator00.py::test_operator00_case0*5_BI'" in found
     assert "it takes 3 more that changed for another cause" in found
 
 
+def test_nothing_is_accepted_where_no_baseline_is_read(tmp_path: Path) -> None:
+    """A night that is held against the night before has no baseline: the command would write a file for nobody."""
+    night = samples.night()
+    made = report(replace(night, folders=(tmp_path / "run",)), samples.comparison(night.records))
+    assert b"ethos-hil accept" not in made
+    assert b"ethos-hil bundle run " in made
+
+
+def test_a_test_without_an_npu_is_not_bundled_and_has_no_target() -> None:
+    one = samples.failed(samples.suite_of(1)[0], FailureKind.DELEGATION, "nothing is on the NPU")
+    for kind in ("none", "host"):
+        early = replace(one, npu="", target=TargetInfo("none", kind, ""))
+        assert bundle("run", early) == ""
+        assert rerun(early) == f"pytest {one.label}"
+    assert bundle("run", one) == f"ethos-hil bundle run {one.label}"
+
+
+def test_commands_have_no_folder_of_the_machine_that_ran() -> None:
+    one = replace(samples.model(), model="/ci/build/nets/net.py:net")
+    board = TargetInfo("board:/ci/build/bench.toml", "board", "")
+    assert rerun(replace(one, target=board)).startswith("ethos-hil run net.py:net ")
+    assert rerun(replace(one, target=board)).endswith(" --target board:bench.toml")
+
+
 def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:
     labels = [f"suites/t.py::test_[{at}]_BI" for at in range(12)]
-    assert accept(Path("run"), "b", labels).endswith("--only 'suites/t.py::test_[[]*]_BI'")
+    assert accept("run", "b", labels).endswith("--only 'suites/t.py::test_[[]*]_BI'")
     others = ["suites/t.py::test_[x]_BI", "suites/t.py::test_BI"]
     assert also_accepted(labels, [*labels, *others]) == ("suites/t.py::test_[x]_BI",)
     assert also_accepted(labels[:1], labels) == ()
@@ -162,11 +193,61 @@ def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:
 
 def test_the_matrix_has_letters_words_and_cycles(page: bytes) -> None:
     found = page.decode()
-    assert '<td class="F"><b>F<i>ailed</i></b>' in found
-    assert re.search(r'<td class="V"><b>V<i>erified</i></b>[\d,]+</td>', found)
-    assert '<td class="D"><b>D<i>, known defect</i></b>' in found
+    assert re.search(r'<td class="F" data-c="U65_BI u65-256"><b>F<i>ailed</i></b>', found)
+    assert re.search(r'<td class="V" data-c="[^"]+"><b>V<i>erified</i></b>[\d,]+</td>', found)
+    assert re.search(r'<td class="D" data-c="[^"]+"><b>D<i>, known defect</i></b>', found)
     letters = {letter for row in Reader(page).named("tr") for letter in row.get("data-l") or ""}
     assert letters == set("VFUDQSC")
+
+
+def columns(*records: Record) -> list[str]:
+    """The heads of a run's matrix."""
+    made = report(RunResults("n", "2026-11-25T02:00:00+00:00", records)).decode()
+    return [" ".join(re.sub("<[^>]*>", "", head).split()) for head in re.findall('<th scope="col">(.*?)</th>', made)]
+
+
+def test_memory_modes_are_in_the_heads_where_there_are_several_in_the_matrix() -> None:
+    """One row is of a U55 with weights in flash, another of a U85 with all in SRAM: that is not the NPU alone."""
+    one, other = samples.suite_of(3)[0], samples.suite_of(3)[2]
+    assert "U55_BI u55-128" in columns(one, other)
+    found = columns(one, replace(other, memory_mode="Sram_Only"))
+    assert "U55_BI u55-128 Shared_Sram" in found
+    assert "U85_BI u85-256 Sram_Only" in found
+
+
+def test_instructions_of_the_cpu_are_on_no_axis_of_cycles(page: bytes, text: str) -> None:
+    assert b'class="lane-cpu"' not in page
+    assert "On the CPU 1,025 instructions, 70 cycles, which are not time" in text
+    assert "quantize 1,000 instructions" in text
+
+
+def rated(macs: int, cycles: int, ran: int) -> bytes:
+    """A model with an operation of so many products, to which so many cycles are counted, and which ran for more."""
+    one = samples.model()
+    assert one.profile is not None
+    cost = replace(one.profile.costs["npu00000"], macs=macs)
+    ops = (replace(one.ops[1], cycles=cycles),)
+    timeline = (Slice("npu", "Conv0", 0, ran, "npu00000"),)
+    profile = replace(one.profile, costs={"npu00000": cost}, timeline=timeline, buffers=(), cpu=(), macs_per_cycle=256)
+    return report(RunResults("n", "", (replace(one, ops=ops, profile=profile),)))
+
+
+def test_an_operation_that_overlaps_the_one_before_is_not_above_the_roof() -> None:
+    """1,327,104 products in 4,361 cycles would be 304 in a cycle, of an engine that does 256."""
+    right = rated(macs=1_327_104, cycles=4361, ran=5300)
+    assert b"1 operation overlaps the one before" in right
+    assert b"250 MACs per cycle" in right
+    assert b"mark bound-memory hollow" not in right
+    above = rated(macs=1_327_104, cycles=4361, ran=4361)
+    assert b"mark bound-memory hollow" in above
+    assert b"Hollow: above the roof" in above
+
+
+def test_advice_stands_in_the_models_page() -> None:
+    results = RunResults("n", "", (samples.model(),))
+    assert "What to do about it" not in Reader(report(results)).text
+    found = Reader(report(results, advise=lambda record: [f"Prune {record.label} <b>."]))
+    assert "What to do about it Prune net.py:net <b>." in found.text
 
 
 def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
@@ -182,20 +263,84 @@ def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
 def test_pictures_say_in_words_what_they_show(page: bytes) -> None:
     labels = [each["aria-label"] or "" for each in Reader(page).named("svg")]
     assert all(labels)
-    assert any(label.startswith("NPU 1,270 to 1,530; DMA") or "DMA 1,100 to 1,200" in label for label in labels)
+    assert "NPU 250 to 510; DMA 80 to 180" in labels
     assert any(re.fullmatch(r"8 runs: .*u85-256 [\d,]+ to [\d,.]+.*", label) for label in labels)
     assert any(label.startswith("npu_cycles of suites/ops") and "8 runs: from" in label for label in labels)
 
 
 def test_estimates_stand_beside_counts_and_empty_cells_say_why(text: str) -> None:
-    assert (
-        "net.py:net u55-128 1 test 1,180 \N{MULTIPLICATION SIGN}2.00 590 not run on an FVP not run on a board" in text
-    )
+    assert "net.py:net u55-128 1 test 1,180 \N{MULTIPLICATION SIGN}2.00 590 not run on an FVP" in text
     assert "no estimate of Vela's" in text
+    assert "not run on a board" not in text  # no row was, so that there is no column
+
+
+def test_estimates_are_open_where_something_was_counted_and_closed_where_nothing_was(page: bytes) -> None:
+    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details open>' in page
+    made = report(RunResults("n", "2026-11-25T02:00:00+00:00", (samples.model(),)))
+    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details>' in made
+    assert b"nothing was counted by an FVP or a board" in made
+    assert b"not run on" not in made
+
+
+def test_what_is_new_comes_first_with_the_last_good_run(text: str) -> None:
+    new = text[text.index("New tonight compared with night007") :]
+    assert "new Failing since tonight; last verified on 8 January 2025 in night007, commit 0000000000." in new
+    assert "Whose change: our code (the timing model and the commit changed)." in new
+    assert "new Changed tonight; the value before was last seen on 8 January 2025 in night007" in new
+    assert text.index("New tonight compared") < text.index("Known failures")
+
+
+def failing_nights(folder: Path, count: int) -> tuple[RunResults, History]:
+    """So many nights, in all but the first of which a test fails, and the results of the last."""
+    results = RunResults("", "", ())
+    for at in range(count):
+        created = f"2026-11-{at + 10}T02:00:00+00:00"
+        one = replace(samples.suite_of(1)[0], created=created, run=RunInfo(f"n{at}", f"{at:040x}"))
+        one = samples.failed(one, FailureKind.MISMATCH, "wrong") if at else one
+        compact_records([StoredRecord(f"n{at}", created, one)], folder)
+        results = RunResults(f"n{at}", created, (one,))
+    return results, History(folder)
+
+
+def test_an_old_failure_says_since_when_with_links(tmp_path: Path) -> None:
+    results, history = failing_nights(tmp_path, 4)
+    made = report(results, None, history, links=Links("https://git.example/c/{commit}"))
+    found = Reader(made)
+    assert "Nothing is new: all that failed or changed did so before." in found.text
+    assert "Failing for 3 nights, since 11 November 2026 in n1, commit 0000000000" in found.text
+    assert "last verified on 10 November 2026 in n0" in found.text
+    links = [each["href"] for each in found.named("a")]
+    assert f"https://git.example/c/{1:040x}" in links
+    plain = report(results, None, history, links=Links("javascript:alert({commit})", "http://x/{job}"))
+    assert all(str(each["href"]).startswith("#") for each in Reader(plain).named("a"))
+
+
+def test_the_first_night_has_nothing_new(tmp_path: Path) -> None:
+    results, history = failing_nights(tmp_path, 1)
+    assert "New tonight" not in Reader(report(results, None, history)).text
+
+
+def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
+    """+0.00018 % is not as high as +20 %, whatever the gate says of it."""
+    night = samples.night()
+    known = samples.comparison(night.records)
+    sizes = {11: 1_200_000.0, 13: 1_000_018.0, 14: 1_005_000.0}
+    changes = tuple(
+        replace(known.changes[0], subject=samples.subject(night.records[at]), before=1e6, after=after, rows=())
+        for at, after in sizes.items()
+    )
+    found = Reader(report(night, replace(known, changes=changes))).text
+    large, middle, small = (found.index(each) for each in ("+20.0 %", "+0.5 %", "+0.0018 %"))
+    assert large < middle < found.index("1 that moved by less than 0.1%") < small
+
+
+def test_changed_cells_are_marked_in_the_matrix(page: bytes) -> None:
+    assert re.search(r'</b>[\d,]+ <span class="change worse">\+10.0 %</span></td>', page.decode())
+    assert b'<span class="change">new</span>' in page
 
 
 def test_history_has_marks_for_what_changed_in_the_tools(text: str) -> None:
-    assert "8 runs since 2025-01-01 02:00" in text
+    assert "8 runs, 1 January 2025 to 8 January 2025" in text
     assert "the timing model is another one (22222222 became 33333333)" in text
     assert "+25.0 %" in text
     assert "Verified Of night000 2025-01-01 02:00 30 30" in text
@@ -220,7 +365,7 @@ def test_what_has_markup_in_it_stays_text() -> None:
     text = f"<script>hit()</script><img src=x onerror=hit()> '\" {{{{ 7*7 }}}} {HOSTILE}"
     made = report(samples.hostile(text))
     found = Reader(made)
-    plain = Reader(report(samples.hostile("plain")))
+    plain = Reader(report(samples.hostile("pl_ain")))
     assert [tag for tag, _ in found.elements if tag in ("script", "img", "style", "iframe")] == ["style", "script"]
     assert {tag for tag, _ in found.elements} == {tag for tag, _ in plain.elements}
     assert "<img src=x onerror=hit()>" in found.text

@@ -14,6 +14,7 @@ import pytest
 
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
+from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.browser import visited
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.verdict import FailureKind
@@ -89,7 +90,10 @@ def test_by_keyboard_alone(browser: Browser, night: Path) -> None:
         assert page.evaluate("document.activeElement.getBoundingClientRect().left") > 0
         page.keyboard.press("Enter")
         assert page.evaluate("document.activeElement.id") == "content"
-        page.keyboard.press("Tab")
+        for _ in range(6):  # past the buttons that copy the first failure's commands
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.tagName") == "SUMMARY":
+                break
         assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"
@@ -164,8 +168,8 @@ def test_on_paper(browser: Browser, night: Path) -> None:
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
         assert not page.locator("nav").is_visible()
         assert not page.locator("#filters").is_visible()
-        assert page.locator("#failures .message").first.is_visible()
-        height = "(each => each.scrollHeight - each.clientHeight)(document.querySelector('.tall'))"
+        assert page.locator("#new .message").first.is_visible()
+        height = "(each => each.scrollHeight - each.clientHeight)(document.querySelector('.matrix'))"
         assert page.evaluate(height) <= 1  # nothing of the matrix is cut off
         page.set_viewport_size({"width": 718, "height": 1000})  # of A4 with margins of a centimetre
         assert page.evaluate("document.documentElement.scrollWidth") <= 718
@@ -176,6 +180,44 @@ def test_on_a_small_screen_the_page_does_not_scroll_sideways(browser: Browser, n
     with opened(browser, night, viewport={"width": 360, "height": 700}) as page:
         page.evaluate(OPEN_ALL)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_on_a_small_screen_what_changed_is_never_cut_off(browser: Browser, night: Path) -> None:
+    with opened(browser, night, viewport={"width": 390, "height": 844}) as page:
+        page.evaluate(OPEN_ALL)
+        outside = """() => [...document.querySelectorAll('.changes td, .changes th, #grid td, #grid th[scope=row]')]
+            .filter((each) => each.checkVisibility())
+            .filter((each) => { const at = each.getBoundingClientRect(); return at.left < 0 || at.right > 391; })
+            .map((each) => each.textContent)"""
+        assert page.evaluate(outside) == []
+        for name in ("before", "after", "by"):
+            assert page.locator(f".changes td.{name}").first.is_visible()
+        lines = page.evaluate("""() => {
+            const name = document.querySelector('.changes .label');
+            return Math.round(name.getBoundingClientRect().height / parseFloat(getComputedStyle(name).lineHeight));
+        }""")
+        assert lines <= 3
+        head = page.evaluate("getComputedStyle(document.querySelector('#grid td:not(:empty)'), '::after').content")
+        assert "u55-128" in head or "u65-256" in head or "u85-256" in head
+
+
+def test_a_large_matrix_is_as_wide_as_the_page_and_shows_what_is_to_be_looked_at(
+    browser: Browser, folder: Path
+) -> None:
+    records = samples.suite_of(600)
+    records[599] = samples.failed(records[599], FailureKind.MISMATCH, "wrong")
+    (folder / "large.html").write_bytes(report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(records))))
+    with opened(browser, folder / "large.html") as page:
+        widths = page.evaluate(
+            "['#grid', 'nav ul'].map((n) => document.querySelector(n).getBoundingClientRect().width)"
+        )
+        assert widths[0] > 0.9 * widths[1]
+        assert page.evaluate("(e => e.scrollHeight - e.clientHeight)(document.querySelector('.matrix'))") <= 1
+        assert len(rows_shown(page)) == 60
+        assert "F" in page.locator("#grid tbody tr").first.inner_text()
+        page.get_by_role("button", name="Show all 200 rows").click()
+        assert len(rows_shown(page)) == 200
+        assert not page.locator("#all-rows").is_visible()
 
 
 def test_without_a_script(browser: Browser, night: Path) -> None:

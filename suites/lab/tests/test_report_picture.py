@@ -28,3 +28,13 @@ def test_the_report_of_a_real_run_opens_and_has_its_picture(tmp_path: Path) -> N
         links = [str(each.get_attribute("href")) for each in visit.page.locator("#environment a").all()]
         assert any(link.endswith(".jsonl") for link in links)
         assert all((tmp_path / link).exists() for link in links)
+
+
+def test_pictures_of_mornings_are_small(tmp_path: Path) -> None:
+    browser = browser_path()
+    if browser is None:
+        pytest.skip(MISSING)
+    report_picture.take_mornings(tmp_path / "work", tmp_path, browser)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.glob("morning-*.png")}
+    assert len(sizes) == 4
+    assert max(sizes.values()) < 120_000

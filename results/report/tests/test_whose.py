@@ -1,0 +1,65 @@
+"""Whose change something is, as far as the records say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.record import Failure, Record, RunInfo
+from ethos_hil.results.report.tests import samples
+from ethos_hil.results.report.whose import Whose, of_cause, of_failure
+from ethos_hil.results.since import FACTS, Night, Since
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.verdict import FailureKind
+
+
+@pytest.mark.parametrize(
+    ("cause", "detail", "whose"),
+    [
+        (Cause.QUESTION, "", Whose.MODEL),
+        (Cause.STREAM, "another command stream: ethos-u-vela 5.1.0 became 5.2.0", Whose.UPSTREAM),
+        (Cause.TOSA, "another TOSA program: our lowering is another one", Whose.OURS),
+        (Cause.STREAM, "another command stream: Vela's arguments: -O became nothing", Whose.SETTINGS),
+        (Cause.STREAM, "another command stream: versions, arguments and lowering are the same", Whose.UNKNOWN),
+        (Cause.TIMING_MODEL, "another timing model: 2 became 3", Whose.OURS),
+        (Cause.BOARD, "", Whose.BOARD),
+        (Cause.NONE, "", Whose.UNKNOWN),
+    ],
+)
+def test_a_cause_belongs_to_somebody(cause: Cause, detail: str, whose: Whose) -> None:
+    assert of_cause(cause, detail) is whose
+
+
+def test_every_cause_has_an_answer() -> None:
+    assert all(of_cause(cause, "") for cause in Cause)
+
+
+def whose(**now: Any) -> str:
+    """Of a test that was verified before, and fails now with something else different."""
+    before: Record = replace(samples.suite_of(1)[0], run=RunInfo("n1", "c" * 40))
+    row = row_of(0, StoredRecord("n1", "", before))
+    since = Since(None, Night("n1", datetime(2026, 11, 1)), 0, {name: str(row[name]) for name in FACTS})
+    return of_failure(samples.failed(replace(before, **now), FailureKind.MISMATCH, "wrong"), since)
+
+
+def test_a_failure_is_of_what_differs_from_the_last_good_run() -> None:
+    one = samples.suite_of(1)[0]
+    assert one.artifact is not None
+    assert whose(artifact=replace(one.artifact, question="e" * 64)) == "the model was edited"
+    assert whose(versions={**one.versions, "ethos-u-vela": "5.2.0"}) == (
+        "an upstream version (ethos-u-vela 5.0.0 became 5.2.0)"
+    )
+    assert whose(firmware_sha256="7" * 64) == "our code (the firmware changed)"
+    assert whose(run=RunInfo("n2", "d" * 40)) == "our code (the commit changed)"
+    assert whose() == "not known (model, versions, firmware and commit are those of n1)"
+
+
+def test_a_target_that_did_not_start_is_nobodys_code() -> None:
+    failure = Failure(FailureKind.NOT_LAUNCHED, "no")
+    one = replace(samples.failed(samples.suite_of(1)[0], FailureKind.NOT_LAUNCHED, "no"), failure=failure)
+    assert of_failure(one, Since(None, None, 0)) == "the board, target or machine"

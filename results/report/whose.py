@@ -1,0 +1,99 @@
+"""Whose change made something different: the first of those who may have, as far as the records say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+
+from ethos_hil.results.compaction.columns import row_of
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.record import Record
+from ethos_hil.results.since import Since
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.verdict import NOT_ATTEMPTED
+
+
+class Whose(StrEnum):
+    """Who made a change."""
+
+    MODEL = "the model was edited"
+    UPSTREAM = "an upstream version"
+    OURS = "our code"
+    BOARD = "the board, target or machine"
+    SETTINGS = "other settings"
+    UNKNOWN = "not known"
+
+
+_OF_CAUSE: Mapping[Cause, Whose] = {
+    Cause.QUESTION: Whose.MODEL,
+    Cause.INPUTS: Whose.MODEL,
+    Cause.NAME: Whose.MODEL,
+    Cause.MEMORY_MODE: Whose.SETTINGS,
+    Cause.SYSTEM_CONFIG: Whose.SETTINGS,
+    Cause.NPU: Whose.SETTINGS,
+    Cause.PLACE: Whose.SETTINGS,
+    Cause.PROVENANCE: Whose.SETTINGS,
+    Cause.HOST: Whose.BOARD,
+    Cause.BOARD: Whose.BOARD,
+    Cause.TARGET: Whose.BOARD,
+    Cause.TIMING_MODEL: Whose.OURS,
+    Cause.FIRMWARE: Whose.OURS,
+}
+_VERSIONS = ("ethos-u-vela", "executorch", "torch", "torchao", "tosa-tools", "fvp")
+_OURS = {"lowering": "our lowering", "timing_model": "the timing model", "firmware": "the firmware",
+         "commit": "the commit"}  # fmt: skip
+
+
+def of_cause(cause: Cause, detail: str) -> Whose:
+    """Return who made a change with a cause of the gate's.
+
+    Args:
+        cause: the first thing that differs.
+        detail: the same in words.
+    """
+    known = _OF_CAUSE.get(cause)
+    if known is not None:
+        return known
+    if any(f"{name} " in detail for name in _VERSIONS) and " became " in detail:
+        return Whose.UPSTREAM
+    if "Vela's arguments" in detail:
+        return Whose.SETTINGS
+    return Whose.OURS if "our lowering" in detail else Whose.UNKNOWN
+
+
+def of_failure(record: Record, since: Since) -> str:
+    """Return who made a test fail, with what is different from the last run in which it was right; "" where none is.
+
+    Args:
+        record: tonight's.
+        since: since when it fails; only what failed tonight for the first time is compared with the run before.
+    """
+    if record.failure is not None and record.failure.kind in NOT_ATTEMPTED:
+        return str(Whose.BOARD)
+    if since.last is None or not since.new:
+        return ""
+    now, before = row_of(0, StoredRecord("", "", record)), since.facts
+    edited = [name for name in ("question", "inputs") if _differ(before.get(name), now[name])]
+    if edited:
+        return str(Whose.MODEL)
+    old, new = _versions(before.get("versions", "")), _versions(str(now["versions"]))
+    moved = [f"{name} {old[name]} became {new[name]}" for name in _VERSIONS if _differ(old.get(name), new.get(name))]
+    if moved:
+        return f"{Whose.UPSTREAM} ({', '.join(moved)})"
+    ours = [told for name, told in _OURS.items() if _differ(before.get(name), now[name])]
+    if ours:
+        return f"{Whose.OURS} ({' and '.join(ours)} changed)"
+    return f"{Whose.UNKNOWN} (model, versions, firmware and commit are those of {since.last.run})"
+
+
+def _differ(old: str | None, new: object) -> bool:
+    return bool(old) and bool(new) and old != new
+
+
+def _versions(text: str) -> Mapping[str, str]:
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
