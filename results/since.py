@@ -164,7 +164,7 @@ def _packed(names: str) -> str:
 def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
     """Return the condition, with its values, for records that count in whole nights like tonight's.
 
-    What a file of before does not say does not exclude it. Where tonight's is not a night of a plan, others that are not
+    What a file of before does not say does not exclude it. Where tonight is not a night of a plan, others that are
     count too.
     """
     rows = history.rows("SELECT any_value(plan) AS plan, any_value(branch) AS branch FROM records WHERE run = ?",
