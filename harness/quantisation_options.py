@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -135,9 +136,17 @@ class QuantisationOptions:
             import torch
 
             forms = [InputForm(_dtype(tensor), tuple(tensor.shape)) for tensor in method.example_inputs]
-            sets = InputFile.read(Path(given), "calibration inputs").input_sets(forms)
+            file = InputFile.read(Path(given), "calibration inputs")
+            sets = file.input_sets(forms, _argument_names(method))
             return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], given
         return called(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
+
+
+def _argument_names(method: Method) -> tuple[str, ...]:
+    """Return the names of forward's arguments, as `torch.export` names the inputs of a program."""
+    named = inspect.signature(method.module.forward).parameters.values()
+    names = [each.name for each in named if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return tuple(names[: len(method.example_inputs)])
 
 
 def _with_int16(model: TorchModel, names: tuple[str, ...]) -> TorchModel:

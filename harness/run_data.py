@@ -72,7 +72,7 @@ class RunData:
         """
         tensors = artifact.plan.input_tensors
         if isinstance(self.inputs, InputFile):
-            return self.inputs.input_sets(tensors), ()
+            return self.inputs.input_sets(tensors, artifact.input_names), ()
         if self.inputs is not None:
             return self.inputs, ()
         cases = self._cases(artifact)

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.cli.destinations import check_distinct, unwritable
+from ethos_hil.harness.image.array_names import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.render import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner
@@ -132,7 +133,8 @@ def _given(path: Path, networks: Sequence[NpuNetwork]) -> dict[str, np.ndarray]:
     if len(networks) == 1 and not set(arrays) <= set(known):
         if len(arrays) != len(known):
             raise UsageError(f"{path}: expected {len(known)} arrays ({listed}), found {len(arrays)}")
-        arrays = dict(zip(known, arrays.values(), strict=True))
+        ordered = in_order(path, tuple(arrays), tuple(known))
+        arrays = {own: arrays[name] for own, name in zip(known, ordered, strict=True)}
     for name, array in arrays.items():
         if name not in known:
             raise UsageError(f"{path}: array {name!r} is no input of the network", hint=f"inputs: {listed}")

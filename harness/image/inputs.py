@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ethos_hil.harness.image.array_names import in_order
 from ethos_hil.lowering.array_archive import ArrayHeader, array_archive
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.zip_members import BadArchive
@@ -82,11 +83,10 @@ class InputFile:
 
         Args:
             tensors: the inputs or outputs of a program.
-            names: their names. If the arrays have these, they may be in any order; else they are in the tensors' order,
-                whatever they are called.
+            names: their names, by which the arrays are matched (`ethos_hil.harness.image.array_names`).
 
         Raises:
-            UsageError: the number of arrays, a shape or a dtype is wrong; the error names expected and found.
+            UsageError: the number of arrays, a name, a shape or a dtype is wrong; the error names expected and found.
         """
         if len(self.headers) != len(tensors):
             expected = ", ".join(map(str, tensors)) or "none"
@@ -95,7 +95,7 @@ class InputFile:
                 f"{self.path}: expected {len(tensors)} arrays ({expected}), found {len(self.headers)} ({found})"
             )
         by_name = {header.name: header for header in self.headers}
-        ordered = [by_name[name] for name in names] if by_name.keys() == set(names) else list(self.headers)
+        ordered = [by_name[name] for name in in_order(self.path, tuple(by_name), names)]
         counts = {header.name: self._count(header, tensor) for header, tensor in zip(ordered, tensors, strict=True)}
         if len(set(counts.values())) > 1 or 0 in counts.values():
             listed = ", ".join(f"{name}: {count}" for name, count in counts.items())

@@ -156,6 +156,33 @@ def test_inputs_of_wrong_shape_or_dtype_say_expected_and_found(
     assert_one_clear_line(ethos_hil("run", "net.py:net", "--inputs", "x.npz"), 2, "x.npz", *words)
 
 
+PAIR = """\
+import torch
+
+
+class Pair(torch.nn.Module):
+    def forward(self, left, right):
+        return torch.relu(left) + right
+
+
+def pair():
+    return Pair(), (torch.randn(1, 2, 4, 4), torch.randn(1, 1, 4, 4))
+"""
+
+
+@pytest.mark.parametrize("command", [("preflight", "--inputs"), ("lower", "--calibrate")])
+def test_arrays_are_for_the_arguments_of_their_names(ethos_hil: Run, here: Path, command: tuple[str, str]) -> None:
+    """Only taken by their names do these two fit; one of them misspelt is refused."""
+    (here / "pair.py").write_text(PAIR)
+    left, right = np.ones((1, 2, 4, 4), np.float32), np.ones((1, 1, 4, 4), np.float32)
+    np.savez(here / "x.npz", right=right, left=left)
+    np.savez(here / "y.npz", right=right, lef=left)
+    name, option = command
+    result = ethos_hil(name, "pair.py:pair", option, "x.npz")
+    assert result.status == 0, result.err
+    assert_one_clear_line(ethos_hil(name, "pair.py:pair", option, "y.npz"), 2, "y.npz: lef", "did you mean left?")
+
+
 def test_an_inputs_file_that_is_missing_is_found_out_before_lowering(ethos_hil: Run) -> None:
     result = ethos_hil("run", "net.py:net", "--inputs", "x.npz")
     assert_one_clear_line(result, 2, "no such inputs file: x.npz")

@@ -126,6 +126,7 @@ def test_another_file_is_one_line(ethos_hil: Call, content: bytes, said: str) ->
     [
         ({"a": maps()[0]}, "expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1, 4, 6, 8]), found 1"),
         ({"a": maps()[0], "b": maps()[1][0]}, "tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]"),
+        ({"tensor1": maps()[0], "tensr0": maps()[1]}, "tensr0: not a name of the program's, where tensor1 does"),
         ({"a": maps()[0].astype(np.uint8), "b": maps()[1]}, "tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]"),
     ],
 )

@@ -56,6 +56,59 @@ def test_what_does_not_fit_is_named(tmp_path: Path, arrays: list[np.ndarray], me
         file.input_sets((IMAGE, FLAGS))
 
 
+ANY = Tensor("FLOAT", 6, (1,), (0,), 0, 0, None)
+NAMES = ("left", "right")
+
+
+def taken(path: Path, *names: str, of: tuple[str, ...] = NAMES) -> list[float]:
+    """Return what each tensor gets of a file whose arrays have these names and are 0, 1, ... in the file's order."""
+    np.savez(path, **{name: np.full(1, number, np.float32) for number, name in enumerate(names)})
+    (values,) = InputFile.read(path).input_sets((ANY,) * len(names), of)
+    return [float(value[0]) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (("left", "right"), [0, 1]),
+        (("right", "left"), [1, 0]),
+        (("arr_0", "arr_1"), [0, 1]),
+        (("arr_1", "arr_0"), [1, 0]),
+        (("input_1", "input_0"), [1, 0]),
+        (("output_2", "output_1"), [1, 0]),
+        (("b", "a"), [0, 1]),
+        (("input_1", "arr_0"), [0, 1]),
+    ],
+)
+def test_arrays_are_taken_by_name_or_number_or_in_the_order_of_the_file(
+    tmp_path: Path, names: tuple[str, ...], order: list[float]
+) -> None:
+    assert taken(tmp_path / "x.npz", *names) == order
+
+
+def test_a_single_array_may_have_any_name_and_numbers_count_beyond_nine(tmp_path: Path) -> None:
+    assert taken(tmp_path / "x.npz", "Image", of=("image",)) == [0]
+    assert taken(tmp_path / "x.npz", *(f"arr_{n}" for n in (0, 10, 2)), of=()) == [0, 2, 1]
+    assert taken(tmp_path / "x.npz", "right", "left", of=("left",)) == [0, 1], "not as many names as tensors"
+
+
+@pytest.mark.parametrize(
+    ("names", "said", "hint"),
+    [
+        (("right", "lef"), "lef: not a name of the program's, where right does", "did you mean left?"),
+        (("left", "x"), "x: not a name of the program's, where left does", "The names are left, right"),
+        (("Right", "Left"), "Right, Left: .*upper and lower case differ", "did you mean right, left?"),
+        (("Left", "right"), "Left: not a name", "did you mean left?"),
+        (("rigth", "lefft"), "rigth, lefft: .*order in the file is another", "did you mean right, left?"),
+    ],
+)
+def test_names_of_which_only_some_fit_are_refused(tmp_path: Path, names: tuple[str, ...], said: str, hint: str) -> None:
+    """Else a slip of the pen swaps two inputs, and the reference gets them swapped too."""
+    with pytest.raises(UsageError, match=said) as refused:
+        taken(tmp_path / "x.npz", *names)
+    assert hint in (refused.value.hint or "")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 truncated", b"\x93NUMPY", b"hello" * 100])
 def test_a_file_that_is_no_npz_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.npz"
