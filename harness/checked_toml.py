@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -14,13 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.toml_file import BadToml, read_toml
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
-_MOST = 10 << 20
-"""Largest size of such a file, bytes."""
 _HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>(?:[\w.-]|"[^"]*"|'[^']*')+)\s*\]""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _KEY = re.compile(r"""\s*(?P<name>(?:[\w-]+|"[^"]*"|'[^']*'))\s*=""")
@@ -55,17 +52,16 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
         name: what messages call the file; by default its path.
 
     Raises:
-        UsageError: it cannot be read, is no TOML, or is not as the schema says.
+        UsageError: it cannot be read, is not TOML, or is not as the schema says.
     """
     shown = str(path) if name is None else name
     try:
-        text = read_text(path, most=_MOST)
+        text, read = read_toml(path, shown)
     except OSError as error:
         raise UsageError(f"{shown} cannot be read: {error.strerror or error}", hint=see) from error
-    try:
-        data: dict[str, Any] = _dates_as_text(tomllib.loads(text))
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{shown} is no TOML: {error}", hint=see) from error
+    except BadToml as error:
+        raise UsageError(str(error), hint=see) from error
+    data: dict[str, Any] = _dates_as_text(read)
     found = CheckedToml(shown, text, data)
     problem = problem_of(data, schema if isinstance(schema, Mapping) else json.loads(schema.read_text()))
     if problem is not None:

@@ -46,7 +46,8 @@ def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
     [
         ("[[part]]\n[[part]]\nsize = 'x'\n", "it.toml:3: part[2].size: 'x' is not of type 'integer'"),
         ("pary = 1\n", "it.toml:1: pary is not known: did you mean part?"),
-        ("part = \n", "it.toml is no TOML: Invalid value (at line 1, column 8)"),
+        (f"a = {'[' * 5000}\n", "it.toml is not TOML: arrays or tables are nested more than 16 deep (at line 1)"),
+        ("part = \n", "it.toml is not TOML: Invalid value (at line 1, column 8)"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_the_document(tmp_path: Path, text: str, said: str) -> None:

@@ -13,15 +13,13 @@ OffChipFlash = 45e-12
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.toml_file import BadToml, read_toml
 
 PROVENANCE = "assumed"
-_MOST = 1 << 20
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
 _KNOWN = ("schema_version", "of", "per_mac", "idle_watt", "per_byte")
 
@@ -70,9 +68,9 @@ def read_energy(path: Path) -> EnergyTable:
         BadEnergyTable: it is none.
     """
     try:
-        data = tomllib.loads(read_text(path, most=_MOST))
-    except ValueError as error:
-        raise BadEnergyTable(f"{path} is no TOML: {error}") from error
+        _, data = read_toml(path)
+    except BadToml as error:
+        raise BadEnergyTable(str(error)) from error
     unknown = sorted(set(data) - set(_KNOWN))
     if unknown:
         raise BadEnergyTable(f"{path}: {unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")

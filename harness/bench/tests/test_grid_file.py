@@ -99,7 +99,7 @@ STEP = 'steps = [{layer = "ReLU"}]\n'
         (CASE + 'tag = ["short"]\n', "mine.toml:6: case[1].tag is not known: did you mean tags?"),
         (CASE + 'tags = ["short", "long"]\n', "mine.toml:6: case add_8 is tagged short and long"),
         (CASE + 'scheme = "a8w4"\n', "mine.toml:6: case[1].scheme: 'a8w4' is not one of ['a8w8', 'a16w8']"),
-        (CASE + 'name = "add_8"\n', "mine.toml is no TOML: Cannot overwrite a value (at line 6, "),
+        (CASE + 'name = "add_8"\n', "mine.toml is not TOML: Cannot overwrite a value (at line 6, "),
         ('npu = ["ethos-u55-128"]\n' + CASE, "mine.toml:2: npu is not known: did you mean npus?"),
         ('npus = ["ethos-u55-127"]\n' + CASE, "mine.toml:2: npus: 'ethos-u55-127' is not an Ethos-U configuration"),
         ('memory_modes = ["Sram"]\n' + CASE, "mine.toml:2: memory_modes: 'Sram' is not a memory mode of Vela"),

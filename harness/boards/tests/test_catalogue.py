@@ -102,7 +102,7 @@ def test_a_wrong_file_does_not_keep_the_others_out(folders: tuple[Path, Path]) -
     boards, wrong = all_boards()
     assert len(boards) == len(list(SHIPPED.glob("*.toml")))
     assert len(wrong) == 1
-    assert "wrong.toml is no TOML" in wrong[0].message
+    assert "wrong.toml is not TOML" in wrong[0].message
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

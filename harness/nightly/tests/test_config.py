@@ -41,7 +41,7 @@ def test_links_are_templates(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a = [1\n", "nightly.toml is no TOML: "),
+        ("a = [1\n", "nightly.toml is not TOML: "),
         (f"{SUITE}[[swoop]]\ngrid = 1\n", "nightly.toml:4: swoop is not known: "),
         (f"{SUITE}onein = 3\n", "nightly.toml:4: suite[1].onein is not known: did you mean one_in?"),
         (f"{SUITE}{SUITE}one_in = 0\n", "nightly.toml:6: suite[2].one_in: 0 is less than the minimum of 1"),

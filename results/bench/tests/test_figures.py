@@ -128,7 +128,7 @@ def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
         ('"data sheet"', '""', "`of` has to say where the numbers come from"),
         ("Sram =", "SRAM =", "per_byte.SRAM is no memory; it takes: Sram, Dram"),
         ("per_mac", "per_mack", "'per_mack' is unknown"),
-        ("[per_byte]", "[per_byte", "is no TOML"),
+        ("[per_byte]", "[per_byte", "is not TOML"),
         ("[per_byte]\nSram = 2e-12\nOffChipFlash = 1e-10", "per_byte = 3", "per_byte is no table"),
     ],
 )
