@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.results.compaction.columns import CAUSES, COLUMNS, DIGITS, NOISY, POINTS, digest_of
-from ethos_hil.results.compaction.database import errors_of_files, execute, open_database, quoted
+from ethos_hil.results.compaction.database import errors_of_files, execute, literal, open_database, quoted
 from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, all_marks, compact, compact_records
 
 if TYPE_CHECKING:
@@ -122,8 +122,8 @@ class History:
                 yield self._kept
             return
         with open_database() as database:
-            names = ", ".join(f"'{quoted(path)}'" for path in self.files)
-            database.execute(f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true)")
+            names = ", ".join(f"'{quoted(literal(path))}'" for path in self.files)
+            database.execute(f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true, hive_partitioning := false)")
             there = {row[0] for row in database.execute("SELECT column_name FROM (DESCRIBE files)").fetchall()}
             # Files of earlier versions have fewer columns; what does not say that it does not count does.
             whole = ["* REPLACE (coalesce(counts, true) AS counts)" if "counts" in there else "*, true AS counts"]

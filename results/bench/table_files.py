@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.results.bench.table import COLUMNS
+from ethos_hil.results.compaction.database import literal
 from ethos_hil.results.plain_text import escaped, valid
 
 _FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20]")
@@ -44,9 +45,8 @@ def as_parquet(rows: Iterable[Mapping[str, Any]]) -> bytes:
         lines.write_text("".join(f"{json.dumps(_valid(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
         database.execute(f"CREATE TABLE bench ({types})")
         columns = ", ".join(f"'{name}': '{kind}'" for name, kind in COLUMNS.items())
-        database.execute(
-            f"INSERT INTO bench FROM read_json(?, format = 'newline_delimited', columns = {{{columns}}})", [str(lines)]
-        )
+        form = f"format = 'newline_delimited', hive_partitioning = false, columns = {{{columns}}}"
+        database.execute(f"INSERT INTO bench FROM read_json(?, {form})", [literal(lines)])
         database.table("bench").write_parquet(str(made), compression="zstd")
         return made.read_bytes()
 

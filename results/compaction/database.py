@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,14 +14,22 @@ from ethos_hil.results.compaction.columns import COLUMNS
 if TYPE_CHECKING:
     import duckdb
 
-_JSON = "format = 'newline_delimited', maximum_object_size = 1 << 30"
+_JSON = "format = 'newline_delimited', hive_partitioning = false, maximum_object_size = 1 << 30"
 ROWS = f"read_json(?, {_JSON}, columns = {{{', '.join(f'{name}: {kind!r}' for name, kind in COLUMNS.items())}}})"
-"""The table function for a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's name."""
+"""The table function for a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
 
 
-def quoted(path: Path) -> str:
+_GLOB = re.compile(r"[*?\[]")
+
+
+def quoted(path: Path | str) -> str:
     """Return a path for a text of SQL, where no parameter may stand."""
     return str(path).replace("'", "''")
+
+
+def literal(path: Path) -> str:
+    """Return a path for a function of DuckDB's that reads files, and takes `*`, `?` and `[` for a pattern of names."""
+    return _GLOB.sub(r"[\g<0>]", str(path))
 
 
 def execute(

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ethos_hil.results import environment
 from ethos_hil.results.compaction.columns import moment_of, row_of
-from ethos_hil.results.compaction.database import ROWS, open_database, quoted
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
 from ethos_hil.results.plain_text import valid
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
@@ -157,6 +157,10 @@ def compact_records(
 def _require_name(path: Path) -> None:
     if valid(str(path)) != str(path):
         raise BadHistory(f"{path} has a name that is no valid UTF-8, and DuckDB opens no such file; rename it")
+    if "\\" in str(path) and literal(path) != str(path):
+        raise BadHistory(
+            f"{path} has a backslash beside one of * ? [ in its name, and DuckDB opens no such file; rename it"
+        )
 
 
 def _write(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
@@ -180,7 +184,7 @@ def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> No
         with open_database() as database:
             database.execute(
                 f"COPY (FROM {ROWS}) TO '{quoted(made)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{told}}})",
-                [str(lines)],
+                [literal(lines)],
             )
         with made.open("rb") as file:
             os.fsync(file.fileno())
@@ -207,7 +211,7 @@ def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
     with open_database() as database:
         try:
             asked = "SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata(?)"
-            for name, key, value in database.execute(asked, [[str(path) for path in paths]]).fetchall():
+            for name, key, value in database.execute(asked, [[literal(path) for path in paths]]).fetchall():
                 found[Path(name)][key] = value
         except duckdb.Error as error:
             for path in paths if len(paths) > 1 else ():

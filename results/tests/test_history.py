@@ -259,8 +259,18 @@ def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path:
     assert (old["run"], old["records"], old["plan"], old["whole"]) == ("old", 1, None, None)
 
 
-def test_a_folder_with_a_quote_in_its_name_is_a_folder(tmp_path: Path) -> None:
-    assert len(history(tmp_path / "it's", record()).runs()) == 1
+@pytest.mark.parametrize("name", ["it's", "lab[12]", "[!l]*", "l?b1", "**", "{lab1,x}", "run=1", "a]b[", "\\\\"])
+def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, name: str) -> None:
+    """DuckDB takes `lab[12]` for `lab1` and `lab2`, and `run=1` for a column."""
+    for other in ("lab1", "a", name):
+        found = history(tmp_path / other, record(7 if other == name else 1))
+    asked = "FROM points SELECT run, value WHERE metric = 'npu_cycles'"
+    assert found.rows(asked) == [{"run": "run0", "value": 7.0}]
+
+
+def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadHistory, match="has a backslash beside one of"):
+        history(tmp_path / "a\\[b]", record())
 
 
 def foreign(path: Path) -> None:

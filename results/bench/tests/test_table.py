@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
 import time
 from pathlib import Path
 
@@ -56,6 +57,17 @@ def test_csv_and_parquet_say_the_same_with_all_digits(tmp_path: Path) -> None:
     for line, row in zip(lines, rows, strict=True):
         for name, value in row.items():
             assert line[name] == ("" if value is None else repr(value) if isinstance(value, float) else str(value))
+
+
+def test_the_name_of_the_folder_for_temporary_files_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DuckDB would take `case=1` for a column, and `[12]` for a pattern."""
+    rows = list(bench_rows(RECORDS))
+    before = as_parquet(rows)
+    (tmp_path / "case=1[12]").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "case=1[12]"))
+    assert as_parquet(rows) == before
 
 
 def test_a_text_that_a_spreadsheet_would_compute_is_inert() -> None:

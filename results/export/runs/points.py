@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
-from ethos_hil.results.compaction.database import ROWS, open_database, quoted
+from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
@@ -61,7 +61,7 @@ def _table(results: RunResults, query: str, form: str, told: Callable[[str], str
         lines, made = Path(folder, "rows.jsonl"), Path(folder, "points")
         lines.write_text("\n".join(json.dumps(_with_texts(row, told)) for row in rows), encoding="utf-8")
         database.execute("SET threads = 1")  # so that the same records make the same bytes
-        database.execute(f"CREATE TABLE records AS FROM {ROWS}", [str(lines)])
+        database.execute(f"CREATE TABLE records AS FROM {ROWS}", [literal(lines)])
         database.execute(f"COPY ({query} ORDER BY number) TO '{quoted(made)}' ({form})")
         return made.read_bytes()
 
