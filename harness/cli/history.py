@@ -225,8 +225,7 @@ def _told(change: NumberChange) -> dict[str, Any]:
 def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
     if as_json:
         for row in rows:
-            plain = {name: json_number(value) for name, value in row.items()}
-            sys.stdout.write(json.dumps(plain, default=str) + "\n")
+            sys.stdout.write(json.dumps(_plain(row), default=str, allow_nan=False) + "\n")
         return
     from rich.table import Table
 
@@ -242,6 +241,13 @@ def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
     for row in shown:
         add_row(table, *map(_cell, row.values()))
     console().print(table)
+
+
+def _plain(value: Any) -> Any:
+    """Return what a query answers as JSON has it."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else json_number(value)
 
 
 def _cell(value: object) -> str:

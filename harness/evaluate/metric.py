@@ -74,7 +74,9 @@ class ItemMetric:
                     f"{what}: the label is {found}, output 0 is {describe(outputs[0])}",
                     hint="mae needs a label of the output's shape; or give --metric file.py:function",
                 )
-            return float(np.abs(outputs[0].astype(np.float64).ravel() - wanted.astype(np.float64).ravel()).mean())
+            _require_finite(wanted, f"{what}: the label")
+            _require_finite(outputs[0], f"{what}: output 0")
+            return _mean_absolute(outputs[0], wanted, what)
         scores = scores_of(outputs, what)
         wanted_class = class_of(label)
         if wanted_class is None or not 0 <= wanted_class < scores.size:
@@ -101,6 +103,26 @@ class ItemMetric:
         return score
 
 
+def _require_finite(array: np.ndarray, what: str) -> None:
+    """Raise UsageError where an element is not a finite number; it says how many, and which is the first."""
+    wrong = ~np.isfinite(array.astype(np.float64))
+    if wrong.any():
+        first = np.argwhere(wrong)[0].tolist()
+        raise UsageError(
+            f"{what} has {int(wrong.sum()):,} of {array.size:,} elements that are not finite, "
+            f"the first at {first}: {array[tuple(first)]}",
+            hint="no mean can be taken of it: leave the item out, or give --metric file.py:function",
+        )
+
+
+def _mean_absolute(found: np.ndarray, wanted: np.ndarray, what: str) -> float:
+    with np.errstate(all="ignore"):
+        score = float(np.abs(found.astype(np.float64).ravel() - wanted.astype(np.float64).ravel()).sum())
+    if not found.size or not math.isfinite(score):
+        raise UsageError(f"{what}: mae is not a finite number", hint="output 0 is empty, or the label is too far away")
+    return score / found.size
+
+
 def scores_of(outputs: Outputs, what: str) -> np.ndarray:
     """Return output 0 as a vector of scores. Raises UsageError when it is something else."""
     if not outputs or len(_squeezed(outputs[0].shape)) != 1 or outputs[0].size < 2:
@@ -108,7 +130,14 @@ def scores_of(outputs: Outputs, what: str) -> np.ndarray:
         raise UsageError(
             f"{what}: output 0 is {found}, not one score for each class", hint="give --metric file.py:function"
         )
-    return outputs[0].ravel()
+    scores = outputs[0].ravel()
+    missing = np.flatnonzero(np.isnan(scores))
+    if len(missing):
+        raise UsageError(
+            f"{what}: output 0 has {len(missing):,} scores that are NaN, the first of class {missing[0]}",
+            hint="no class is the best then; ethos-hil run says whether PyTorch's model answers so, too",
+        )
+    return scores
 
 
 def ranked(scores: np.ndarray) -> list[int]:

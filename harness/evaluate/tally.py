@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import numpy as np
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.evaluate.metric import ItemMetric, Outputs, class_of, ranked, scores_of
 from ethos_hil.lowering.decibels import decibels
+from ethos_hil.lowering.errors import UsageError
 
 FLOAT, QUANTISED, DEVICE = "float", "quantised", "device"
 SOURCES = (FLOAT, QUANTISED, DEVICE)
@@ -52,9 +54,12 @@ class ScoreTally:
             what: the item, for an error.
 
         Raises:
-            UsageError: its label does not fit; then it is not counted.
+            UsageError: its label does not fit, or its score is not finite; then it is not counted.
         """
         scores = {source: self.metric.score(outputs, item.label, what) for source, outputs in answers.items()}
+        for source, score in scores.items():
+            if not math.isfinite(self.scores[source] + score):
+                raise UsageError(f"{what}: the sum of the scores up to it is too large, with {score}")
         self.items += 1
         self.equal += equal
         for source, score in scores.items():
@@ -74,10 +79,13 @@ class ScoreTally:
         return self.agreeing[one, other] / self.items if known else None
 
     def sqnr(self, source: str) -> float | None:
-        """Return the SQNR of all outputs against the float model's, in dB, or None; inf if they are equal."""
-        if source not in self.noise or not self.signal:
+        """Return the SQNR of all outputs against the float model's, in dB; inf if they are equal. None where there is
+        no float model, or its outputs are all zero, or not all finite.
+        """
+        noise = self.noise.get(source, math.nan)
+        if not 0 < self.signal < math.inf or math.isnan(noise):
             return None
-        return decibels(self.signal, self.noise[source])
+        return decibels(self.signal, noise)
 
     def _classify(self, item: Item, answers: Mapping[str, Outputs], what: str) -> None:
         chosen = {}
@@ -95,10 +103,11 @@ class ScoreTally:
 
     def _distance(self, answers: Mapping[str, Outputs]) -> None:
         wanted = _flat(answers[FLOAT])
-        self.signal += float(np.sum(wanted**2))
-        for source, outputs in answers.items():
-            if source != FLOAT:
-                self.noise[source] += float(np.sum((_flat(outputs) - wanted) ** 2))  # type: ignore[assignment]
+        with np.errstate(over="ignore", invalid="ignore"):  # an infinite answer: then there is no SQNR
+            self.signal += float(np.sum(wanted**2))
+            for source, outputs in answers.items():
+                if source != FLOAT:
+                    self.noise[source] += float(np.sum((_flat(outputs) - wanted) ** 2))  # type: ignore[assignment]
 
 
 def _flat(outputs: Sequence[np.ndarray]) -> np.ndarray:

@@ -60,6 +60,8 @@ def test_a_number_is_shown_where_it_changed(ethos_hil: Call) -> None:
     assert rows(ethos_hil("changes", "--since", "2026-01-04", "--json")) == []
     assert ethos_hil("changes", "--since", "2026-01-04") == (0, "", "nothing\n")
     assert rows(ethos_hil("sql", "SELECT count(*) AS n FROM points", "--json")) == [{"n": 3}]
+    odd = "SELECT ['nan'::DOUBLE, 1] AS list, {'a': 'inf'::DOUBLE} AS pair"
+    assert rows(ethos_hil("sql", odd, "--json")) == [{"list": ["nan", 1.0], "pair": {"a": "inf"}}]
 
 
 def test_a_record_cut_short_is_told(ethos_hil: Call) -> None:

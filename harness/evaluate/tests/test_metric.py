@@ -13,6 +13,7 @@ from ethos_hil.harness.evaluate.metric import ItemMetric, class_of
 from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, ScoreTally
 from ethos_hil.lowering.errors import UsageError
 
+INF, NAN = np.inf, np.nan
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)
 
 
@@ -39,11 +40,43 @@ def test_a_mean_absolute_error() -> None:
         ("top1", torch.zeros(7), r"the label is float32\[7\]"),
         ("mae", torch.zeros(6), r"the label is float32\[6\], output 0 is float32\[1, 7\]"),
         ("mae", None, "the label is NoneType"),
+        (
+            "mae",
+            [[0, NAN, 0, -INF, 0, 0, 0]],
+            r"the label has 2 of 7 elements .* not finite, the first at \[0, 1\]: nan",
+        ),
+        ("mae", np.full(7, 1.7e308), "mae is not a finite number"),
     ],
 )
 def test_labels_that_do_not_fit(name: str, label: Any, said: str) -> None:
     with pytest.raises(UsageError, match=f"item 3: {said}"):
         ItemMetric.parse(name).score(SCORES, label, "item 3")
+
+
+@pytest.mark.parametrize(
+    ("name", "output", "said"),
+    [
+        ("mae", [1, INF, NAN], r"output 0 has 2 of 3 elements that are not finite, the first at \[1\]: inf"),
+        ("top1", [1, INF, NAN], "output 0 has 1 scores that are NaN, the first of class 2"),
+        ("top5", [NAN, NAN], "output 0 has 2 scores that are NaN, the first of class 0"),
+    ],
+)
+def test_outputs_that_are_not_numbers(name: str, output: list[float], said: str) -> None:
+    """Class 0 would be the best of NaN, and a mean would be NaN."""
+    label: Any = np.zeros(len(output)) if name == "mae" else 0
+    with pytest.raises(UsageError, match=f"item 3: {said}"):
+        ItemMetric.parse(name).score((np.array(output, np.float32),), label, "item 3")
+    assert ItemMetric.parse("top1").score((np.array([0, -INF, INF]),), 2, "") == 1, "a class may be ruled out"
+
+
+def test_a_sum_is_never_infinite_and_a_noise_never_nan() -> None:
+    tally = ScoreTally(ItemMetric("mine", lambda outputs, label: 1e308))
+    infinite = (np.array([[1, INF]]),)
+    tally.add(Item(0, (), 0), {FLOAT: infinite, DEVICE: infinite}, equal=True, what="item 0")
+    assert tally.sqnr(DEVICE) is None
+    with pytest.raises(UsageError, match="item 1: the sum of the scores up to it is too large, with 1e"):
+        tally.add(Item(1, (), 0), {DEVICE: infinite}, equal=True, what="item 1")
+    assert (tally.items, tally.mean(DEVICE)) == (1, 1e308)
 
 
 def test_outputs_that_are_no_classes() -> None:
