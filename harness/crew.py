@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import IO, Generic, Protocol, TypeVar
 
 from ethos_hil.harness.process import dies_with
+from ethos_hil.harness.stopped import StoppedProcesses
+from ethos_hil.results.plain_text import one_line
 
 DONE = "done"
 _TICK = 0.5
@@ -56,6 +59,7 @@ class WorkerCrew(Generic[_Job]):
         self._stop = threading.Event()
         self._problem: BaseException | None = None
         self._processes: list[subprocess.Popen[str]] = []
+        self._stopped = StoppedProcesses()
 
     def run(
         self,
@@ -83,19 +87,26 @@ class WorkerCrew(Generic[_Job]):
         for thread in threads:
             thread.start()
         try:
-            while working := [thread for thread in threads if thread.is_alive()]:
-                working[0].join(_TICK)
-                tick()
+            with self._stopped:
+                self._wait_for(threads, tick)
         except BaseException:
             self._stop.set()
             for process in self._processes:
                 process.terminate()
+                process.send_signal(signal.SIGCONT)  # one that is stopped ends only when it goes on
             raise
         finally:
             for thread in threads:
                 thread.join()
         if self._problem is not None:
             raise self._problem
+
+    @staticmethod
+    def _wait_for(threads: Sequence[threading.Thread], tick: Callable[[], None]) -> None:
+        """Wait until all jobs are done. Each job has limits of its own, and a process that is stopped is ended."""
+        while working := [thread for thread in threads if thread.is_alive()]:
+            working[0].join(_TICK)
+            tick()
 
     def _work(self, number: int, told: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
         """Do jobs in a process until there are none. In a thread, which the process dies with."""
@@ -110,7 +121,7 @@ class WorkerCrew(Generic[_Job]):
                     process = self._started(number)
                 if self._did(process, job, told) or self._stop.is_set():
                     continue
-                rest = lost(job, _ending(process))
+                rest = lost(job, self._ending(process))
                 if rest is not None:
                     self._jobs.put(rest)
         except BaseException as error:
@@ -124,16 +135,19 @@ class WorkerCrew(Generic[_Job]):
         """Have a process do a job. Return whether it did, and did not end before."""
         assert process.stdin is not None
         assert process.stdout is not None
+        self._stopped.watch(process.pid, f"the job {one_line(job.dumps()):.100}")
         try:
             process.stdin.write(job.dumps())
             process.stdin.flush()
+            for line in process.stdout:
+                said = line.rstrip("\n")
+                if said == DONE:
+                    return True
+                told(job, said)
         except BrokenPipeError:
-            return False
-        for line in process.stdout:
-            said = line.rstrip("\n")
-            if said == DONE:
-                return True
-            told(job, said)
+            pass
+        finally:
+            self._stopped.forget(process.pid)
         return False
 
     def _started(self, number: int) -> subprocess.Popen[str]:
@@ -151,10 +165,14 @@ class WorkerCrew(Generic[_Job]):
         self._processes.append(process)
         return process
 
-
-def _ending(process: subprocess.Popen[str]) -> str:
-    status = process.wait()
-    return f"signal {-status}" if status < 0 else f"status {status}"
+    def _ending(self, process: subprocess.Popen[str]) -> str:
+        """Return how a process has ended, which has closed its stdout. One that did only that is ended."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_END)
+        process.kill()
+        status = process.wait()
+        why = ", after a signal had stopped it" if process.pid in self._stopped.ended else ""
+        return f"signal {-status}{why}" if status < 0 else f"status {status}"
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -31,6 +32,14 @@ class Chunk:
 
     first: int
     input_sets: tuple[InputSet, ...]
+
+    def __str__(self) -> str:
+        last = self.first + len(self.input_sets) - 1
+        return f"item {self.first}" if last == self.first else f"items {self.first} to {last}"
+
+
+class WorkerEnded(TargetError):
+    """A worker process ended, and had not answered."""
 
 
 @dataclass(frozen=True)
@@ -73,12 +82,25 @@ class BoardWorker:
         self._process = context.Process(target=_serve, args=(theirs, artifact, plain, os.getpid()), daemon=True)
         self._process.start()
         theirs.close()
-        self.busy = False
+        self.chunk: Chunk | None = None
+        """What it runs now."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has a chunk to run."""
+        return self.chunk is not None
+
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        assert self._process.pid is not None
+        return self._process.pid
 
     def give(self, chunk: Chunk) -> None:
         """Give it a chunk to run; `connection` can be read when it is done."""
-        self.connection.send(chunk)
-        self.busy = True
+        self.chunk = chunk
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which `take` says
+            self.connection.send(chunk)
 
     def take(self) -> DeviceAnswers:
         """Return the answers to the chunk that it has.
@@ -87,13 +109,13 @@ class BoardWorker:
             EthosHilError: what the run raised.
             TargetError: the process ended.
         """
-        self.busy = False
+        chunk, self.chunk = self.chunk, None
         try:
             said: DeviceAnswers | EthosHilError = self.connection.recv()
         except (EOFError, ConnectionResetError) as error:
-            self._process.join()
-            raise TargetError(
-                f"a worker process ended with {self._process.exitcode}", kind=FailureKind.CRASHED
+            self._process.join()  # it closed the connection by its end
+            raise WorkerEnded(
+                f"the worker process of {chunk} ended with {self._process.exitcode}", kind=FailureKind.CRASHED
             ) from error
         if isinstance(said, EthosHilError):
             raise said
@@ -103,7 +125,7 @@ class BoardWorker:
         """End it, whatever it does."""
         self.connection.close()
         self._process.kill()
-        self._process.join()
+        self._process.join()  # nothing survives the signal
 
 
 def _serve(connection: Connection, artifact: Artifact, request: RunRequest, parent: int) -> None:

@@ -6,13 +6,13 @@ import itertools
 import os
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import wait
 
 import numpy as np
 
-from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers
+from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import ItemMetric
@@ -21,6 +21,7 @@ from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.progress import Reporter, Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import describe
+from ethos_hil.harness.stopped import StoppedProcesses
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError, UsageError
@@ -199,36 +200,66 @@ class _Loop:
     host: dict[int, dict[str, tuple[np.ndarray, ...]]] = field(default_factory=dict)
     sample: list[Sample] = field(default_factory=list)
     early: dict[int, DeviceAnswers] = field(default_factory=dict)
+    again: list[Chunk] = field(default_factory=list)
+    repeated: set[int] = field(default_factory=set)
+    stopped: StoppedProcesses = field(default_factory=StoppedProcesses)
 
     def over(self, items: Iterator[Item]) -> None:
         """Run all items. What ends it early is in `found.stopped`."""
         began = time.perf_counter()
-        workers = [BoardWorker(self.found.artifact, self.found.request.run) for _ in range(self.found.jobs)]
+        workers = [self._worker() for _ in range(self.found.jobs)]
         chunks = self._chunks(items)
         try:
-            while True:
-                for worker in workers:
-                    if not worker.busy and (chunk := next(chunks, None)) is not None:
-                        worker.give(chunk)
-                busy = {worker.connection: worker for worker in workers if worker.busy}
-                if not busy:
-                    return
-                # PyTorch works while the boards do; it stops for a board that is ready.
-                waiting = next((number for number in self.items if number not in self.host), None)
-                for connection in wait(list(busy), timeout=0 if waiting is not None else None):
-                    answers = busy[connection].take()  # type: ignore[index]
-                    self.early[answers.first] = answers
-                # In the order of the items, so that an item that ends the evaluation has all others before it counted.
-                while (first := next(iter(self.items), -1)) in self.early:
-                    self._count(self.early.pop(first))
-                if waiting is not None and waiting in self.items:
-                    self._ask_host(self.items[waiting])
+            with self.stopped:
+                while self._give(workers, chunks):
+                    busy = {worker.connection: worker for worker in workers if worker.busy}
+                    # PyTorch works while the boards do; it stops for a board that is ready. A board has `--timeout`,
+                    # the reference a limit of CPU time, and a worker that is stopped is ended: so this wait ends.
+                    waiting = next((number for number in self.items if number not in self.host), None)
+                    for connection in wait(list(busy), timeout=0 if waiting is not None else None):
+                        self._take(busy[connection], workers)  # type: ignore[index]
+                    # In the order of the items, so that an item that ends the evaluation has all others counted.
+                    while (first := next(iter(self.items), -1)) in self.early:
+                        self._count(self.early.pop(first))
+                    if waiting is not None and waiting in self.items:
+                        self._ask_host(self.items[waiting])
         except EthosHilError as error:
             self.found.stopped = error
         finally:
             for worker in workers:
                 worker.stop()
             self.found.seconds = time.perf_counter() - began
+
+    def _worker(self) -> BoardWorker:
+        return BoardWorker(self.found.artifact, self.found.request.run)
+
+    def _give(self, workers: Sequence[BoardWorker], chunks: Iterator[Chunk]) -> bool:
+        """Give chunks to the workers that have none. Return whether one is at work."""
+        for worker in workers:
+            if not worker.busy:
+                chunk = self.again.pop() if self.again else next(chunks, None)
+                if chunk is not None:
+                    self.stopped.watch(worker.pid, str(chunk))
+                    worker.give(chunk)
+        return any(worker.busy for worker in workers)
+
+    def _take(self, worker: BoardWorker, workers: list[BoardWorker]) -> None:
+        """Take a worker's answers. Another one is asked in place of one that was stopped, once for each chunk."""
+        chunk = worker.chunk
+        assert chunk is not None
+        try:
+            answers = worker.take()
+        except WorkerEnded:
+            if worker.pid not in self.stopped.ended or chunk.first in self.repeated:
+                raise
+            self.repeated.add(chunk.first)
+            self.again.append(chunk)
+            worker.stop()
+            workers[workers.index(worker)] = self._worker()
+        else:
+            self.early[answers.first] = answers
+        finally:
+            self.stopped.forget(worker.pid)
 
     def _chunks(self, items: Iterator[Item]) -> Iterator[Chunk]:
         """Yield the items by chunks. An error of the data set comes after the chunk of what was read before it."""

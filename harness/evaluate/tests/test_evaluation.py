@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -88,6 +89,14 @@ def misshapen():
 def regression():
     return [(image, torch.zeros(5)) for image, _ in broken_free()]
 
+def stopping():
+    # The third chunk is read while one of two workers has a chunk, or gets one.
+    import multiprocessing, os, signal
+    for index, item in enumerate(broken_free() * 24):
+        if index == 70:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGSTOP)
+        yield item
+
 def forever():
     while True:
         yield from broken_free()
@@ -148,6 +157,18 @@ def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Pa
     for ended in (broken, wrong, shaped):
         (line,) = [line for line in ended["err"].splitlines() if not line.endswith("...")]
         assert line.startswith("ethos-hil: --data data.py:")
+
+
+@pytest.mark.slow
+def test_another_worker_does_what_one_that_is_stopped_leaves(
+    ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the evaluation waits for it for ever."""
+    monkeypatch.setattr("ethos_hil.harness.stopped._TOLD", 0.0)
+    monkeypatch.setattr("ethos_hil.harness.stopped._ENDED", 1.0)
+    found = evaluated(ethos_hil, data, "stopping", "-j", 2)
+    assert (found["verdict"], found["items"]) == ("verified", 144)
+    assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", found["err"])
 
 
 @pytest.mark.slow

@@ -1,0 +1,95 @@
+"""A child that a signal has stopped is named, and ended after a while; one that goes on is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.harness.crew import WorkerCrew
+from ethos_hil.harness.stopped import StoppedProcesses
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def child() -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(["sleep", "1000"]) as process:
+        yield process
+        process.kill()
+
+
+def test_one_that_stays_stopped_is_named_and_ended(
+    child: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Else whoever waits for its answer waits for ever."""
+    with StoppedProcesses(0, 0.2) as stopped:
+        stopped.watch(child.pid, "items 1 to 64")
+        child.send_signal(signal.SIGSTOP)
+        assert child.wait(PATIENCE) == -signal.SIGKILL
+    assert stopped.ended == {child.pid}
+    (line,) = capfd.readouterr().err.splitlines()
+    said = f"ethos-hil: the worker process {child.pid}, which has items 1 to 64, is stopped; `kill -CONT {child.pid}`"
+    assert line.startswith(said)
+
+
+def test_one_that_goes_on_or_is_forgotten_is_left_alone(
+    child: subprocess.Popen[bytes], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with StoppedProcesses(0, PATIENCE) as stopped:
+        stopped.watch(child.pid, "a job")
+        child.send_signal(signal.SIGSTOP)
+        until = time.monotonic() + PATIENCE
+        while "is stopped" not in capfd.readouterr().err:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        child.send_signal(signal.SIGCONT)
+    with StoppedProcesses(0, 0.01) as stopped:
+        stopped.watch(child.pid, "a job")
+        time.sleep(0.1)
+        stopped.watch(child.pid, "another")
+        stopped.forget(child.pid)
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(0.1)
+    assert child.poll() is None
+    assert not stopped.ended
+
+
+WORKER = """
+import os, signal, sys
+for line in sys.stdin:
+    if line == "stop\\n":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    print("did", line, flush=True, end="")
+    print("done", flush=True)
+"""
+
+
+class Job(str):
+    def dumps(self) -> str:
+        return f"{self}\n"
+
+
+def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process is put in its place, and the others of the jobs are done."""
+    monkeypatch.setattr("ethos_hil.harness.stopped._ENDED", 0.2)
+    (tmp_path / "worker_of_test.py").write_text(WORKER)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    crew: WorkerCrew[Job] = WorkerCrew(
+        "worker_of_test", [], folder=tmp_path, log=lambda number: tmp_path / f"{number}.log", processes=1
+    )
+    told, lost = [], []
+
+    def lose(job: Job, how: str) -> None:
+        lost.append((job, how))
+
+    jobs = [Job("a"), Job("stop"), Job("b")]
+    crew.run(jobs, told=lambda job, line: told.append(line), lost=lose, tick=lambda: None)
+    assert told == ["did a", "did b"]
+    assert lost == [("stop", "signal 9, after a signal had stopped it")]
