@@ -195,7 +195,7 @@ def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | N
 def list_runs(runs: Path, *, as_json: bool) -> None:
     """Show the records kept under `runs`."""
     from ethos_hil.results.store import Skipped, StoredRecord, read
-    from ethos_hil.results.table import frame
+    from ethos_hil.results.table import for_people, frame
 
     stored: list[StoredRecord] = []
     for item in read(runs):
@@ -207,7 +207,7 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(table.to_json(orient="records", lines=True) if len(table) else "")
     elif len(table):
-        cells = table.astype("string").fillna("").map(escaped)
+        cells = for_people(table).astype("string").fillna("").map(escaped)
         sys.stdout.write(cells.to_string(index=False) + "\n")
     else:
         sys.stderr.write(f"no runs under {escaped(str(runs))}\n")

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.results.files import write_all, write_whole
+from ethos_hil.results.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.results.run_name import new_name
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read
-from ethos_hil.results.table import COLUMNS, frame
+from ethos_hil.results.table import COLUMNS, for_people, frame
 from ethos_hil.results.tests.test_record import RECORD
 
 
@@ -183,3 +184,23 @@ def test_the_table_has_one_row_a_record(tmp_path: Path) -> None:
     assert table.loc[0, "npu_cycles"] == 1234
     assert table.loc[0, "failure"] == "mismatch"
     assert frame([]).empty
+    assert for_people(frame([])).empty
+
+
+def test_no_two_rows_for_people_are_equal() -> None:
+    """One model in five memory modes was five equal rows, and a test's profiles too."""
+    test = SuiteTest("t.py::test_add_same_MI", "add", "same", "MI", "t.py:1")
+    several: dict[str, list[Record]] = {
+        "memory_mode": [replace(RECORD, memory_mode=mode) for mode in ("Sram_Only", "Shared_Sram", "Dedicated_Sram")],
+        "profile": [replace(RECORD, test=replace(test, profile=name)) for name in ("MI", "BI", "U55_BI")],
+        "system_config": [replace(RECORD, system_config=name) for name in ("Fast", "Slow")],
+        "method": [replace(RECORD, method=name) for name in ("encode", "score")],
+        "case": [replace(RECORD, bench=BenchInfo("default", name, "conv")) for name in ("conv_8", "conv_16")],
+        "attempt": [replace(RECORD, run=RunInfo("night", attempt=number)) for number in (1, 2)],
+        "record": [RECORD, RECORD],
+    }
+    for column, records in several.items():
+        table = for_people(frame(StoredRecord("night", "", each) for each in records))
+        assert not table.duplicated().any()
+        assert {column, "memory_mode"} <= set(table.columns), column
+        assert not ({*several} - {column, "memory_mode"}) & set(table.columns), column
