@@ -152,7 +152,7 @@ def sql(
             found = made.rows(query)
         except ValueError as error:
             raise UsageError(
-                f"DuckDB cannot answer it: {one_line(str(error))}", hint="docs/formats.md has the columns"
+                f"DuckDB cannot answer it: {one_line(str(error))}", hint="`DESCRIBE points` lists the columns"
             ) from error
     _print(found, as_json)
 

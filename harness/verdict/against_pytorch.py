@@ -27,7 +27,10 @@ from ethos_hil.lowering.output_names import fitting
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind
 
-_MEANT = "PyTorch's own answer differs from what was compiled; docs/formats.md explains the kinds"
+NOT_THE_MODEL = (
+    "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "
+    "ethos-hil evaluate says which layers lose most"
+)
 Arrays = Sequence[np.ndarray]
 
 
@@ -222,5 +225,5 @@ def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     return True
 
 
-def _failed(kind: FailureKind, message: str, hint: str = _MEANT) -> PyTorchFinding:
+def _failed(kind: FailureKind, message: str, hint: str = NOT_THE_MODEL) -> PyTorchFinding:
     return PyTorchFinding(Failure(kind, message, hint))

@@ -9,6 +9,7 @@ import numpy as np
 
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
+from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import OracleError
@@ -45,13 +46,13 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     answer = answer if answer is not None else Reference(artifact).run(artifact.example_inputs)
     if len(answer.outputs) != len(expected):
         counts = f"{len(answer.outputs)} outputs, PyTorch has {len(expected)}"
-        return _record(label, artifact, answer, (), Failure(FailureKind.MISMATCH, counts))
+        return _record(label, artifact, answer, (), _unlike(counts))
     names = fitting(artifact.output_names, len(expected))
     references = [QUANTISED if quantised else reference_name(array) for array in expected]
     pairs = [_Pair(*each) for each in zip(names, references, expected, answer.outputs, strict=True)]
     for pair in pairs:
         if pair.difference is not None:
-            return _record(label, artifact, answer, (pair.unlike(),), Failure(FailureKind.MISMATCH, pair.difference))
+            return _record(label, artifact, answer, (pair.unlike(),), pair.difference)
     in_double = quantised or any(array.dtype == np.float64 for array in expected)
     allowed = tolerances(artifact, artifact.example_inputs, expected, sides=1 if in_double else 2)
     outputs = tuple(pair.compared(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
@@ -64,7 +65,12 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
         f"first at {bad.first_mismatch}"
     )
-    return _record(label, artifact, answer, outputs, Failure(FailureKind.MISMATCH, text), _notes(names, allowed))
+    return _record(label, artifact, answer, outputs, _unlike(text), _notes(names, allowed))
+
+
+def _unlike(message: str, kind: FailureKind = FailureKind.ACCURACY) -> Failure:
+    """Return the failure of a program that is not PyTorch's model: of the kind that it has on an NPU, too."""
+    return Failure(kind, message, NOT_THE_MODEL)
 
 
 def _notes(names: Sequence[str], tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
@@ -95,18 +101,20 @@ class _Pair:
     found: np.ndarray
 
     @property
-    def difference(self) -> str | None:
-        """Return the difference of shapes and types as text; a float may have another width."""
+    def difference(self) -> Failure | None:
+        """Return the difference of shapes and types; a float may have another width."""
         wanted, found = self.wanted, self.found
         same_type = wanted.dtype == found.dtype or (wanted.dtype.kind, found.dtype.kind) == ("f", "f")
         if wanted.shape == found.shape and same_type:
             return None
         there = f"{self.reference} has {wanted.dtype}{list(wanted.shape)}"
-        return f"{self.name}: {found.dtype}{list(found.shape)}, {there}"
+        kind = FailureKind.DTYPE if wanted.shape == found.shape else FailureKind.ACCURACY
+        return _unlike(f"{self.name}: {found.dtype}{list(found.shape)}, {there}", kind)
 
     def unlike(self) -> Output:
         """Return the comparison where shapes or types differ."""
-        return self._output(self.found.size, np.inf, 0.0, self.difference)
+        where = None if self.difference is None else self.difference.message
+        return self._output(self.found.size, np.inf, 0.0, where)
 
     def compared(self, tolerance: Tolerance) -> Output:
         """Return the comparison of all elements."""
