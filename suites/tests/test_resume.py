@@ -31,6 +31,9 @@ def test_what_failed_is_run_again(tmp_path: Path) -> None:
     again = session(tmp_path, *asked, "--resume")
     assert (list(again.tests), again.status) == (["test_wrong_operator_BI"], 1)
     assert "already recorded in night, and not run again: 1" in again.output
+    for record in records_of(tmp_path / "runs/night"):
+        (lasted,) = (metric for metric in record.metrics if metric.name == "total_seconds")
+        assert (lasted.value > 0, lasted.provenance) == (True, "host"), "in each profile, however it ended"
 
 
 @pytest.mark.slow

@@ -62,6 +62,7 @@ def assert_that_the_export_says_the_same(folder: Path, *ends: str) -> None:
         found = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
         assert case.attrib["name"].endswith(f"[{found['npu']}]")
         (twin,) = (other for other in theirs.iter("testcase") if case.attrib["name"].startswith(other.attrib["name"]))
+        assert float(case.attrib["time"]) <= float(twin.attrib["time"]) + 0.001, "what pytest does is not in it"
         said = {one.attrib["name"]: one.attrib["value"] for one in twin.iter("property")}
         same = ("verdict", "operator", "case", "profile", "npu", "target", "kind", "defect", "source")
         assert [found.get(name) for name in same] == [said.get(name) for name in same]

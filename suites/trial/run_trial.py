@@ -6,13 +6,14 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.errors import EthosHilError, ToolError
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.results import environment
-from ethos_hil.results.record import Check, Op, Record, TargetInfo
+from ethos_hil.results.record import Check, Metric, Op, Record, TargetInfo
 from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.capability import missing
 from ethos_hil.suites.declare.settings import SessionSettings
@@ -65,12 +66,14 @@ class Trial:
         self.error: EthosHilError | None = None
         self.unknown: tuple[str, ...] = ()
         self._recorded: Path | None = None
+        self._watch = Stopwatch("trying")
 
     def run(self) -> Record:
         """Return the record, whatever the verdict. An error that is not an EthosHilError is a defect of the
         harness, and raised.
         """
         record: Record | None = None
+        self._watch = Stopwatch("trying")
         try:
             evidence, record = self._gather()
         except EthosHilError as error:
@@ -80,8 +83,13 @@ class Trial:
         if record is None:
             record = self.record(decision)
         else:
-            notes = (*record.notes, *self._anew)
-            record = dataclasses.replace(record, verdict=decision.verdict, failure=decision.failure, notes=notes)
+            record = dataclasses.replace(
+                record,
+                verdict=decision.verdict,
+                failure=decision.failure,
+                notes=(*record.notes, *self._anew),
+                metrics=(*record.metrics, *self._wall_time()),
+            )
         return record if self._recorded is None else self._with_recording(record, self._recorded)
 
     def record(self, decision: Decision) -> Record:
@@ -98,12 +106,17 @@ class Trial:
             failure=decision.failure,
             artifact=info(artifact) if artifact is not None else None,
             versions=environment.versions(),
+            metrics=self._wall_time(),
             notes=(*(artifact.notes if artifact is not None else ()), *self._anew),
             console=self.error.console if self.error is not None else (),
             preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
             created=environment.now(),
         )
+
+    def _wall_time(self) -> tuple[Metric, ...]:
+        """Return the time from the beginning of the test until now, as a run of a model has it."""
+        return tuple(metric for metric in self._watch.metrics() if metric.name == "total_seconds")
 
     @property
     def _anew(self) -> tuple[str, ...]:
