@@ -123,7 +123,9 @@ class History:
             return
         with open_database() as database:
             names = ", ".join(f"'{quoted(literal(path))}'" for path in self.files)
-            database.execute(f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true, hive_partitioning := false)")
+            database.execute(
+                f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true, hive_partitioning := false)"
+            )
             there = {row[0] for row in database.execute("SELECT column_name FROM (DESCRIBE files)").fetchall()}
             # Files of earlier versions have fewer columns; what does not say that it does not count does.
             whole = ["* REPLACE (coalesce(counts, true) AS counts)" if "counts" in there else "*, true AS counts"]
