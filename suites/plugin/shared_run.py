@@ -69,8 +69,8 @@ def keep_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
     npus = {name: str(profile.npu or "") for name, profile in options.profiles.items()}
     tests = tuple(Selected(it.nodeid, *it.labels, it.profile_name, npus[it.profile_name]) for it in declared)
     others = tuple(item.nodeid for item in items if not isinstance(item, DeclaredItem)) if options.shared else ()
-    made = run_folder(config)
     try:
+        made = run_folder(config)
         Selection(options.part, str(config.rootpath), tests, others, made.info.shard).write(made.path)
     except OSError as error:
         raise _unusable(options, error) from None

@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import functools
 import os
+import resource
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -89,7 +91,26 @@ def _worker_dies() -> None:
     Trial._gather = deadly  # type: ignore[method-assign]
 
 
+def _disk_full() -> None:
+    """Let no file grow from the first test on: what a session writes before it is small."""
+    from ethos_hil.results.store import RunFolder
+
+    real = RunFolder.append
+
+    def full(self: RunFolder, *arguments: Any, **options: Any) -> None:
+        size = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16, size[1]))
+        try:
+            real(self, *arguments, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, size)
+
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    RunFolder.append = full  # type: ignore[method-assign]
+
+
 _BREAKERS = {
+    "disk-full": _disk_full,
     "compiler-raises": _compiler_raises,
     "compiler-zeros": _compiler_returns_zeros,
     "no-reference": _no_reference,

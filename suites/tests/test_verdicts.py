@@ -19,7 +19,7 @@ from ethos_hil.suites.tests.sabotage import VARIABLE
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
 SABOTAGED = ("-p", "ethos_hil.suites.tests.sabotage")
-PASSED, FAILED = 0, 1
+PASSED, FAILED, USAGE = 0, 1, 4
 """pytest's exit statuses."""
 
 
@@ -188,9 +188,17 @@ def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
     assert (record.failure.kind, record.failure.message) == ("internal", "ZeroDivisionError: in the harness")
 
 
-def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
+def test_records_that_cannot_be_kept_are_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a folder")
     found = session(tmp_path, SAMPLE, "-k", "itself_U55")
+    assert (found.status, found.tests) == (USAGE, {})
+    assert f"ERROR: {tmp_path}/runs/" in found.output
+    assert "cannot be read or written: Not a directory: choose another --runs" in found.output
+
+
+def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
+    """As on a disk that is full since the session began."""
+    found = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "disk-full"})
     assert found.status == FAILED
     assert found.verdicts == {"test_plus_itself_U55_BI": "failed"}
     assert "records: " in explanation(found, "test_plus_itself_U55_BI")[0]
