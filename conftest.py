@@ -38,3 +38,8 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.enable()
         gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let Python clear all of it at its end: extension modules complain of what is left."""
+    gc.unfreeze()
