@@ -54,6 +54,17 @@ def _published() -> dict[str, str]:
     return markdown()
 
 
+def _model_error() -> str:
+    from ethos_hil.results.ledger.model_error import HELD_OUT
+
+    lines = ["| family | published runs | median error | worst error | worst is |", "|---|---:|---:|---:|---|"]
+    lines += [
+        f"| {each.family.upper()} | {each.runs} | {each.median:.1%} | {each.worst:.1%} | {each.worst_of} |"
+        for each in HELD_OUT.values()
+    ]
+    return "\n".join(lines) + "\n"
+
+
 def _fvp_parameters() -> str:
     from ethos_hil.harness.fvp_stand_in import tables
 
@@ -183,6 +194,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,
     "fvp-settings": _fvp_settings,
+    "model-error": _model_error,
     "clocks": _clocks,
     "system-clocks": _system_clocks,
     "kernels": _kernels,

@@ -16,15 +16,16 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.render import add_row, plain
-from ethos_hil.harness.render_latency import duration
 from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.bench.scaling import family_of, scaling
 from ethos_hil.results.clock import frequency
+from ethos_hil.results.latency import duration
 from ethos_hil.results.plain_text import cut, escaped, one_line
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.verdict import Verdict
 
-_NAME, _PLACE, _REASON = 30, 20, 160
+_NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""
 _FEW, _SQUEEZED = 8, 22
 """Beside more than so many NPUs a name has so many characters."""
@@ -58,17 +59,23 @@ def bench_text(
     if timed:
         parts += ["", plain(_title(by, mode)), _TABLES[by](shown, top)]
         parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
-    if any(each.reason for each in shown):
-        parts += ["", Text("refused", style="bold"), _refusals(shown)]
+    for end in dict.fromkeys(_end(each) for each in shown if each.reason):
+        title = end if end in (Standing.REFUSED, Verdict.FAILED) else f"{end}, without cycles"
+        mine = [each for each in shown if each.reason and _end(each) == end]
+        parts += ["", Text(title, style="bold"), _reasons(mine)]
     return Parts(*parts)
 
 
 def _head(figures: Sequence[PointFigures]) -> Text:
-    counts = Counter("refused" if each.reason else each.verdict for each in figures)
+    counts = Counter(map(_end, figures))
     told = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
     labels = len({each.label for each in figures})
     places = len({(each.npu, each.memory_mode, each.system_config, each.target) for each in figures})
     return plain(f"{_count(len(figures), 'point')}, {_count(labels, 'case')} in {_count(places, 'place')}: {told}")
+
+
+def _end(point: PointFigures) -> str:
+    return Standing.REFUSED if point.refused else point.verdict
 
 
 def _facts(figures: Sequence[PointFigures]) -> Table:
@@ -150,20 +157,22 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
     table = _table(1)
     for title in ("NPU", "memory mode", *(("system", "target")[index - 2] for index in told)):
         table.add_column(title, no_wrap=True, overflow="ellipsis", max_width=_PLACE)
-    for title in ("points", *(["verified"] if verified else []), "refused", "MAC use", "speed-up", "slowest"):
+    failed = any(each.reason and not each.refused for each in figures)
+    ends = [*(["verified"] if verified else []), Standing.REFUSED, *(["failed"] if failed else [])]
+    for title in ("points", *ends, "clock", "MAC use", "speed-up", "slowest"):
         table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_PLACE)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LAST)
     ordered = sorted(places.items(), key=lambda item: (_npu_order(item[0][0]), *item[0]))
     for key, points in ordered[:top]:
         timed = [each for each in points if each.cycles is not None]
         slow = max(timed, key=lambda each: each.cycles or 0, default=None)
         add_row(
             table, _short(key[0]), key[1], *(key[index] for index in told), f"{len(points):,}",
-            *([f"{sum(each.verdict == Verdict.VERIFIED for each in points):,}"] if verified else []),
-            f"{sum(bool(each.reason) for each in points):,}",
+            *(f"{sum(_end(each) == end for each in points):,}" for end in ends),
+            _clocks(timed),
             _median_of([each.utilisation for each in timed], lambda value: f"{_percent(value)} %"),
             _median_of([gains.get(id(each)) for each in timed], lambda value: f"{value:.2g}"),
-            "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _PLACE),
+            "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
         )  # fmt: skip
     if len(places) > top:
         add_row(table, f"and {len(places) - top:,} more")
@@ -184,7 +193,7 @@ def _slowest(timed: Sequence[PointFigures]) -> Table:
     table.add_column("case", no_wrap=True, overflow="ellipsis", max_width=_NAME)
     for title in ("NPU", "memory mode"):
         table.add_column(title, no_wrap=True)
-    for title in ("cycles", "time", "MAC use"):
+    for title in ("cycles", "clock", "time", "MAC use"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)
     worst: dict[str, PointFigures] = {}
@@ -193,19 +202,18 @@ def _slowest(timed: Sequence[PointFigures]) -> Table:
     for each in list(worst.values())[:_SLOWEST]:
         use = "" if each.utilisation is None else f"{_percent(each.utilisation)} %"
         time = duration(each.npu_s) if each.npu_s else ""
-        add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", time, use,
-                each.bound_by)  # fmt: skip
+        add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", _clocks([each]), time,
+                use, each.bound_by)  # fmt: skip
     return table
 
 
-def _refusals(figures: Sequence[PointFigures]) -> Table:
+def _reasons(figures: Sequence[PointFigures]) -> Table:
     """Return a table of reasons, the most frequent first, each with where it is met. Reasons that differ in numbers and
     in the names of the points alone are one; the first of them is shown.
     """
     reasons: dict[str, list[PointFigures]] = {}
     for each in figures:
-        if each.reason:
-            reasons.setdefault(_alike(each), []).append(each)
+        reasons.setdefault(_alike(each), []).append(each)
     table = _table()
     table.add_column("points", justify="right", no_wrap=True)
     table.add_column("where", max_width=_NAME)
@@ -252,6 +260,10 @@ def _fastest(points: Sequence[PointFigures]) -> Iterator[PointFigures]:
 def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> str:
     known = [value for value in values if value is not None]
     return text(statistics.median(known)) if known else ""
+
+
+def _clocks(points: Sequence[PointFigures]) -> str:
+    return ", ".join(dict.fromkeys(frequency(each.clock_hz) for each in points if each.clock_hz))
 
 
 def _seconds(point: PointFigures) -> float:

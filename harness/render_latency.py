@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ethos_hil.results.clock import frequency
-from ethos_hil.results.latency import Latency, latency_of
+from ethos_hil.results.latency import Latency, duration, latency_of, per_second
 from ethos_hil.results.record import Record
 
 _CYCLES = "cycles"
@@ -17,19 +17,6 @@ def latency_rows(record: Record) -> Iterator[tuple[str, str]]:
     if found is not None and (found.npu or found.cpu):
         yield "latency", _times(found)
         yield "clock", f"{_clock(found)}{_memories(found, record)}{_left_out(found)}"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in the unit that people use: "1.83 ms", "39.9 us"."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= 0.9995 * size:  # what is rounded up to it has its unit
-            return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def per_second(rate: float) -> str:
-    """Return inferences per second with three digits: "25,000", "0.42"."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
 def _times(found: Latency) -> str:

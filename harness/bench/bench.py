@@ -12,7 +12,7 @@ from pathlib import Path
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, part_of
-from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded
+from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded, set_aside
 from ethos_hil.harness.bench.worker import POINT, BenchJob
 from ethos_hil.harness.crew import WorkerCrew
 from ethos_hil.harness.progress import Reporter
@@ -98,7 +98,7 @@ def run_bench(
     prefix: str = "",
     folder: Path | None = None,
 ) -> None:
-    """Make the points of a plan that a run folder has no record of. Each leaves one, whatever happens to it.
+    """Make the points of a plan that a run folder has no settled record of. Each leaves one, whatever happens to it.
 
     Args:
         plan: the plan.
@@ -111,6 +111,7 @@ def run_bench(
     Raises:
         OSError: a record cannot be written.
     """
+    set_aside(run_folder.path, prefix)
     done = recorded(run_folder.path, prefix)
     left = tuple(point for point in plan.points if point.key not in done)
     if not left:

@@ -1,13 +1,14 @@
 """What a run folder says of the benchmark that it has, so that a run that ended early can be gone on with.
 
-<run folder>/bench.json    digests of the grid, the points and the settings; the state of the tools
-<run folder>/bench/        what the processes said
+<run folder>/bench.json    digests of the grid, the points and the settings; the state of the tools; the budgets
+<run folder>/bench/        what the processes said, and records of points that were asked again
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,12 +18,15 @@ from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.tool_state import difference, tool_state
 from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results import standing
+from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.record import Record
 from ethos_hil.results.regular_file import read_bytes, read_text
+from ethos_hil.results.standing import OF_THIS_PLACE, is_refusal
 from ethos_hil.results.store import StoredRecord, read_run
 
-STATE, LOGS = "bench.json", "bench"
+LOGS, ASKED_AGAIN = "bench", "asked-again.jsonl"
 _SCHEMA_VERSION = 1
 PointKey = tuple[str, str, str, str, str]
 
@@ -102,12 +106,57 @@ def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     return frozenset(
         (each.bench.case, each.npu, each.memory_mode, each.system_config, each.target.name)
         for each in found
-        if each.bench is not None and _part(each).startswith(f"{prefix}: " if prefix else "")
+        if each.bench is not None and _is_of(each, prefix)
     )
 
 
-def _part(record: Record) -> str:
-    return record.run.part if record.run is not None else ""
+def settled(record: Record) -> bool:
+    """Return whether a point's record is an answer that asking again would not change: its answers are right, it was
+    only compiled and timed, or it was refused for a reason of its own. A failure, an answer that nothing vouches for,
+    and a tool that was missing may end otherwise next time.
+    """
+    missing = record.failure is not None and record.failure.kind in OF_THIS_PLACE
+    return standing.settled(record, compile_only=True) or (is_refusal(record) and not missing)
+
+
+def set_aside(folder: Path, prefix: str = "") -> int:
+    """Move the records of points that are not settled to `ASKED_AGAIN`, so that a point has one record in a run folder.
+    Return how many. Nobody may be writing the folder.
+
+    Args:
+        folder: the run folder.
+        prefix: as of `recorded`.
+
+    Raises:
+        OSError: it cannot be read or written.
+    """
+    count = 0
+    for path in sorted(folder.glob("records-*.jsonl")):
+        lines = read_bytes(path).splitlines(keepends=True)
+        again = [line for line in lines if _asked_again(line, prefix)]
+        if not again:
+            continue
+        (folder / LOGS).mkdir(exist_ok=True)
+        with (folder / LOGS / ASKED_AGAIN).open("ab") as file:
+            file.writelines(again)
+            file.flush()
+            os.fsync(file.fileno())
+        write_whole(path, b"".join(line for line in lines if line not in again))
+        count += len(again)
+    return count
+
+
+def _asked_again(line: bytes, prefix: str) -> bool:
+    try:
+        record = Record.from_json(json.loads(line))
+    except (ValueError, RecursionError):
+        return False  # readers report it
+    return record.bench is not None and _is_of(record, prefix) and not settled(record)
+
+
+def _is_of(record: Record, prefix: str) -> bool:
+    part = record.run.part if record.run is not None else ""
+    return part.startswith(f"{prefix}: " if prefix else "")
 
 
 def _read(folder: Path) -> BenchState:

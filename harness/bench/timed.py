@@ -13,6 +13,7 @@ from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.firmware_file import firmware_path
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
@@ -62,7 +63,7 @@ def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequen
     check_delegated(artifact)
     npu, plugin, soc = NpuName.parse(point.npu), find_plugin(point.target), soc_of(point)
     footprint = Footprint.of(artifact)
-    mode = memory_mode(artifact, footprint, Firmware.read(find_firmware(soc)).sram)
+    mode = memory_mode(artifact, footprint, _sram_of(soc))
     delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]
     ops, cycles = _timed(artifact, delegates)
     system = system_of(artifact, npu)
@@ -114,6 +115,14 @@ def soc_of(point: BenchPoint) -> str:
     return next((name for name in socs if point.npu in find_soc(name).npu_names), socs[0])
 
 
+def _sram_of(soc: str) -> int | None:
+    """Return the bytes of SRAM that the firmware has for programs; all there are where it is missing: nothing boots."""
+    if firmware_path(soc).is_file():
+        return Firmware.read(find_firmware(soc)).sram
+    found = find_soc(soc)
+    return next(memory.size for memory in found.memories if memory.name == found.firmware.pool)
+
+
 def sizes(artifact: Artifact, footprint: Footprint) -> tuple[Metric, ...]:
     """Return the memory that a program needs, as a device would report it."""
     found = {
@@ -155,7 +164,11 @@ def _called(compiled: CompiledDelegate) -> DelegateRun:
 
 def _said(artifact: Artifact, mode: DeviceMemoryMode, soc: str) -> tuple[str, ...]:
     asked = artifact.memory_mode
-    if asked is None or DeviceMemoryMode[asked.kind.upper()] is mode:
+    if asked is None:
+        return ()
+    if DeviceMemoryMode[asked.kind.upper()] is mode:
+        if mode is DeviceMemoryMode.SRAM_ONLY and not firmware_path(soc).is_file():
+            return (f"there is no firmware of {soc} here, so all of its SRAM is taken to be free for the program",)
         return ()
     return (
         f"it is too large for the SRAM of {soc} in {asked}, so it is timed as it runs there: in {mode.name.title()}",

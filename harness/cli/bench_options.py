@@ -138,7 +138,8 @@ RESUME = Annotated[
         "--resume",
         metavar="RUN",
         rich_help_panel=_RUN,
-        help="Go on with this run, which ended early. The other options have to be those of that run.",
+        help="Go on with this run, which ended early, and ask again what failed. The other options have to be those of "
+        "that run.",
     ),
 ]
 BY = Annotated[
@@ -157,8 +158,8 @@ WHICH = Annotated[
         "--which",
         metavar="BUDGET",
         rich_help_panel=_OUT,
-        help="Show which NPU and memory mode meets a budget, the smallest first: 'fps>=30, sram<=512KB' "
-        "(docs/latency.md).",
+        help="Show which NPU and memory mode meets a budget, the smallest first, and by how much: "
+        "'fps>=30, sram<=512KB' (docs/latency.md).",
     ),
 ]
 ENERGY = Annotated[

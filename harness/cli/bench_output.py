@@ -15,8 +15,9 @@ from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwr
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
+from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
-from ethos_hil.results.standing import is_refusal
+from ethos_hil.results.standing import standing_of
 from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -98,28 +99,37 @@ class BenchOutput:
     files: BenchFiles
     view: BenchView
 
-    def put(self, records: Sequence[Record], run: str, grid: str) -> None:
-        """Write and show the points of a run, in their order.
+    def put(self, records: Sequence[Record], folder: Path, grid: str) -> bool:
+        """Write and show the points of a run, in their order. Return whether one meets the budget, if there is one.
 
         Raises:
             UsageError: a file cannot be written.
+            OSError: the budget cannot be kept in the run folder.
         """
         from ethos_hil.results.bench.answer import answer
+        from ethos_hil.results.bench.answer_text import headline
+        from ethos_hil.results.bench.asked import AskedBudget, keep_budget
         from ethos_hil.results.bench.figures import figures_of
         from ethos_hil.results.bench.table import bench_rows
 
         rows = list(bench_rows(records, None, self.view.energy))
         figures = [figures_of(record, None, self.view.energy) for record in records]
-        found = None if self.view.budget is None else answer(figures, self.view.budget)
+        found = None
+        if self.view.budget is not None:
+            found = answer(figures, self.view.budget)
+            keep_budget(folder, AskedBudget(self.view.budget, self.view.energy))
         if self.files.json_file is not None:
             from ethos_hil.harness.cli.commands import write_json
 
-            write_json(self.files.json_file, _document(records, rows, run, grid, found))
+            write_json(self.files.json_file, _document(records, rows, folder.name, grid, found))
         self._write_rows(rows)
         if self.files.contribute is not None:
             contribute_records(self.files.contribute, records, who=self.files.who)
         if not self.files.on_stdout:
             _show(figures, found, self.view)
+        elif found is not None and found.best is None:
+            sys.stderr.write(one_line(headline(found)) + "\n")
+        return found is None or found.best is not None
 
     def _write_rows(self, rows: Sequence[dict[str, Any]]) -> None:
         from ethos_hil.results.bench.table_files import as_csv, as_parquet
@@ -160,7 +170,7 @@ def _show(figures: Sequence[PointFigures], found: BudgetAnswer | None, view: Ben
 
 
 def _counts(records: Sequence[Record]) -> Counter[str]:
-    return Counter("refused" if is_refusal(record) else str(record.verdict) for record in records)
+    return Counter(str(standing_of(record)) for record in records)
 
 
 def said(records: Sequence[Record]) -> str:

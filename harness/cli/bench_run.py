@@ -14,12 +14,12 @@ from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.progress import Live
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
-from ethos_hil.results.standing import is_refusal
+from ethos_hil.results.standing import OF_THIS_PLACE, Standing, standing_of
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from ethos_hil.results.store import Skipped
@@ -55,11 +55,11 @@ def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
         with Live() as live:
             _followed(plan, folder, place.jobs, live)
         records = records_of(plan, folder.path)
+        met = output.put(records, folder.path, plan.settings.grid)
     except OSError as error:
         raise unwritable(error.filename or place.runs, error) from error
-    output.put(records, folder.path.name, plan.settings.grid)
     sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
-    return _status(records)
+    return status_of(records) or (0 if met else 1)
 
 
 def _run_folder(plan: BenchPlan, place: BenchPlace) -> RunFolder:
@@ -92,12 +92,12 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
     return [found[number] for number in sorted(found)]
 
 
-def _status(records: Sequence[Record]) -> int:
+def status_of(records: Sequence[Record]) -> int:
     """Return the exit status. Raises UsageError for a case that is not usable, which no point was made of."""
-    failed = [record for record in records if not is_refusal(record) and record.verdict == Verdict.FAILED]
-    for record in failed:
-        sys.stderr.write(one_line(f"failed: {_named(record)}") + "\n")
-    if failed:
+    red = [record for record in records if standing_of(record).red]
+    for record in red:
+        sys.stderr.write(one_line(f"{record.verdict}: {_named(record)}") + "\n")
+    if red:
         return 1
     cases: dict[str, list[Record]] = {}
     for record in records:
@@ -106,6 +106,15 @@ def _status(records: Sequence[Record]) -> int:
         first = found[0].failure
         if first is not None and all(_unusable(record) for record in found):
             raise UsageError(f"no NPU takes {case}: {first.message}", hint=first.hint)
+    refused = [record for record in records if standing_of(record) == Standing.REFUSED]
+    missing = [record for record in refused if record.failure is not None and record.failure.kind in OF_THIS_PLACE]
+    if missing:
+        sys.stderr.write(one_line(f"not made, because of what is missing here: {len(missing):,}, such as "
+                                  f"{_named(missing[0])}") + "\n")  # fmt: skip
+        return ToolError.exit_status
+    if len(refused) == len(records):
+        sys.stderr.write("every point was refused, so nothing was measured\n")
+        return 1
     return 0
 
 

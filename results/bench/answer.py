@@ -3,28 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ethos_hil.results.bench.budget import Budget, Condition
 from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.ledger.model_error import ModelError, model_error
 
 SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
-class Lack:
-    """A condition that is not met.
+class Margin:
+    """By how much a condition is met, or missed.
 
     Attributes:
         condition: which.
-        found: the figure, in the quantity's base unit; None where it is not known.
-        label: the model or case that it is of, the worst of several.
+        point: the figures that it is judged by, those of the worst of several models.
+        clock_hz: the lowest clock of the NPU at which all models meet it; None where the clock does not decide it, or
+            none is enough.
     """
 
     condition: Condition
-    found: float | None
-    label: str
+    point: PointFigures
+    clock_hz: float | None = None
+
+    @property
+    def found(self) -> float | None:
+        """The figure, in the quantity's base unit; None where it is not known."""
+        return self.condition.quantity.value(self.point)
+
+    @property
+    def label(self) -> str:
+        """The model or case that it is of."""
+        return self.point.label
+
+    @property
+    def met(self) -> bool:
+        """Whether the condition is met. What is not known meets nothing."""
+        return bool(self.condition.met_by(self.point))
 
     @property
     def short(self) -> float | None:
@@ -33,6 +50,23 @@ class Lack:
         if self.found is None:
             return None
         return _ratio(limit, self.found) if self.condition.quantity.at_least else _ratio(self.found, limit)
+
+    @property
+    def spare(self) -> float | None:
+        """What is left of the limit: 0.1 may get worse by 10 %, -0.1 is missed. None where that is not known."""
+        return None if self.short is None else _ratio(1.0, self.short) - 1
+
+    @property
+    def error(self) -> ModelError | None:
+        """The error of the figure, where it comes from modelled cycles."""
+        return model_error(self.point.npu, self.point.provenance) if self.condition.quantity.timed else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the error at worst is more than what is spare, or what is lacking."""
+        if self.error is None or self.short is None or not self.short:
+            return False
+        return max(self.short, 1 / self.short) - 1 < self.error.worst
 
 
 @dataclass(frozen=True)
@@ -43,7 +77,7 @@ class BudgetPlace:
         npu, memory_mode, system_config, target: which.
         macs_per_cycle: of the NPU, 0 where its name does not say.
         points: the figures, in the order of the models.
-        lacks: the conditions that are not met.
+        margins: of each condition, in the order of the budget; none where there are no figures.
         refused: the first reason why there are no figures, "" where there are.
     """
 
@@ -53,8 +87,19 @@ class BudgetPlace:
     target: str
     macs_per_cycle: int
     points: tuple[PointFigures, ...]
-    lacks: tuple[Lack, ...] = ()
+    margins: tuple[Margin, ...] = ()
     refused: str = ""
+
+    @property
+    def lacks(self) -> tuple[Margin, ...]:
+        """The conditions that are not met."""
+        return tuple(each for each in self.margins if not each.met)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the timing model's error at worst decides if it meets the budget."""
+        told = self.margins if self.meets else self.lacks
+        return any(each.doubtful for each in told) and all(each.doubtful for each in self.lacks)
 
     @property
     def meets(self) -> bool:
@@ -92,6 +137,11 @@ class BudgetAnswer:
     def best(self) -> BudgetPlace | None:
         """The smallest place that meets the budget."""
         return next(iter(self.meeting), None)
+
+    @property
+    def certain(self) -> BudgetPlace | None:
+        """The smallest place that meets the budget whatever the timing model's error is, of those that are known."""
+        return next((each for each in self.meeting if not each.doubtful), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return it ready for JSON. Figures are in bytes, seconds, joules and 1/s."""
@@ -133,21 +183,21 @@ def _place(
         *key,
         macs_of(key[0]),
         tuple(known),
-        lacks=tuple(lack for each in budget.conditions for lack in _lack(each, known)),
+        margins=tuple(_margin(each, known) for each in budget.conditions) if known else (),
         refused=told or (f"{missing[0]} was not tried there" if missing else ""),
     )
 
 
-def _lack(condition: Condition, points: Sequence[PointFigures]) -> Sequence[Lack]:
-    """Return the worst of the points that do not meet a condition, or nothing."""
-    lacks = [
-        Lack(condition, condition.quantity.value(each), each.label) for each in points if not condition.met_by(each)
-    ]
-    return sorted(lacks, key=_shortness, reverse=True)[:1]
+def _margin(condition: Condition, points: Sequence[PointFigures]) -> Margin:
+    """Return the margin of the worst point, with the clock that all of them need."""
+    worst = max((Margin(condition, each) for each in points), key=_shortness)
+    clocks = [condition.clock_for(each) for each in points]
+    known = [each for each in clocks if each is not None]
+    return replace(worst, clock_hz=max(known) if len(known) == len(clocks) else None)
 
 
-def _shortness(lack: Lack) -> float:
-    return float("inf") if lack.short is None else lack.short
+def _shortness(margin: Margin) -> float:
+    return float("inf") if margin.short is None else margin.short
 
 
 def _order(place: BudgetPlace) -> tuple[object, ...]:
@@ -167,6 +217,7 @@ def _place_json(place: BudgetPlace, budget: Budget) -> dict[str, Any]:
         "system_config": place.system_config,
         "target": place.target,
         "meets": place.meets,
+        "within_error": place.doubtful,
         "refused": place.refused,
         "lacks": [
             {
@@ -177,6 +228,19 @@ def _place_json(place: BudgetPlace, budget: Budget) -> dict[str, Any]:
                 "label": each.label,
             }
             for each in place.lacks
+        ],
+        "margins": [
+            {
+                "quantity": each.condition.quantity.name,
+                "spare": _finite(each.spare),
+                "label": each.label,
+                "provenance": each.point.provenance,
+                "clock_hz": each.point.clock_hz or None,
+                "holds_from_hz": each.clock_hz,
+                "error": None if each.error is None else {"median": each.error.median, "worst": each.error.worst},
+                "within_error": each.doubtful,
+            }
+            for each in place.margins
         ],
         "points": [
             {

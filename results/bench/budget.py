@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.clock import MOST_HZ
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _SIZES = ((("", "b"), 1.0), (("k", "kb", "kib"), 2.0**10), (("m", "mb", "mib"), 2.0**20), (("g", "gb", "gib"), 2.0**30))
@@ -35,6 +36,7 @@ class Quantity:
         at_least: whether more is better.
         value: the figure, in the base unit; None where it is not known.
         meaning: in words.
+        timed: whether it follows from cycles, so that their error is its own.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Quantity:
     at_least: bool
     value: Callable[[PointFigures], float | None]
     meaning: str
+    timed: bool = False
 
 
 def _latency(figures: PointFigures) -> float | None:
@@ -52,9 +55,9 @@ def _latency(figures: PointFigures) -> float | None:
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType({
     each.name: each
     for each in (
-        Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second"),
-        Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference"),
-        Quantity("cycles", _COUNT, "k, M, G", False, lambda f: f.cycles, "cycles of the NPU"),
+        Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second", timed=True),
+        Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference", timed=True),
+        Quantity("cycles", _COUNT, "k, M, G", False, lambda f: f.cycles, "cycles of the NPU", timed=True),
         Quantity("sram", _BYTES, "B, KB, MB, GB", False, lambda f: f.sram_peak, "SRAM of the NPU's program"),
         Quantity("dram", _BYTES, "B, KB, MB, GB", False, lambda f: f.dram_bytes, "bytes to and from DRAM and flash"),
         Quantity("weights", _BYTES, "B, KB, MB, GB", False, lambda f: f.weight_bytes, "encoded weights"),
@@ -86,6 +89,17 @@ class Condition:
         if value is None:
             return None
         return value >= self.limit if self.quantity.at_least else value <= self.limit
+
+    def clock_for(self, figures: PointFigures) -> float | None:
+        """Return the lowest clock of the NPU at which a point meets it, in Hz, with the CPU's time as it is; None where
+        the clock does not decide it, or none is enough.
+        """
+        limit = 1 / self.limit if self.quantity.name == "fps" else self.limit
+        if self.quantity.name not in ("fps", "latency") or figures.npu_s is None:
+            return None
+        left = limit - (figures.total_s - figures.npu_s if figures.total_s is not None else 0.0)
+        clock = figures.npu_s * figures.clock_hz / left if left > 0 else math.inf
+        return clock if clock <= MOST_HZ else None
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ethos_hil.results.toml_file import BadToml, read_toml
 
@@ -59,6 +60,42 @@ class EnergyTable:
         bytes_moved = sum(size * self.per_byte.get(name, 0.0) for name, size in moved.items())
         return macs * self.per_mac + bytes_moved + self.idle_watt * (seconds or 0.0)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], path: str) -> EnergyTable:
+        """Return the table that a file has.
+
+        Args:
+            data: its content.
+            path: the file, for messages.
+
+        Raises:
+            BadEnergyTable: it is none.
+        """
+        unknown = sorted(set(data) - set(_KNOWN))
+        if unknown:
+            raise BadEnergyTable(f"{path}: {unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")
+        if data.get("schema_version") != 1:
+            raise BadEnergyTable(f"{path}: schema_version is {data.get('schema_version')!r:.50}; this program reads 1")
+        source = data.get("of")
+        if not isinstance(source, str) or not source.strip():
+            raise BadEnergyTable(f"{path}: `of` has to say where the numbers come from")
+        table = data.get("per_byte", {})
+        if not isinstance(table, dict):
+            raise BadEnergyTable(f"{path}: per_byte is no table")
+        wrong = sorted(set(table) - set(_MEMORIES))
+        if wrong:
+            raise BadEnergyTable(f"{path}: per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
+        return cls(
+            source,
+            _number(path, "per_mac", data.get("per_mac")),
+            {name: _number(path, f"per_byte.{name}", value) for name, value in table.items()},
+            _number(path, "idle_watt", data.get("idle_watt", 0.0)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as `from_json` takes it."""
+        return {"schema_version": 1, **asdict(self), "per_byte": dict(self.per_byte)}
+
 
 def read_energy(path: Path) -> EnergyTable:
     """Read a table.
@@ -71,29 +108,10 @@ def read_energy(path: Path) -> EnergyTable:
         _, data = read_toml(path)
     except BadToml as error:
         raise BadEnergyTable(str(error)) from error
-    unknown = sorted(set(data) - set(_KNOWN))
-    if unknown:
-        raise BadEnergyTable(f"{path}: {unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")
-    if data.get("schema_version") != 1:
-        raise BadEnergyTable(f"{path}: schema_version is {data.get('schema_version')!r:.50}; this program reads 1")
-    source = data.get("of")
-    if not isinstance(source, str) or not source.strip():
-        raise BadEnergyTable(f"{path}: `of` has to say where the numbers come from")
-    table = data.get("per_byte", {})
-    if not isinstance(table, dict):
-        raise BadEnergyTable(f"{path}: per_byte is no table")
-    wrong = sorted(set(table) - set(_MEMORIES))
-    if wrong:
-        raise BadEnergyTable(f"{path}: per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
-    return EnergyTable(
-        source,
-        _number(path, "per_mac", data.get("per_mac")),
-        {name: _number(path, f"per_byte.{name}", value) for name, value in table.items()},
-        _number(path, "idle_watt", data.get("idle_watt", 0.0)),
-    )
+    return EnergyTable.from_json(data, str(path))
 
 
-def _number(path: Path, name: str, value: object) -> float:
+def _number(path: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise BadEnergyTable(f"{path}: {name} is {value!r:.50}; give a number that is not negative")
     return float(value)

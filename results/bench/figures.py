@@ -10,6 +10,7 @@ from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.latency import Latency, latency_of
 from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.standing import is_refusal
 from ethos_hil.results.verdict import Verdict
 
 SRAM = "Sram"
@@ -26,6 +27,7 @@ class PointFigures:
         label, group, npu, memory_mode, system_config, target: which point it is; `label` is the case or the model.
         verdict: the record's.
         reason: why there are no figures; "" where there are.
+        refused: whether that is because the point could not be made.
         provenance: of `cycles`: measured, fvp or modelled.
         clock_hz: the stated clock of the NPU that times are made with; `clock_of` says whose it is: "Vela's system
             configuration NAME", "stated with --clock 400MHz", or a part's name.
@@ -42,7 +44,9 @@ class PointFigures:
         bandwidth: bytes per second, by memory, both directions; `bandwidth_share` of what the memory can do, 0 to 1.
         intensity: products per byte that is moved.
         bound_by: what takes most of the cycles: "mac", "output", "weights", a memory, "latency".
-        sram_peak: bytes of SRAM that the program needs, of all memories that are SRAM.
+        sram_peak: bytes of SRAM that the NPU's program needs, of all memories that are SRAM.
+        planned_bytes: those of the tensors outside of it, which the program's plan has, in SRAM or beyond.
+        sram_used: bytes of the pool of SRAM that the firmware had in use, where it was booted: both, and its tables.
         dram_bytes: bytes moved to and from DRAM or flash.
         weight_bytes, weights: encoded bytes of weights, and the weights, one byte each, that they encode;
             `weight_ratio` is their quotient.
@@ -59,6 +63,7 @@ class PointFigures:
     target: str
     verdict: str
     reason: str = ""
+    refused: bool = False
     provenance: str = ""
     clock_hz: float = 0.0
     clock_of: str = ""
@@ -78,6 +83,8 @@ class PointFigures:
     intensity: float | None = None
     bound_by: str = ""
     sram_peak: int | None = None
+    planned_bytes: int | None = None
+    sram_used: int | None = None
     dram_bytes: int | None = None
     weight_bytes: int | None = None
     weights: int | None = None
@@ -110,7 +117,7 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
     cycles = record.metric("npu_cycles")
     if record.verdict in _WITHOUT or cycles is None:
         why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
-        return replace(found, reason=why)
+        return replace(found, reason=why, refused=is_refusal(record))
     found = _timed(found, record, cycles, latency_of(record, clock))
     if record.profile is not None:
         found = _accounted(found, record, record.profile)
@@ -132,13 +139,16 @@ def _active(figures: PointFigures) -> float | None:
 
 def _timed(found: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
     """Add cycles and times."""
-    estimate = record.metric("npu_cycles_estimate")
+    estimate, planned = record.metric("npu_cycles_estimate"), record.metric("planned_bytes")
+    in_use = record.metric("sram_used")
     found = replace(
         found,
         provenance=cycles.provenance,
         cycles=round(cycles.value),
         vela_cycles=round(estimate.value) if estimate is not None else None,
         operations=record.artifact.npu_ops if record.artifact is not None else None,
+        planned_bytes=round(planned.value) if planned is not None else None,
+        sram_used=round(in_use.value) if in_use is not None else None,
     )
     if latency is None:
         return found

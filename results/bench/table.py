@@ -12,6 +12,7 @@ from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.scaling import family_of, scaling
 from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.record import Record
+from ethos_hil.results.standing import Standing
 
 _TEXT, _INTEGER, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
@@ -20,7 +21,8 @@ _FIGURES: Mapping[str, str] = MappingProxyType({
     "operations": _INTEGER, "macs": _INTEGER, "cycles_per_kmac": _NUMBER, "utilisation": _NUMBER,
     "intensity": _NUMBER, "bound_by": _TEXT, "clock_hz": _NUMBER, "clock_of": _TEXT, "npu_s": _NUMBER,
     "cpu": _INTEGER, "cpu_unit": _TEXT, "cpu_s": _NUMBER, "total_s": _NUMBER, "inferences_per_s": _NUMBER,
-    "sram_peak": _INTEGER, "dram_bytes": _INTEGER, "weight_bytes": _INTEGER, "weights": _INTEGER,
+    "sram_peak": _INTEGER, "planned_bytes": _INTEGER, "sram_used": _INTEGER,
+    "dram_bytes": _INTEGER, "weight_bytes": _INTEGER, "weights": _INTEGER,
     "weight_ratio": _NUMBER, "energy_j": _NUMBER,
 })  # fmt: skip
 """Those with one value, under their own names."""
@@ -43,7 +45,7 @@ _FACTS: Mapping[str, tuple[str, Callable[[Record], Any]]] = MappingProxyType({
 COLUMNS: Mapping[str, str] = MappingProxyType({
     **dict.fromkeys(("label", "case_group", "npu", "family"), _TEXT),
     "macs_per_cycle": _INTEGER,
-    **dict.fromkeys(("memory_mode", "system_config", "target", "verdict", "reason"), _TEXT),
+    **dict.fromkeys(("memory_mode", "system_config", "target", "verdict", "ending", "reason"), _TEXT),
     **_FIGURES,
     **dict.fromkeys(("energy_provenance", "energy_of"), _TEXT),
     **{f"{name}_{word}": _INTEGER for name in _MEMORIES.values() for word in ("read", "written")},
@@ -91,6 +93,7 @@ def _place(point: PointFigures) -> dict[str, Any]:
         "system_config": point.system_config,
         "target": point.target,
         "verdict": point.verdict,
+        "ending": Standing.REFUSED if point.refused else point.verdict,
         "reason": point.reason,
     }
 

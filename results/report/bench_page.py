@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from markupsafe import Markup
 
@@ -12,6 +13,7 @@ from ethos_hil.results.account import Accounted
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.clock import frequency
 from ethos_hil.results.record import Record
+from ethos_hil.results.report.bench_answer import BenchAnswer, bench_answers
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes
 from ethos_hil.results.report.bench_table import (
     CaseTable,
@@ -39,6 +41,7 @@ class BenchPage:
     Attributes:
         title: grid and size.
         facts: what is to know before the numbers are read.
+        answers: to the budgets that it was asked about.
         families, modes: those that there are, for the key of the pictures.
         heat_maps, heat_key: how well the MAC engine is used; number and range of each colour.
         scaling, scaling_lines: the picture of all cases, and what it shows: a line each.
@@ -50,6 +53,7 @@ class BenchPage:
 
     title: str
     facts: tuple[tuple[str, str], ...]
+    answers: tuple[BenchAnswer, ...]
     families: tuple[str, ...]
     modes: tuple[str, ...]
     heat_maps: tuple[HeatMap, ...]
@@ -63,10 +67,15 @@ class BenchPage:
     refusals: tuple[RefusedPoints, ...]
 
 
-def bench_page(asked: Sequence[Accounted]) -> BenchPage | None:
-    """Return the section of a run's benchmark; None where the run has none."""
+def bench_page(asked: Sequence[Accounted], folders: Iterable[Path] = ()) -> BenchPage | None:
+    """Return the section of a run's benchmark; None where the run has none. Raises OSError.
+
+    Args:
+        asked: what was asked in the run.
+        folders: of the run, which say which budgets it was asked about.
+    """
     points = plotted(asked)
-    return _page(points, [each.record for each in asked]) if points else None
+    return _page(points, [each.record for each in asked], folders) if points else None
 
 
 def plotted(asked: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
@@ -86,7 +95,7 @@ def _place(record: Record) -> tuple[str, str, str]:
     return record.npu, record.memory_mode, record.system_config
 
 
-def _page(points: Sequence[PlottedPoint], records: Iterable[Record]) -> BenchPage:
+def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: Iterable[Path]) -> BenchPage:
     timed = [each for each in points if each.cycles]
     by_case = _by_case(points)
     medians = median_lines(scaling_lines(mine) for mine in by_case.values()) if len(by_case) > FEW else ()
@@ -96,10 +105,12 @@ def _page(points: Sequence[PlottedPoint], records: Iterable[Record]) -> BenchPag
     groups: dict[str, list[CaseTable]] = {}
     for each in case_tables(by_case.values(), alone=not rooflines):
         groups.setdefault(each.group if len(by_case) > FEW else f"{each.label} {each.target}", []).append(each)
+    answers, problem = bench_answers(records, folders)
     grids = dict.fromkeys(each.bench.grid for each in records if each.bench is not None)
     return BenchPage(
         title=f"{f'grid {listed(grids)}, ' if grids else ''}{counted(len(points), 'point')}",
-        facts=tuple(_facts(points, timed)),
+        facts=(*_facts(points, timed), *((("budgets", problem),) if problem else ())),
+        answers=answers,
         families=tuple(dict.fromkeys(each.family for each in sorted(timed, key=lambda point: point.size[1]))),
         modes=memory_modes(timed),
         heat_maps=heat_maps(points),
@@ -133,9 +144,9 @@ def _by_case(points: Iterable[PlottedPoint]) -> dict[tuple[str, str, str], list[
 
 def _facts(points: Sequence[PlottedPoint], timed: Sequence[PlottedPoint]) -> Iterator[tuple[str, str]]:
     cases = len({each.figures.label for each in points})
-    without = len(points) - len(timed)
-    refused = f"; {counted(without, 'point')} without cycles" if without else ""
-    yield "points", f"{counted(cases, 'case')} on {counted(len({each.npu for each in points}), 'NPU')}{refused}"
+    without = Counter(each.standing for each in points if not each.cycles)
+    rest = "".join(f"; {count:,} {standing}, without cycles" for standing, count in without.most_common())
+    yield "points", f"{counted(cases, 'case')} on {counted(len({each.npu for each in points}), 'NPU')}{rest}"
     tally = Counter(each.standing for each in timed)
     stands = ", ".join(f"{tally[standing]:,} {standing}" for standing in Standing if tally[standing])
     unseen = ": compiled and timed, with answers that nobody looked at" if tally[Standing.COMPILED_ONLY] else ""

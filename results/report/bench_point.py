@@ -117,6 +117,11 @@ def told(point: PlottedPoint) -> str:
     return f"{point.npu} {figures.memory_mode}: {point.cycles:,} cycles ({figures.provenance}){time}, {point.standing}"
 
 
+def clock(point: PlottedPoint) -> str:
+    """Return the MHz of the clock that a point's time is made with; "" where none is known."""
+    return f"{point.figures.clock_hz / 1e6:,.6g}" if point.figures.clock_hz > 0 else ""
+
+
 def milliseconds(value: float) -> str:
     """Return milliseconds with three digits at least."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.report.bench_point import PlottedPoint, kibibytes, milliseconds, percent, told
+from ethos_hil.results.latency import per_second
+from ethos_hil.results.report.bench_point import PlottedPoint, clock, kibibytes, milliseconds, percent, told
 from ethos_hil.results.report.pareto import Pareto, front_rows, ladder_rows, pareto
 from ethos_hil.results.report.place_roofline import case_roofline, intensity
 from ethos_hil.results.report.scaling import ScalingLine, scaling_lines, scaling_plot
@@ -28,6 +29,7 @@ class PointLine:
         place: NPU and memory mode, with the system configuration where they have several.
         standing: how it stands.
         cycles, provenance: of the NPU.
+        clock: of the NPU, that times are made with.
         millis, per_second: time of the NPU at its clock, and inferences per second.
         cpu: what the CPU does besides, with its unit.
         sram, outside: KiB of SRAM that the program needs, and KiB moved to and from memories that are none.
@@ -42,6 +44,7 @@ class PointLine:
     standing: Standing
     cycles: str
     provenance: str
+    clock: str
     millis: str
     per_second: str
     cpu: str
@@ -71,8 +74,8 @@ class CaseTable:
     target: str
     summary: str
     pareto: Pareto
-    ladder: tuple[tuple[str, str, str, str], ...]
-    front: tuple[tuple[str, str, str, str], ...]
+    ladder: tuple[tuple[str, str, str, str, str], ...]
+    front: tuple[tuple[str, str, str, str, str], ...]
     scaling: Markup
     scaling_lines: tuple[ScalingLine, ...]
     roofline: Markup
@@ -140,8 +143,9 @@ def point_line(point: PlottedPoint, with_config: bool) -> PointLine:
         standing=point.standing,
         cycles=amount(point.cycles) if point.cycles else "",
         provenance=figures.provenance,
+        clock=clock(point),
         millis=milliseconds(point.millis) if point.millis else "",
-        per_second=f"{figures.inferences_per_s:,.3g}" if figures.inferences_per_s else "",
+        per_second=per_second(figures.inferences_per_s) if figures.inferences_per_s else "",
         cpu=f"{figures.cpu:,} {figures.cpu_unit}" if figures.cpu else "",
         sram=kibibytes(figures.sram_peak),
         outside=kibibytes(figures.dram_bytes),

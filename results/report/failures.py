@@ -77,7 +77,7 @@ def failure_groups(
     """
     found: dict[tuple[object, ...], list[Accounted]] = {}
     for each in asked:
-        if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED):
+        if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED):
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
             kind = str(failure.kind) if failure is not None else ""

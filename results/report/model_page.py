@@ -245,7 +245,8 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
     artifact = record.artifact
     if artifact is not None:
         kernels = [call for call in artifact.cpu_calls if call.kind == "operator"]
-        yield "program", f"{size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
+        if artifact.sha256:  # a point that was only compiled and timed has no .pte
+            yield "program", f"{size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
         if artifact.delegated is not None:
             yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_left(kernels)}"
         if artifact.scheme:

@@ -1,26 +1,25 @@
 """Time against SRAM: which NPU and memory mode is the fastest that fits, and which NPU is the smallest that will do.
 
-A point is on the front if no other one needs less of both. On the ladder are the NPUs from the fewest MACs on, each
-with the fastest of its memory modes, without those that a smaller one outruns.
+A point is on the front if no other one needs less of both. On the ladder are the NPUs and memory modes that no other
+beats: none is as small, as fast and content with as little SRAM.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from markupsafe import Markup
 
-from ethos_hil.results.report.bench_point import PlottedPoint, kibibytes, mark, milliseconds, told
+from ethos_hil.results.report.bench_point import PlottedPoint, clock, kibibytes, mark, milliseconds, told
 from ethos_hil.results.report.log_axis import LogAxis, log_axis
+from ethos_hil.results.report.place_names import place_names
 from ethos_hil.results.report.svg import element, grid, number, picture, text
 from ethos_hil.results.report.wording import amount, counted, size
 
 _WIDTH, _HEIGHT = 460.0, 290.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 446.0, 24.0, 254.0
-_LETTER, _LINE = 6.5, 11.0
-"""Width of a letter and height of a line of a label, about."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Pareto:
     Attributes:
         unit: of the times: "ms", or "cycles" where a clock is not known.
         front: the points on the front, the least SRAM first.
-        ladder: the NPUs, the smallest and slowest first.
+        ladder: NPUs with memory modes, the smallest first, and of one NPU the fastest.
         plot: the picture; empty where no point has both.
     """
 
@@ -62,6 +61,11 @@ def _sram(point: PlottedPoint) -> int:
     return point.figures.sram_peak or 0
 
 
+def _least(point: PlottedPoint) -> float:
+    """Return the SRAM that a point needs; one that does not say may need all."""
+    return math.inf if point.figures.sram_peak is None else point.figures.sram_peak
+
+
 def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
     best = None
     for point in sorted(points, key=lambda each: (_sram(each), _time(each, unit), each.size)):
@@ -71,13 +75,12 @@ def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
 
 
 def _ladder(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
-    best = None
-    seen: set[str] = set()
-    for point in sorted(points, key=lambda each: (each.size, _time(each, unit), _sram(each))):
-        if point.figures.npu not in seen and (best is None or _time(point, unit) < best):
-            best = _time(point, unit)
+    kept: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda each: (each.size, _time(each, unit), _least(each))):
+        time, sram = _time(point, unit), _least(point)
+        if not any(other <= time and less <= sram for other, less in kept):
+            kept.append((time, sram))
             yield point
-        seen.add(point.figures.npu)
 
 
 def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoint], unit: str) -> Markup:
@@ -93,7 +96,8 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
         element("path", d=Markup("".join([*path, f"H{number(_RIGHT)}"])), class_="front"),
         *(mark(point, *place, f"{told(point)}, {size(_sram(point))} of SRAM")
           for point, place in zip(points, places, strict=True)),
-        *_labels(front, corners, places),
+        *place_names([(point.npu, *at) for point, at in zip(front, corners, strict=True)], places,
+                     (_LEFT, _RIGHT, _TOP, _BOTTOM)),
     ]  # fmt: skip
     fastest = front[-1]
     label = (f"{name}, {counted(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest is "
@@ -115,39 +119,14 @@ def _grid(x: LogAxis, y: LogAxis, unit: str, *, zero: bool) -> Iterator[Markup]:
     yield text(4, _TOP - 10, "ms of the NPU at its clock" if unit == "ms" else "cycles of the NPU", "tick", "start")
 
 
-_Box = tuple[float, float, float, float]
+def ladder_rows(found: Pareto) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield for each step of the ladder, the smallest NPU first: its time, KiB of SRAM, name, memory mode, clock."""
+    for point in found.ladder:
+        sram = kibibytes(point.figures.sram_peak)
+        yield found.time(point), sram, point.npu, point.figures.memory_mode, clock(point)
 
 
-def _labels(
-    front: Sequence[PlottedPoint], corners: Sequence[tuple[float, float]], marks: Sequence[tuple[float, float]]
-) -> Iterator[Markup]:
-    """Yield the names of the points on the front, each where it covers the fewest marks and no other name."""
-    taken: list[_Box] = []
-    for point, (x, y) in zip(front, corners, strict=True):
-        width = _LETTER * len(point.npu)
-        boxes: list[_Box] = []
-        for down, right in product((14.0, -7.0, 3.5), (True, False)):
-            left = x + 7 if right else x - 7 - width
-            boxes.append((left, y + down - _LINE + 2, left + width, y + down + 2))
-        inside = [box for box in boxes if box[0] >= _LEFT and box[2] <= _RIGHT + 12 and _TOP - 8 <= box[1] <= _BOTTOM]
-        free = [box for box in inside if not any(_meet(box, other) for other in taken)]
-        if free:
-            box = min(free, key=lambda each: sum(_meet(each, (a - 4, b - 4, a + 4, b + 4)) for a, b in marks))
-            taken.append(box)
-            yield text(box[0], box[3] - 2, point.npu, "strong", "start")
-
-
-def _meet(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def ladder_rows(found: Pareto) -> Iterator[tuple[str, str, str, str]]:
-    """Yield for each NPU of the ladder: from which time on it is the smallest, its name, memory mode, KiB of SRAM."""
-    for point in reversed(found.ladder):
-        yield found.time(point), point.npu, point.figures.memory_mode, kibibytes(point.figures.sram_peak)
-
-
-def front_rows(found: Pareto) -> Iterator[tuple[str, str, str, str]]:
-    """Yield for each point of the front: from which KiB of SRAM on it is the fastest, its name, memory mode, time."""
+def front_rows(found: Pareto) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield for each point of the front: from which KiB of SRAM on it is the fastest, its name, mode, clock, time."""
     for point in found.front:
-        yield kibibytes(_sram(point)), point.npu, point.figures.memory_mode, found.time(point)
+        yield kibibytes(_sram(point)), point.npu, point.figures.memory_mode, clock(point), found.time(point)

@@ -44,19 +44,20 @@ def place_rooflines(points: Sequence[PlottedPoint]) -> tuple[PlaceRoofline, ...]
 
 def case_roofline(name: str, points: Sequence[PlottedPoint]) -> Markup:
     """Return the picture of one case on all NPUs, which have their roofs in common: all of the MAC engine is 1."""
-    made = []
+    made: list[tuple[RoofPoint, str]] = []
     for each in points:
         here = roof_point(each)
         if here is not None and each.macs:
             label = f"{each.npu} {each.figures.memory_mode} ({each.figures.provenance})"
-            made.append(replace(here, rate=here.rate / each.macs, label=label))
+            made.append((replace(here, rate=here.rate / each.macs, label=label), each.npu))
     if len(made) < _LEAST:
         return Markup()
-    made.sort(key=lambda point: -point.cycles)
-    best = max(made, key=lambda point: point.rate)
+    made.sort(key=lambda item: -item[0].cycles)
+    best = max((point for point, _ in made), key=lambda point: point.rate)
     told = (f"{name}, {counted(len(made), 'point')}: the part of the MAC engine that is used over MACs per byte; "
             f"{best.label} uses {best.rate:.1%}. The table of points has the same numbers.")  # fmt: skip
-    return roof_picture(told, made, 1.0, (), "the busiest memory", "part of the MAC engine")
+    plotted, names = zip(*made, strict=True)
+    return roof_picture(told, plotted, 1.0, (), "the busiest memory", "part of the MAC engine", names)
 
 
 def _label(place: PlottedPoint, points: Sequence[RoofPoint]) -> str:

@@ -117,7 +117,7 @@ def _content(
                          moved_cells(comparison) if comparison is not None else {}),
         "models": _model_pages(asked, advise),
         "left_out": max(0, len(_with_page(asked)) - _PAGES),
-        "bench": bench_page(asked),
+        "bench": bench_page(asked, results.folders),
         "operators": operators(asked),
         "estimates": estimates(asked),
         "trend": before,

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from ethos_hil.results.inference_profile import InferenceProfile, OpCost
 from ethos_hil.results.record import Op
 from ethos_hil.results.report.log_axis import LogAxis
+from ethos_hil.results.report.place_names import place_names
 from ethos_hil.results.report.svg import element, grid, line, number, picture, text
 from ethos_hil.results.report.wording import amount, counted
 
@@ -86,7 +87,7 @@ def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> tuple[M
 
 def roof_picture(
     label: str, points: Sequence[RoofPoint], macs_per_cycle: float, roofs: Sequence[MemoryRoof], per_byte_of: str,
-    rate_of: str = "MACs per cycle",
+    rate_of: str = "MACs per cycle", names: Sequence[str] = (),
 ) -> Markup:  # fmt: skip
     """Return the picture of some points below their roofs.
 
@@ -97,12 +98,16 @@ def roof_picture(
         roofs: the sloping ones.
         per_byte_of: which bytes MACs are counted against.
         rate_of: what the rates are.
+        names: what stands beside each point, where there is room; none by default.
     """
     low = 10 ** math.floor(math.log10(min(point.intensity for point in points)))
     high = 10 ** math.ceil(math.log10(max(point.intensity for point in points) * 1.01))
     bottom = 10 ** math.floor(math.log10(min(point.rate for point in points)))
     x, y = LogAxis(low, high, _LEFT, _RIGHT), LogAxis(bottom, macs_per_cycle * 1.6, _BOTTOM, _TOP)
     parts = [*_grid(x, y, per_byte_of, rate_of), *_roofs(x, y, macs_per_cycle, roofs), *_marks(x, y, points)]
+    places = [(x.at(point.intensity), y.at(point.rate)) for point in points]
+    named = [(name, *at) for name, at in zip(names, places, strict=False)]
+    parts += place_names(named, places, (_LEFT, _RIGHT, _TOP, _BOTTOM))
     return picture(_WIDTH, _HEIGHT, label, *parts)
 
 

@@ -136,6 +136,6 @@ def _panel(family: str, lines: Sequence[ScalingLine], begin: float, end: float, 
     for each in lines:
         places = [(x.at(macs), y.at(value)) for macs, value in each.speed_ups.items()]
         path = Markup("M" + "L".join(f"{number(a)} {number(b)}" for a, b in places))
-        yield element("path", d=path, class_=f"scaling mode-{min(each.style, 3)} {family_class(family)}")
+        yield element("path", d=path, class_=f"scaling mode-{min(each.style, 5)} {family_class(family)}")
         yield element("circle", cx=x.at(each.knee), cy=y.at(each.speed_ups[each.knee]), r=3.5,
                       class_=f"knee {family_class(family)}")  # fmt: skip

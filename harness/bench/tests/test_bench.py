@@ -9,18 +9,22 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
+from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
-from ethos_hil.harness.bench.run_state import STATE, recorded
+from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.progress import Silent
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.vela_ini import SYSTEMS
-from ethos_hil.results.record import Record
+from ethos_hil.results.bench.asked import STATE
+from ethos_hil.results.bench.tests import samples
+from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.store import StoredRecord, read_run
 from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.results.writing import wait_for_writers
@@ -159,6 +163,47 @@ def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch:
         assert each.failure is not None
         assert each.failure.kind == FailureKind.INTERNAL
         assert "its process ended with signal 9" in each.failure.message
+
+    run_bench(wanted, folder, jobs=1, reporter=Silent())  # asked again: there is one record of each all the same
+    assert len(records(folder.path)) == 3
+    aside = (folder.path / LOGS / ASKED_AGAIN).read_text().splitlines()
+    assert [Record.from_json(json.loads(line)) for line in aside] == found
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind", "done"),
+    [
+        (Verdict.VERIFIED, None, True),
+        (Verdict.COMPILED_ONLY, None, True),
+        (Verdict.SKIPPED, FailureKind.CAPABILITY, True),
+        (Verdict.FAILED, FailureKind.DELEGATION, True),
+        (Verdict.FAILED, FailureKind.OUT_OF_MEMORY, True),
+        (Verdict.FAILED, FailureKind.NOT_AVAILABLE, False),
+        (Verdict.FAILED, FailureKind.LICENCE, False),
+        (Verdict.FAILED, FailureKind.MISMATCH, False),
+        (Verdict.FAILED, FailureKind.TIMEOUT, False),
+        (Verdict.FAILED, FailureKind.INTERNAL, False),
+        (Verdict.UNVERIFIED, FailureKind.NO_REFERENCE, False),
+    ],
+)
+def test_only_what_asking_again_would_not_change_is_done(
+    verdict: Verdict, kind: FailureKind | None, done: bool, tmp_path: Path
+) -> None:
+    """A resumed run asks again what failed, was not verified, or lacked a tool; the record before is kept beside."""
+    wanted = plan("nothing:here")
+    folder = new_run(wanted, tmp_path)
+    for point in wanted.points[:2]:
+        folder.append(of_point(samples.point(), point, "models"))
+    failure = None if kind is None else Failure(kind, "why")
+    odd = of_point(samples.point(verdict=verdict, failure=failure), wanted.points[2], "models")
+    folder.append(odd, part="a sweep: here")
+    folder.append(replace(odd, bench=None), part="a sweep: here")  # a night's model is not a point
+    assert set_aside(folder.path, "another sweep") == 0
+    assert settled(odd) is done
+    assert set_aside(folder.path, "a sweep") == (0 if done else 1)
+    assert len(records(folder.path)) == (4 if done else 3)
+    assert recorded(folder.path) == {each.key for each in wanted.points[: 3 if done else 2]}
+    assert (folder.path / LOGS / ASKED_AGAIN).exists() is not done
 
 
 def test_another_state_of_the_tools_is_refused(tmp_path: Path) -> None:

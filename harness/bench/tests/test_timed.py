@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, Benc
 from ethos_hil.harness.bench.case_model import case_model
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
@@ -131,3 +133,15 @@ def test_what_a_device_would_report_of_its_memory(pool: BoardPool) -> None:
     assert found.artifact is not None
     assert (found.artifact.sha256, found.artifact.pte_bytes) == ("", 0)  # there is no .pte
     assert found.metric("weights_bytes").value == 16 * 24 * 9  # type: ignore[union-attr]
+
+
+def test_what_is_only_timed_needs_no_firmware(pool: BoardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing boots, so a board whose firmware is not here has the numbers that it has with it."""
+    wanted = point(LINEAR, "ethos-u85-256", "Sram_Only")
+    right = timed(wanted, pool)
+    monkeypatch.setenv(FIRMWARE_VARIABLE, str(tmp_path))
+    found = timed(wanted, pool)
+    assert found.verdict == Verdict.COMPILED_ONLY
+    assert (found.metrics, rows(found)) == (right.metrics, rows(right))
+    assert any("there is no firmware of corstone-320 here" in note for note in found.notes)
+    assert not any("there is no firmware" in note for note in right.notes)

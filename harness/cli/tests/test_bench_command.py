@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ethos_hil.harness.bench.bench import new_run
+from ethos_hil.harness.bench.order import BenchOrder
+from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.cli.bench_run import status_of
 from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
+from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.verdict import FailureKind, Verdict
 
 GRID = """
 schema_version = 1
@@ -71,6 +80,91 @@ def test_files_and_exit_status(command_line: Call, grid: str) -> None:
     assert said.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
     assert "mine.toml:13" in said
     assert "2 points: 1 compiled and timed, 1 refused" in said
+
+
+CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--resume", "made")
+
+
+def made(grid: str, **changes: Any) -> None:
+    """A run of the grid's first case that has its one record, so that nothing has to be made."""
+    plan = BenchOrder(grid=Path(grid), cases=("linear*",), boot=False).plan()
+    folder = new_run(plan, Path("results/runs"), "made")
+    (point,) = plan.points
+    folder.append(of_point(samples.point(**changes), point, plan.settings.grid))
+
+
+@pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
+def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, budget: str, status: int) -> None:
+    made(grid)
+    found, out, said = command_line(*CHEAP, "--which", budget, "--json", "-")
+    assert found == status, said
+    if status < 2:
+        (place,) = json.loads(out)["which"]["places"]
+        assert (place["meets"], place["within_error"]) == (not status, True)
+        assert place["margins"][0]["clock_hz"] == 500e6
+        assert place["margins"][0]["error"]["worst"] == 0.059
+    assert ("nothing meets fps>=125001" in said) is (status == 1)
+
+
+def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid: str) -> None:
+    made(grid)
+    for budget in ("fps>=124000", "cycles<=1", "cycles<=1"):
+        command_line(*CHEAP, "--which", budget)
+    assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
+    page = Path("bench.html").read_text()
+    assert page.count("is the smallest that meets fps&gt;=124000, by less than the timing model&#39;s error") == 1
+    assert page.count("nothing meets cycles&lt;=1; the nearest is ethos-u55-128 in Sram_Only") == 1
+    assert page.index("it holds down to 496 MHz") > page.index("Which meets fps&gt;=124000")
+
+
+def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Call, grid: str) -> None:
+    made(
+        grid,
+        verdict=Verdict.FAILED,
+        failure=Failure(FailureKind.COMPILE, "too large"),
+        metrics=(),
+        ops=(),
+        profile=None,
+    )
+    status, out, said = command_line(*CHEAP, "--json", "-")
+    assert status == 1
+    assert "1 point: 1 refused" in said
+    document = json.loads(out)
+    assert document["counts"] == {"refused": 1}
+    assert [point["ending"] for point in document["points"]] == ["refused"]
+    assert "1 refused" in command_line(*CHEAP)[1].splitlines()[0]
+    command_line("report", "results/runs", "-o", "bench.html")
+    page = Path("bench.html").read_text()
+    assert '1 <span class="soft">refused</span>' in page
+    assert '<span class="soft">failed</span>' not in page
+    assert "1 refused, without cycles" in page
+
+
+LATER = samples.point(verdict=Verdict.VERIFIED)
+FAILED = replace(LATER, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
+UNVERIFIED = replace(LATER, verdict=Verdict.UNVERIFIED, failure=Failure(FailureKind.NO_REFERENCE, "none"))
+MISSING = replace(samples.refused(), failure=Failure(FailureKind.NOT_AVAILABLE, "no FVP"))
+
+
+@pytest.mark.parametrize(
+    ("records", "status", "told"),
+    [
+        ([LATER, samples.refused()], 0, ""),
+        ([LATER, FAILED], 1, "failed: conv_56 on ethos-u55-128 in Shared_Sram, virtual: 3 of 8"),
+        ([LATER, UNVERIFIED], 1, "unverified: conv_56 on ethos-u55-128 in Shared_Sram, virtual: none"),
+        ([samples.refused(), samples.refused()], 1, "every point was refused, so nothing was measured"),
+        ([LATER, MISSING], 3, "not made, because of what is missing here: 1, such as conv_56 on ethos-u85-256"),
+        ([MISSING], 3, "not made, because of what is missing here: 1"),
+        ([MISSING, FAILED], 1, "failed: "),
+    ],
+)
+def test_the_status_says_whether_all_was_answered(
+    records: list[Record], status: int, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status_of(records) == status
+    said = capsys.readouterr().err
+    assert told in said
+    assert bool(said) is bool(told)
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ethos_hil.results.bench.answer import answer
+from ethos_hil.results.bench.asked import STATE, AskedBudget, budgets_of, keep_budget
 from ethos_hil.results.bench.budget import BadBudget, Budget
+from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
 from ethos_hil.results.inference_profile import InferenceProfile, MemoryBehind
+from ethos_hil.results.ledger.model_error import model_error
 from ethos_hil.results.record import BenchInfo, Record
 
 
@@ -103,6 +108,77 @@ def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack
 def test_a_limit_that_is_just_reached_is_met(text: str, meets: bool) -> None:
     figures = figures_of(placed("ethos-u55-128", 1_000, 5))
     assert Budget.parse(text).conditions[0].met_by(figures) is meets
+
+
+@pytest.mark.parametrize(
+    ("text", "spare", "clock", "doubtful"),
+    [
+        ("fps>=250", 0.0, 500e6, True),  # 2,000,000 cycles at 500 MHz are 250/s
+        ("fps>=237", 250 / 237 - 1, 474e6, True),  # 5.5 % where the error is 5.9 % at worst
+        ("fps>=235", 250 / 235 - 1, 470e6, False),  # 6.4 %
+        ("latency<=5ms", 0.25, 400e6, False),
+        ("cycles<=2.1M", 0.05, None, True),
+        ("sram<=401KB", 1 / 400, None, False),  # a size has no error of a timing model
+        ("fps>=260", 250 / 260 - 1, 520e6, True),  # missed by less than the error
+        ("fps>=300", 250 / 300 - 1, 600e6, False),
+    ],
+)
+def test_a_margin_has_what_is_spare_the_clock_that_is_needed_and_the_error(
+    text: str, spare: float, clock: float | None, doubtful: bool
+) -> None:
+    (place,) = answer([figures_of(placed("ethos-u55-64", 2_000_000, 400 << 10))], Budget.parse(text)).places
+    (margin,) = place.margins
+    assert margin.spare == pytest.approx(spare)
+    assert margin.clock_hz == (None if clock is None else pytest.approx(clock))
+    assert (margin.doubtful, place.doubtful) == (doubtful, doubtful)
+    assert place.meets is (spare >= 0)
+
+
+@pytest.mark.parametrize(
+    ("provenance", "family", "worst"),
+    [("modelled", "u55", 0.059), ("modelled", "u65", 0.191), ("modelled", "u85", 0.146), ("modelled", "u99", None),
+     ("fvp", "u55", None), ("measured", "u85", None), ("vela", "u85", None)],
+)  # fmt: skip
+def test_only_what_is_modelled_has_the_error_of_the_timing_model(
+    provenance: str, family: str, worst: float | None
+) -> None:
+    error = model_error(f"ethos-{family}-256", provenance)
+    assert (None if error is None else error.worst) == worst
+
+
+def test_the_clock_leaves_the_cpu_its_time_and_is_the_one_that_the_slowest_model_needs() -> None:
+    """With 2 ms of CPU beside 4 ms of NPU, 5 ms ask for 3 ms of the NPU; with 5 ms of CPU no clock is enough."""
+    figures = replace(figures_of(placed("ethos-u55-64", 2_000_000, 1)), total_s=0.006)
+    faster = replace(figures, label="b", npu_s=0.001, total_s=0.003)
+    for others in ([], [faster]):
+        (place,) = answer([figures, *others], Budget.parse("latency<=5ms")).places
+        assert place.margins[0].clock_hz == pytest.approx(500e6 * 4 / 3)
+    (place,) = answer([replace(figures, total_s=0.009), faster], Budget.parse("latency<=5ms")).places
+    assert place.margins[0].clock_hz is None
+
+
+def test_a_place_that_meets_it_whatever_the_error_is_named_beside_one_that_may_not() -> None:
+    records = [placed("ethos-u55-64", 2_000_000, 1), placed("ethos-u55-128", 1_000_000, 1)]
+    found = answer([figures_of(each) for each in records], Budget.parse("fps>=249"))
+    assert found.best is found.places[0]
+    assert found.best is not None
+    assert found.best.doubtful
+    assert found.certain is found.places[1]
+
+
+def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_path: Path) -> None:
+    energy = EnergyTable("a bench", 1e-12, {"Sram": 2e-12}, 0.5)
+    (tmp_path / STATE).write_text('{"grid": "mine"}')
+    asked = [AskedBudget(Budget.parse("fps>=30, sram<=512KB")), AskedBudget(Budget.parse("energy<=1mJ"), energy)]
+    for each in (*asked, *asked):
+        keep_budget(tmp_path, each)
+    assert budgets_of(tmp_path) == tuple(asked)
+    assert json.loads((tmp_path / STATE).read_text())["grid"] == "mine"
+    for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]",
+                    '{"which": [{"budget": "fps>=1", "energy": {"of": ""}}]}'):  # fmt: skip
+        (tmp_path / STATE).write_text(damaged)
+        with pytest.raises(ValueError, match=STATE):
+            budgets_of(tmp_path)
 
 
 def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import re
 from collections.abc import Sequence
@@ -14,13 +15,14 @@ from markupsafe import escape
 
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.inference_profile import MemoryBehind
+from ethos_hil.results.record import ArtifactInfo, Failure, Record
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_point import PlottedPoint
 from ethos_hil.results.report.heat_map import STEPS, heat_maps
 from ethos_hil.results.report.log_axis import LogAxis, log_axis
-from ethos_hil.results.report.pareto import Pareto, pareto
-from ethos_hil.results.report.place_roofline import intensity, place_rooflines
+from ethos_hil.results.report.pareto import pareto
+from ethos_hil.results.report.place_roofline import case_roofline, intensity, place_rooflines
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
 from ethos_hil.results.report.tests import bench_samples, samples
@@ -77,9 +79,7 @@ def test_a_front_of_random_points_is_the_one_that_comparing_all_pairs_gives() ->
         }  # fmt: skip
         found = pareto(label, timed)
         assert {id(each) for each in found.front} == {id(each) for each in timed} - beaten
-        for slow, fast in itertools.pairwise(found.ladder):
-            assert slow.size < fast.size
-            assert slow.millis > fast.millis
+        assert [each.size for each in found.ladder] == sorted(each.size for each in found.ladder)
 
 
 def _sram(of: PlottedPoint) -> int:
@@ -87,19 +87,36 @@ def _sram(of: PlottedPoint) -> int:
     return of.figures.sram_peak
 
 
-def smallest_under(found: Pareto, points: Sequence[PlottedPoint], limit: float) -> tuple[str | None, str | None]:
-    """The smallest NPU that needs no longer, as the ladder says and as a search says."""
-    read = next((each.figures.npu for each in found.ladder if each.millis <= limit), None)
-    fits = sorted((each for each in points if each.cycles and each.millis <= limit), key=lambda each: each.size)
-    return read, fits[0].figures.npu if fits else None
+def smallest_within(points: Sequence[PlottedPoint], time: float, sram: float) -> PlottedPoint | None:
+    """The smallest NPU that needs no longer and no more SRAM, and its fastest memory mode; the first one that does."""
+    fits = (each for each in points if each.cycles and each.millis <= time and _sram(each) <= sram)
+    return min(fits, key=lambda each: (each.size, each.millis), default=None)
 
 
-def test_the_ladder_names_the_smallest_npu_under_every_time() -> None:
+def test_the_ladder_names_the_smallest_npu_within_every_time_and_sram() -> None:
+    """Its first row with no more than one has is what a search of all points finds: with 512 KB as without a limit."""
     points = plotted(bench_samples.grid(cases=1))
     found = pareto("stem", points)
-    for limit in [0.0, *(each.millis for each in points), *(each.millis * 0.999 for each in points)]:
-        read, searched = smallest_under(found, points, limit)
-        assert read == searched
+    assert len(found.ladder) < len(points)
+    times = [0.0, *(each.millis for each in points), *(each.millis * 0.999 for each in points)]
+    for time, sram in itertools.product(times, [math.inf, *map(_sram, points), min(map(_sram, points)) - 1]):
+        assert next((each for each in found.ladder if each.millis <= time and _sram(each) <= sram), None) is (
+            smallest_within(points, time, sram)
+        )
+
+
+def test_a_point_without_sram_is_left_of_all_that_need_some() -> None:
+    """A logarithm has no place for 0: it is at the edge, which must not be among the others."""
+    found = pareto("a", plotted([replace_sram(FRONT[0], 0), *FRONT[1:4]]))
+    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', found.plot)]
+    assert len(places) == 4
+    assert all(places[0] + 50 < other for other in places[1:])
+
+
+def replace_sram(record: Record, sram: int) -> Record:
+    assert record.profile is not None
+    memories = {**record.profile.memories, "Sram": MemoryBehind(16.0, sram)}
+    return replace(record, profile=replace(record.profile, memories=memories))
 
 
 def test_a_clock_that_is_not_known_makes_cycles() -> None:
@@ -109,7 +126,7 @@ def test_a_clock_that_is_not_known_makes_cycles() -> None:
     assert [found.time(each) for each in found.front] == ["700", "650", "300"]
     text = section(records)
     assert "Cycles against SRAM" in text
-    assert "From cycles NPU" in text
+    assert "cycles SRAM, KiB NPU Memory mode MHz" in text
 
 
 def test_a_point_is_drawn_where_its_numbers_are() -> None:
@@ -226,6 +243,27 @@ def test_a_point_is_below_its_memory_s_roof_and_the_mac_engine_s() -> None:
     assert "16 MACs per cycle, 2 MACs per byte" in found.plot
 
 
+def test_points_of_a_case_have_their_npu_beside_them() -> None:
+    """A picture that is printed, or looked at without a mouse, says which NPU is which."""
+    made = case_roofline("a", plotted(bench_samples.grid(cases=1)))
+    named = re.findall(r'class="strong"[^>]*>([^<]+)<', made)
+    assert set(named) <= {each.removeprefix("ethos-") for each in bench_samples.NPUS}
+    assert len(named) > 5
+
+
+def test_every_memory_mode_has_dashes_of_its_own() -> None:
+    """All six modes of an NPU at once, in lines and in the key: no two look alike."""
+    modes = ("Sram_Only", "Shared_Sram", *(f"Dedicated_Sram{limit}" for limit in ("", "_256KB", "_384KB", "_512KB")))
+    records = [point("a", npu, mode, 900 + at) for npu in bench_samples.NPUS[6:8] for at, mode in enumerate(modes)]
+    made = report(bench_samples.results(tuple(records))).decode()
+    styles = set(re.findall(r'class="scaling (mode-\d+)"', made))
+    assert len(styles) == len(modes) == 6
+    assert set(re.findall(r'class="scaling (mode-\d+) family-u85"', made)) == styles
+    dashes = dict(re.findall(r"\.(mode-\d+) \{ stroke-dasharray: ([\d. ]+); \}", made))
+    assert set(dashes) == styles - {"mode-0"}
+    assert len(set(dashes.values())) == len(modes) - 1
+
+
 # The section.
 
 
@@ -233,6 +271,17 @@ def test_nothing_is_drawn_for_a_run_without_a_benchmark() -> None:
     made = report(samples.night()).decode()
     assert 'id="benchmarks"' not in made
     assert 'href="#benchmarks"' not in made
+
+
+def test_two_cases_of_one_model_are_two_however_they_end() -> None:
+    """A grid has net.py:net with a8w8 and with a16w8: the wrong answer of one is not hidden by the other."""
+    cases = [replace(FRONT[0], model="net.py:net", bench=replace(FRONT[0].bench, case=name))  # type: ignore[type-var]
+             for name in ("net8", "net16")]  # fmt: skip
+    wrong = replace(cases[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"))
+    page = bench_page.bench_page(stood(wrong, cases[1]))
+    assert page is not None
+    assert "1 failed, without cycles" in dict(page.facts)["points"]
+    assert dict(page.facts)["answers"].startswith("1 compiled-only")
 
 
 def test_a_model_at_several_places_is_a_benchmark() -> None:
@@ -245,7 +294,7 @@ def test_a_model_at_several_places_is_a_benchmark() -> None:
 
 def test_the_section_says_what_its_numbers_are() -> None:
     text = section(bench_samples.grid(cases=20))
-    assert "20 cases on 11 NPUs; 24 points without cycles" in text
+    assert "20 cases on 11 NPUs; 24 refused, without cycles" in text
     assert "51 verified, 585 compiled-only: compiled and timed, with answers that nobody looked at" in text
     assert "cycles are modelled (636)" in text
     assert "500 MHz (Vela's system configuration Ethos_U55_High_End): u55-32, u55-64, u55-128, u55-256" in text
@@ -256,8 +305,8 @@ def test_the_section_says_what_its_numbers_are() -> None:
 def test_every_point_has_its_provenance_and_how_it_stands() -> None:
     records = [*FRONT[:3], replace(FRONT[3], verdict=Verdict.VERIFIED), bench_samples.refused(FRONT[4], "no room")]
     text = section(records)
-    assert "u55-32 Sram_Only 900 modelled, compiled-only 0.0018" in text
-    assert "u55-256 Sram_Only 300 modelled, verified 0.0006" in text
+    assert "u55-32 Sram_Only 900 modelled, compiled-only 500 0.0018" in text
+    assert "u55-256 Sram_Only 300 modelled, verified 500 0.0006" in text
     assert "u55-256 Shared_Sram refused: unsupported: no room" in text
 
 
@@ -313,6 +362,10 @@ def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> Non
     made = report(bench_samples.results(tuple(replace(each, ops=ops) for each in FRONT))).decode()
     assert re.findall(r'id="model-\d+"', made) == ['id="model-1"']
     assert "ethos-u55-256 · Sram_Only · virtual</span>" in made
+    timed = replace(FRONT[3], ops=ops, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
+    page = report(bench_samples.results((timed,))).decode()
+    assert 'id="model-1"' in page
+    assert "0 B, SHA-256" not in page  # there is no .pte
 
 
 @pytest.mark.parametrize("npu", ["ethos-u99-1", "a <b>", "", "ethos-u55-0"])
@@ -339,7 +392,7 @@ def test_another_clock_makes_other_times_and_says_whose_it_is() -> None:
     clock = StatedClock(250e6, "stated with --clock 250MHz")
     made = Reader(report(bench_samples.results(FRONT), clock=clock)).text
     assert "250 MHz (stated with --clock 250MHz): u55-32, u55-64, u55-128, u55-256, u85-256, u85-512" in made
-    assert "u55-256 Sram_Only 300 modelled, compiled-only 0.0012" in made
+    assert "u55-256 Sram_Only 300 modelled, compiled-only 250 0.0012" in made
     assert "Vela's system configuration" not in made
 
 

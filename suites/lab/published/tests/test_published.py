@@ -23,6 +23,7 @@ from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.ledger.contribution import read_contribution
+from ethos_hil.results.ledger.model_error import HELD_OUT
 from ethos_hil.suites.lab.published import __main__ as command
 from ethos_hil.suites.lab.published import compile_streams, ledger_rows, tables
 from ethos_hil.suites.lab.published.adapters import OFF, RELAXED, UNLIMITED, memories
@@ -235,3 +236,14 @@ def test_the_document_has_the_errors_and_totals_of_today() -> None:
     assert tables.document(text.replace("| held out |", "| seen |"), rows) == text
     with pytest.raises(UsageError, match="no table 'networks'"):
         tables.document(text.replace("<!-- end of networks -->", ""), rows)
+    held = {each.name: each.model for each in spreads(rows, lambda row: row.point.family) if each.held_out}
+    for family, known in HELD_OUT.items():  # what `bench --which` says of a budget
+        found = held[f"ethos-{family}"]
+        assert (known.runs, known.worst_of) == (found.count, found.worst_name)
+        assert (known.median, known.worst) == (round(found.error, 3), round(found.worst, 3))
+
+
+def test_the_readme_has_the_errors_that_budgets_are_judged_by() -> None:
+    text = " ".join((Path(__file__).resolve().parents[4] / "README.md").read_text("utf-8").split())
+    u55, u65, u85 = ((f"{100 * each.median:.0f} %", f"({100 * each.worst:.0f} %") for each in HELD_OUT.values())
+    assert f"{u55[0]} on Ethos-U55 {u55[1]} at worst), {u65[0]} on U65 {u65[1]}) and {u85[0]} on U85 {u85[1]})" in text

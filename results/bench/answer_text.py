@@ -1,0 +1,186 @@
+"""The answer to a budget in words, for the terminal and the report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
+from ethos_hil.results.bench.budget import QUANTITIES, Quantity
+from ethos_hil.results.clock import frequency
+from ethos_hil.results.latency import duration, per_second
+from ethos_hil.results.plain_text import one_line
+
+SRAM = (
+    "sram is what the NPU's program takes: its scratch with its inputs and outputs, the cache of Dedicated_Sram, and "
+    "in Sram_Only its command stream and weights. Not in it: {tensors}, and of the firmware its tables of the program "
+    "(below 8 KB), variables, stack and code"
+)
+_ALWAYS = ("latency", "sram")
+"""Quantities that are shown whatever was asked."""
+_DIGITS = 4
+_MODELS = "model"
+"""The group of a benchmark that models are."""
+_JOULES = (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6), ("nJ", 1e-9))
+_BYTES = (("MB", 2.0**20), ("KB", 2.0**10), ("B", 1.0))
+
+
+def shown_quantities(found: BudgetAnswer) -> list[Quantity]:
+    """Return the quantities that a table of places has: those of the budget first."""
+    asked = [each.quantity.name for each in found.budget.conditions]
+    return [QUANTITIES[name] for name in dict.fromkeys((*asked, *_ALWAYS))]
+
+
+def headline(found: BudgetAnswer) -> str:
+    """Return the answer in a sentence."""
+    best = found.best
+    models = f" for all {len(found.labels):,}" if len(found.labels) > 1 else ""
+    if best is not None:
+        doubt = ", by less than the timing model's error" if best.doubtful else ""
+        return f"{best.npu} in {best.memory_mode} is the smallest that meets {found.budget}{models}{doubt}"
+    nearest = next((each for each in found.places if not each.refused), None)
+    known = nearest is not None and all(each.short is not None for each in nearest.lacks)
+    beside = f"; the nearest is {nearest.npu} in {nearest.memory_mode}" if nearest is not None and known else ""
+    return f"nothing meets {found.budget}{models}{beside}"
+
+
+def explained(found: BudgetAnswer) -> Iterator[str]:
+    """Yield what is to know of the answer: by how much the best place meets it, and whose numbers these are."""
+    best = found.best
+    if best is not None:
+        yield from (_margin(each, several=len(best.points) > 1) for each in best.margins)
+        if best.doubtful:
+            certain = found.certain
+            which = "nothing" if certain is None else f"{certain.npu} in {certain.memory_mode}"
+            yield f"{which} meets it even where the model is wrong by its error at worst"
+    points = [point for place in found.places for point in place.points]
+    provenances = dict.fromkeys(point.provenance for point in points if point.provenance)
+    if provenances:
+        clocks = dict.fromkeys(f"{frequency(each.clock_hz)} ({each.clock_of})" for each in points if each.clock_hz)
+        verdicts = dict.fromkeys(point.verdict for point in points)
+        alone = "" if all(each.total_s is not None for each in points) else "; times are of the NPU alone"
+        yield f"{', '.join(verdicts)}; cycles are {', '.join(provenances)}; clock {', '.join(clocks)}{alone}"
+    if any(each.quantity.name == "sram" for each in found.budget.conditions) and points:
+        yield _left_out(best)
+
+
+def _margin(margin: Margin, *, several: bool) -> str:
+    of = f" of {one_line(margin.label)}" if several else ""
+    told = f"{margin.condition.quantity.name}{of}: {_spare(margin)} to spare"
+    if margin.clock_hz is None or not margin.point.clock_hz:
+        return f"{told}{_against_error(margin)}"
+    at, down_to = frequency(margin.point.clock_hz), frequency(_upward(margin.clock_hz))
+    return f"{told} at {at}{_against_error(margin)}; it holds down to {down_to}"
+
+
+def _against_error(margin: Margin) -> str:
+    """Return how what is spare compares with the error of the figure."""
+    point, error = margin.point, margin.error
+    if not margin.condition.quantity.timed:
+        return ""
+    if error is not None:
+        than = "less" if margin.doubtful else "more"
+        family = point.npu.rpartition("-")[0].title()
+        single = ", and more on a single small operation" if point.group not in ("", _MODELS) else ""
+        told = f"{error} on {family}{single}; docs/npu.md"
+        return f", which is {than} than the timing model's error on networks ({told})"
+    if point.provenance == "modelled":
+        return f" (how far the timing model is off is not known for {point.npu})"
+    counter = {"measured": "a board", "fvp": "an FVP"}.get(point.provenance, point.provenance)
+    return f" (counted by {counter}, so without the timing model's error)"
+
+
+def _left_out(best: BudgetPlace | None) -> str:
+    """Return what the figure of SRAM leaves out, with what is known of it at a place."""
+    points = best.points if best is not None else ()
+    planned = [each.planned_bytes for each in points if each.planned_bytes is not None]
+    in_use = [each.sram_used for each in points if each.sram_used is not None]
+    tensors = "tensors outside of it"
+    if best is not None and planned:
+        size = shown_quantity(QUANTITIES["sram"], max(planned))
+        tensors += f" ({size} for {best.npu} in {best.memory_mode}, in SRAM or beyond)"
+    text = SRAM.format(tensors=tensors)
+    if in_use:
+        text += f". Booted, the firmware had {shown_quantity(QUANTITIES['sram'], max(in_use))} of its pool in use"
+    return text
+
+
+def remark(place: BudgetPlace) -> str:
+    """Return in a few words whether a place meets the budget, and by how much."""
+    if place.lacks:
+        return "; ".join(_lack(each, several=len(place.points) > 1) for each in place.lacks)
+    tightest = min(place.margins, key=lambda each: math.inf if each.spare is None else each.spare)
+    of = f" ({tightest.condition.quantity.name})" if len(place.margins) > 1 else ""
+    return f"meets it by {_spare(tightest)}{of}{', within the error' if place.doubtful else ''}"
+
+
+def _lack(lack: Margin, *, several: bool) -> str:
+    quantity = lack.condition.quantity
+    of = f" of {one_line(lack.label)}" if several else ""
+    if lack.found is None or lack.short is None:
+        return f"{quantity.name}{of} is not known"
+    side = "too low" if quantity.at_least else "too high"
+    return f"{quantity.name}{of} {lack.short:.3g}x {side}{', within the error' if lack.doubtful else ''}"
+
+
+def _spare(margin: Margin) -> str:
+    spare = margin.spare
+    if spare is None or not math.isfinite(spare):
+        return "all"
+    percent = 100 * spare
+    return f"{percent:,.0f} %" if percent >= 9.95 else f"{percent:.2g} %"
+
+
+def worst(place: BudgetPlace, quantity: Quantity) -> str:
+    """Return the worst figure of a place's models; "" where one is not known."""
+    values = [value for each in place.points if (value := quantity.value(each)) is not None]
+    if not values or len(values) < len(place.points):
+        return ""
+    return shown_quantity(quantity, min(values) if quantity.at_least else max(values))
+
+
+def clock(place: BudgetPlace) -> str:
+    """Return the clock that a place's times are made with; "" where none is known."""
+    return ", ".join(dict.fromkeys(frequency(each.clock_hz) for each in place.points if each.clock_hz))
+
+
+def verdicts(place: BudgetPlace) -> str:
+    """Return how the answers of a place's models ended."""
+    return ", ".join(dict.fromkeys(each.verdict for each in place.points))
+
+
+def refused_places(found: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]:
+    """Yield the places of each reason for which there are no figures, `most` of them by name, and the reason."""
+    reasons: dict[str, list[BudgetPlace]] = {}
+    for place in found.places:
+        if place.refused:
+            reasons.setdefault(place.refused.replace(place.npu, "*"), []).append(place)
+    for places in reasons.values():
+        names = [f"{each.npu.removeprefix('ethos-')} in {each.memory_mode}" for each in places]
+        rest = f" and {len(names) - most:,} more" if len(names) > most else ""
+        yield f"{', '.join(names[:most])}{rest}", one_line(places[0].refused)
+
+
+def _upward(hz: float) -> float:
+    """Return a frequency with a few digits, not below it: at what is shown it holds."""
+    unit = 10.0 ** (math.floor(math.log10(hz)) + 1 - _DIGITS) if hz > 0 else 1.0
+    return math.ceil(hz / unit - 1e-9) * unit
+
+
+def shown_quantity(quantity: Quantity, value: float) -> str:
+    """Return a figure in the unit that people use."""
+    if quantity.name == "fps":
+        return per_second(value)
+    if quantity.name == "latency":
+        return duration(value)
+    if quantity.name == "energy":
+        return next(f"{value / size:.3g} {unit}" for unit, size in _JOULES if value >= size or unit == "nJ")
+    if quantity.name == "cycles":
+        return f"{value:,.0f}"
+    return next(f"{value / size:,.3g} {unit}" if value < 1000 * size else f"{value / size:,.0f} {unit}"
+                for unit, size in _BYTES if value >= size or unit == "B")  # fmt: skip
+
+
+def several_verdicts(places: Sequence[BudgetPlace]) -> bool:
+    """Return whether the answers of some places ended in several ways, so that a table has to tell."""
+    return len({point.verdict for place in places for point in place.points}) > 1
