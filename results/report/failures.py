@@ -15,6 +15,8 @@ from ethos_hil.results.report.whose import of_failure
 from ethos_hil.results.since import Place, Since
 from ethos_hil.results.standing import Standing
 
+_FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
+"""What is not shown here; points of a benchmark that could not be made are in its section."""
 _CONSOLE = 24
 """Lines of a target's console that are shown, the last ones."""
 _OTHERS = 200
@@ -77,7 +79,11 @@ def failure_groups(
     """
     found: dict[tuple[object, ...], list[Accounted]] = {}
     for each in asked:
+<<<<<<< HEAD
         if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED):
+=======
+        if each.standing not in _FINE:
+>>>>>>> 5e63efa (results/report: the headline counts each thing once; an edited model or a repaired test is not worse; what is red beside tests is at the top)
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
             kind = str(failure.kind) if failure is not None else ""

@@ -13,6 +13,7 @@ from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
+from ethos_hil.results.report.summary import SPOKEN
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
@@ -30,7 +31,7 @@ _MOST_ROWS = 6
 
 TITLES: Mapping[Cause, str] = {
     Cause.QUESTION: "Edited models and tests",
-    Cause.INPUTS: "Other inputs",
+    Cause.INPUTS: "Edited inputs",
     Cause.NAME: "Another name",
     Cause.MEMORY_MODE: "Another memory mode",
     Cause.SYSTEM_CONFIG: "Another system configuration",
@@ -287,15 +288,12 @@ def _weight(found: Change) -> tuple[bool, bool, float]:
     return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -_moved_by(found))
 
 
-_SPOKEN: Mapping[Word, str] = {Word.REGRESSED: "got worse", Word.IMPROVED: "improved", Word.NEW: "new"}
-
-
 def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
     words: dict[Word, set[Subject]] = {}
     for subject, found in by_subject.items():
         for each in found:
             words.setdefault(each.word, set()).add(subject)
-    what = ", ".join(f"{len(words[word]):,} {_SPOKEN.get(word, word)}" for word in Word if word in words)
+    what = ", ".join(f"{len(words[word]):,} {SPOKEN.get(word, word)}" for word in Word if word in words)
     return f"{counted(len(by_subject), 'test')}: {what}"
 
 

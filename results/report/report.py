@@ -96,13 +96,14 @@ def _content(
     newest = night_before(history, results) if history is not None else ""
     since = _since(history, results, asked, comparison) if history is not None and newest else {}
     groups = failure_groups(asked, run, {key: each for key, each in since.items() if isinstance(key, Place)}, links)
+    new = sum(group.count for group in groups if group.standing.red and group.new)
     shown = FeedContext(records_of(asked), run, baseline, since, links, newest)
     return {
         "title": results.name,
         "when": moment(results.created),
         "created": results.created,
         "facts": facts(results),
-        "head": summary(results, account),
+        "head": summary(results, account, new if newest else None),
         "failures": [group for group in groups if group.standing.red],
         "known": [group for group in groups if not group.standing.red],
         "comparison": comparison,

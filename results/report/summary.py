@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ethos_hil.results.account import Account, Accounted
-from ethos_hil.results.gate.change import VERDICT, RunComparison
+from ethos_hil.results.gate.change import VERDICT, RunComparison, Subject
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.report.svg import element, picture
 from ethos_hil.results.report.wording import amount, counted, listed
@@ -19,6 +19,12 @@ from ethos_hil.results.standing import Standing
 _TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.UNKNOWN, Word.IMPROVED, Word.CHANGED,
          Word.NEW, Word.ACCEPTED)  # fmt: skip
 """Words of a comparison in the order in which the sentence has them."""
+SPOKEN: Mapping[Word, str] = {
+    Word.REGRESSED: "got worse",
+    Word.INCOMPARABLE: "not comparable",
+    Word.UNKNOWN: "with too few samples",
+}
+"""What is said of tests in place of a word."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +54,20 @@ class Summary:
     warnings: tuple[str, ...]
 
 
-def summary(results: RunResults, account: Account) -> Summary:
-    """Return the head of the report of a run."""
+def summary(results: RunResults, account: Account, new: int | None) -> Summary:
+    """Return the head of the report of a run.
+
+    Args:
+        results: the run.
+        account: what it says.
+        new: how many of the tests that are red were not in the last whole night before; None where that is not known.
+    """
     tally = account.counts
     counts = tuple((standing, tally[standing]) for standing in Standing if tally[standing])
     comparison = account.comparison
     return Summary(
         passed=account.green and tally[Standing.VERIFIED] > 0,
-        status=_status(account),
+        status=_status(account, new),
         sentence=_sentence(account),
         counts=counts,
         bar=_bar(counts),
@@ -66,23 +78,50 @@ def summary(results: RunResults, account: Account) -> Summary:
     )  # fmt: skip
 
 
-def _status(account: Account) -> str:
+def _status(account: Account, new: int | None) -> str:
+    """Return what somebody has to look at, each thing once: a test that fails is not one that got worse, too."""
     if account.down:
         return f"Not run: {listed(account.down)} could not be used"
-    red = sum(bool(each.red) for each in account.tests)
-    failing = len({change.subject for change in account.failing})
-    told = [
-        f"{counted(red, 'test')} {'is' if red == 1 else 'are'} red" if red else "",
-        f"{counted(failing, 'test')} got worse" if failing else "",
-        f"{counted(len(account.unstable), 'test')} {'is' if len(account.unstable) == 1 else 'are'} unstable"
-        if account.unstable else "",
-        counted(len(account.problems), "problem of the run", "problems of the run") if account.problems else "",
-    ]  # fmt: skip
-    if any(told):
-        return ", ".join(filter(None, told))
+    told = [*_red_tests(account, new), *_failing_changes(account)]
+    if account.unstable:
+        told.append(_verbal(len(account.unstable), "test", "is unstable", "are unstable"))
+    problems = len(account.problems) + sum(bool(each.red) and not each.standing.red for each in account.tests)
+    if problems:
+        told.append(counted(problems, "problem with the run", "problems with the run"))
+    if told:
+        return ", ".join(told)
     if not account.counts[Standing.VERIFIED]:
         return "Nothing was verified"
     return "The gate passes" if account.comparison is not None else "Every answer that was asked for is right"
+
+
+def _red_tests(account: Account, new: int | None) -> Iterator[str]:
+    verbs = {Standing.FAILED: ("fails", "fail"), Standing.MISSING: ("is missing", "are missing"),
+             Standing.UNVERIFIED: ("is not verified", "are not verified")}  # fmt: skip
+    told = [_verbal(account.counts[standing], "test", *verbs[standing]) for standing in verbs
+            if account.counts[standing]]  # fmt: skip
+    red = sum(account.counts[standing] for standing in verbs)
+    if told and new is not None:
+        of_them = "all of them " if len(told) > 1 else ""
+        told[-1] += f", {of_them}since tonight" if new == red else f", {new:,} since tonight" if new else ", as before"
+    yield from told
+
+
+def _failing_changes(account: Account) -> Iterator[str]:
+    """Yield what fails the gate beside tests that are red themselves."""
+    red = {(each.label, each.record.npu) for each in account.tests if each.standing.red}
+    words: dict[Word, set[Subject]] = {}
+    for change in account.failing:
+        if (change.subject.label, change.subject.npu) not in red:
+            words.setdefault(change.word, set()).add(change.subject)
+    for word in _TOLD:
+        if word in words:
+            yield f"{counted(len(words[word]), 'test')} {SPOKEN.get(word, word)}"
+
+
+def _verbal(count: int, noun: str, one: str, many: str) -> str:
+    """Return "1 test fails" or "2 tests fail"."""
+    return f"{counted(count, noun)} {one if count == 1 else many}"
 
 
 def _sentence(account: Account) -> str:
@@ -95,8 +134,8 @@ def _sentence(account: Account) -> str:
     subjects: dict[Word, set[object]] = {}
     for change in comparison.changes:
         subjects.setdefault(change.word, set()).add(change.subject)
-    words = [f"{len(subjects[word]):,} {word}" for word in _TOLD if word in subjects] or ["nothing changed"]
-    return f"{', '.join(stands)}; {', '.join(words)} against {comparison.before}."
+    words = [f"{len(subjects[word]):,} {SPOKEN.get(word, word)}" for word in _TOLD if word in subjects]
+    return f"{', '.join(stands)}; {', '.join(words) or 'nothing changed'} against {comparison.before}."
 
 
 def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:

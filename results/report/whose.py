@@ -33,6 +33,7 @@ _OF_CAUSE: Mapping[Cause, Whose] = {
     Cause.SYSTEM_CONFIG: Whose.SETTINGS,
     Cause.NPU: Whose.SETTINGS,
     Cause.PLACE: Whose.SETTINGS,
+    Cause.SCHEME: Whose.SETTINGS,
     Cause.PROVENANCE: Whose.SETTINGS,
     Cause.HOST: Whose.BOARD,
     Cause.BOARD: Whose.BOARD,

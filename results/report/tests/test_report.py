@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.account import Accounted, take_account
+from ethos_hil.results.account import Account, Accounted, Problem, take_account
 from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.gate.change import VERDICT, Effect
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import History
 from ethos_hil.results.inference_profile import Slice
@@ -25,6 +26,7 @@ from ethos_hil.results.record import Record, RunInfo, TargetInfo
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
+from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.standing import Standing
@@ -85,8 +87,45 @@ def text(page: bytes) -> str:
 
 
 def test_a_sentence_says_how_the_night_went(text: str) -> None:
-    assert "5 tests are red, 3 tests got worse" in text
-    assert "24 verified, 4 failed, 1 unverified; 2 regressed, 1 missing, 14 improved, 1 changed, 1 new against" in text
+    assert (
+        "4 tests fail, 1 test is not verified, all of them since tonight, 2 tests got worse, 1 test missing "
+        "24 verified, 4 failed, 1 unverified; 2 got worse, 1 missing, 14 improved, 1 changed, 1 new against nightly-0412."
+        in text
+    )
+
+
+def headline(account: Account, new: int | None = None) -> str:
+    """The small line above the sentence, which has the colour."""
+    found = summary(RunResults("n", "", ()), account, new)
+    return f"{'green' if found.passed else 'red'}: {found.status}"
+
+
+def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> None:
+    night = samples.night()
+    known = samples.comparison(night.records)
+    bad = samples.failed(night.records[0], FailureKind.MISMATCH, "wrong")
+    worse = replace(known.changes[0], subject=samples.subject(bad), metric=VERDICT, before="verified", after="failed")
+    failing = take_account(RunResults("n", "", (bad, night.records[11])))
+    assert headline(failing, 1) == "red: 1 test fails, since tonight"
+    assert headline(failing, 0) == "red: 1 test fails, as before"
+    assert headline(failing.compared(replace(known, changes=(worse,)))) == "red: 1 test fails"
+    good = take_account(RunResults("n", "", tuple(samples.suite_of(4))))
+    repaired = replace(worse, word=Word.IMPROVED, before="failed: mismatch", after="verified", effect=Effect.WARN)
+    assert headline(good.compared(replace(known, changes=(repaired,)))) == "green: The gate passes"
+    edited = replace(worse, word=Word.INCOMPARABLE, before="verified", after="verified")
+    assert headline(good.compared(replace(known, changes=(edited,)))) == "red: 1 test not comparable"
+
+
+def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top() -> None:
+    results = RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(4)))
+    account = take_account(results, problems=[Problem("shard 2/2 is missing")])
+    assert headline(account) == "red: 1 problem with the run"
+    made = report(replace(results, account=account))
+    assert b'class="status bad"' in made
+    assert "What makes this run red beside its tests shard 2/2 is missing" in Reader(made).text
+    down = take_account(results, down={"virtual": "qemu did not start"})
+    assert headline(down) == "red: Not run: virtual could not be used"
+    assert "virtual could not be used: qemu did not start" in Reader(report(replace(results, account=down))).text
 
 
 def test_without_a_comparison_there_are_no_changes_and_no_word_of_any() -> None:
