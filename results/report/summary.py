@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.results.account import Account, Accounted
-from ethos_hil.results.gate.change import VERDICT, RunComparison, Subject
+from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Subject
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.report.svg import element, picture
 from ethos_hil.results.report.wording import amount, counted, listed
@@ -102,21 +102,25 @@ def _red_tests(account: Account, new: int | None) -> Iterator[str]:
             if account.counts[standing]]  # fmt: skip
     red = sum(account.counts[standing] for standing in verbs)
     if told and new is not None:
-        of_them = "all of them " if len(told) > 1 else ""
-        told[-1] += f", {of_them}since tonight" if new == red else f", {new:,} since tonight" if new else ", as before"
+        all_of = ", all of them" if len(told) > 1 else ""
+        told[-1] += f"{all_of} since tonight" if new == red else f" ({new:,} since tonight)" if new else " as before"
     yield from told
 
 
 def _failing_changes(account: Account) -> Iterator[str]:
     """Yield what fails the gate beside tests that are red themselves."""
+    for word, count in _words(account, account.failing):
+        yield f"{counted(count, 'test')} {SPOKEN.get(word, word)}"
+
+
+def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, int]]:
+    """Yield how many tests became what, without those that are red: these are counted as failing."""
     red = {(each.label, each.record.npu) for each in account.tests if each.standing.red}
     words: dict[Word, set[Subject]] = {}
-    for change in account.failing:
+    for change in changes:
         if (change.subject.label, change.subject.npu) not in red:
             words.setdefault(change.word, set()).add(change.subject)
-    for word in _TOLD:
-        if word in words:
-            yield f"{counted(len(words[word]), 'test')} {SPOKEN.get(word, word)}"
+    return ((word, len(words[word])) for word in _TOLD if word in words)
 
 
 def _verbal(count: int, noun: str, one: str, many: str) -> str:
@@ -131,11 +135,9 @@ def _sentence(account: Account) -> str:
     stands = [f"{tally[Standing.VERIFIED]:,} {Standing.VERIFIED}", *red]
     if comparison is None:
         return f"{', '.join(stands)}."
-    subjects: dict[Word, set[object]] = {}
-    for change in comparison.changes:
-        subjects.setdefault(change.word, set()).add(change.subject)
-    words = [f"{len(subjects[word]):,} {SPOKEN.get(word, word)}" for word in _TOLD if word in subjects]
-    return f"{', '.join(stands)}; {', '.join(words) or 'nothing changed'} against {comparison.before}."
+    words = [f"{count:,} {SPOKEN.get(word, word)}" for word, count in _words(account, comparison.changes)]
+    nothing = "nothing else changed" if red else "nothing changed"
+    return f"{', '.join(stands)}; {', '.join(words) or nothing} against {comparison.before}."
 
 
 def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:

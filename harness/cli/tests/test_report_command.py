@@ -63,7 +63,7 @@ def test_against_a_run_a_baseline_and_a_run_of_the_history(ethos_hil: Call) -> N
         status, _, err = ethos_hil("report", "runs/tuesday", "--against", side, "--history", "past")
         assert status == 0, err
         page = Path("report.html").read_text()
-        assert f"1 regressed against {Path(name).name}." in page
+        assert f"1 got worse against {Path(name).name}." in page
         assert "Another timing model" in page
         assert ("ethos-hil accept tuesday --baseline base.jsonl" in page) is (side == "base.jsonl")
         assert 'id="history"' in page
@@ -143,7 +143,8 @@ def test_a_record_that_its_writer_did_not_finish_is_told_in_the_report(ethos_hil
     assert ethos_hil("report", "runs/monday")[0] == 0
     page = Path("report.html").read_text()
     assert "5 verified." in page
-    assert "1 item of the run could not be read" in page
+    assert "1 problem with the run" in page
+    assert "cannot be read: not a complete record" in page
 
 
 def test_a_full_disk_leaves_the_old_report(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:
