@@ -1,0 +1,162 @@
+"""`python -m ethos_hil.suites.lab.mutants_of_code ROOM...`: changes our own code, and sees whether the tests notice.
+
+Exit status: 0, 1 a room has a lower score than `--at-least`, 2 unusable arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.harness.render import console
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.suites.lab.command import start
+from ethos_hil.suites.lab.mutants_of_code import session
+from ethos_hil.suites.lab.mutants_of_code.changes import CodeChange, draw
+from ethos_hil.suites.lab.mutants_of_code.equivalents import EQUIVALENT, why_equivalent
+from ethos_hil.suites.lab.mutants_of_code.rooms import ROOMS, ROOT, Room
+from ethos_hil.suites.lab.mutants_of_code.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
+
+
+@dataclass(frozen=True)
+class RoomScore:
+    """What became of a room's mutants.
+
+    Attributes:
+        room: its name.
+        tests: how many took part.
+        fates: of each mutant.
+        seconds: of wall time.
+    """
+
+    room: str
+    tests: int
+    fates: Sequence[MutantFate]
+    seconds: float
+
+    def count(self, fate: str) -> int:
+        """Return how many ended so."""
+        return Counter(each.fate for each in self.fates)[fate]
+
+    @property
+    def percent(self) -> float:
+        """The share that was killed, of all that mean something."""
+        meant = len(self.fates) - self.count(EQUIVALENT)
+        return 100 * self.count(KILLED) / meant if meant else 100.0
+
+
+def main(
+    rooms: Annotated[list[str], typer.Argument(metavar="ROOM...", help=f"{', '.join(ROOMS)}, or all.")],
+    count: Annotated[int, typer.Option("--count", "-n", min=1, help="Mutants of each room.")] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same mutants of the same sources.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = os.cpu_count() or 1,
+    slowest: Annotated[float, typer.Option(help="CPU seconds above which a test is left out.")] = 5.0,
+    budget: Annotated[float, typer.Option(help="CPU seconds of tests for a mutant.")] = 30.0,
+    at_least: Annotated[float, typer.Option(help="Percent of a room's mutants that must be killed.")] = 0.0,
+    only: Annotated[
+        str, typer.Option(help="Only mutants of files and lines that have this text, as `pack.py:12`.")
+    ] = "",
+    json_file: Annotated[Path | None, typer.Option("--json", help="Where the figures and all mutants go.")] = None,
+) -> None:
+    """Make small changes of meaning in our own code, and run the nearest fast tests on each."""
+    names = list(ROOMS) if rooms == ["all"] else rooms
+    unknown = [name for name in names if name not in ROOMS]
+    if unknown:
+        raise UsageError(f"there is no room {unknown[0]!r}", hint=f"there are {', '.join(ROOMS)}")
+    scores = []
+    for name in names:
+        room = ROOMS[name]
+        mutants = [each for each in draw(ROOT, room.files, count, seed) if only in str(each)]
+        started = time.monotonic()
+        tests, fates = _tried(room, mutants, jobs, slowest, budget)
+        scores.append(RoomScore(name, tests, fates, time.monotonic() - started))
+    console().print(*_report(scores), sep="\n", soft_wrap=True)
+    if json_file:
+        json_file.write_text(
+            json.dumps({"seed": seed, "rooms": [_figures(score) for score in scores]}, indent=1) + "\n"
+        )
+    if any(score.percent < at_least for score in scores):
+        raise typer.Exit(1)
+
+
+def _tried(
+    room: Room, mutants: Sequence[CodeChange], jobs: int, slowest: float, budget: float
+) -> tuple[int, list[MutantFate]]:
+    """Return how many tests took part, and what became of each mutant."""
+    reasons = {each: why_equivalent(each) for each in mutants}
+    fates = [MutantFate(each, EQUIVALENT, why) for each, why in reasons.items() if why]
+    meant = [each for each, why in reasons.items() if not why]
+    with tempfile.TemporaryDirectory(prefix="ethos-hil-mutants-") as folder:
+        job = MutationJob(str(ROOT), folder, room.files, meant, jobs, slowest, budget, room.own_cache)
+        arguments = [
+            "-q",
+            "-s",
+            "-n",
+            "0",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            session.__name__,
+            "-m",
+            "not slow and not proof",
+        ]
+        arguments += ["-W", "ignore::DeprecationWarning"]
+        environment = {
+            **os.environ,
+            session.JOB: str(job.save()),
+            session.PRELOAD: "\n".join(session.HEAVY),
+            "PYTEST_ADDOPTS": session.OPTIONS,
+            "OMP_NUM_THREADS": "1",  # a forked process has no threads but one
+        }
+        command = [sys.executable, "-m", "pytest", *arguments, *room.tests]
+        status = subprocess.run(command, cwd=ROOT, env=environment, stdout=sys.stderr, check=False).returncode
+        try:
+            result = json.loads((Path(folder) / "result.json").read_text())
+        except FileNotFoundError:
+            raise RuntimeError(f"pytest ended with {status} before the mutants were tried") from None
+    fates += [MutantFate(**{**each, "mutant": CodeChange(**each["mutant"])}) for each in result["fates"]]
+    return result["tests"], sorted(fates, key=lambda each: each.mutant)
+
+
+def _report(scores: Sequence[RoomScore]) -> Iterator[Table | Text]:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    columns = ("tests", "mutants", KILLED, SURVIVED, NOT_REACHED, EQUIVALENT, "score", "seconds")
+    table.add_column("room")
+    for name in columns:
+        table.add_column(name, justify="right")
+    for score in scores:
+        counts = (score.count(fate) for fate in (KILLED, SURVIVED, NOT_REACHED, EQUIVALENT))
+        cells = (score.tests, len(score.fates), *counts, f"{score.percent:.0f} %", round(score.seconds))
+        table.add_row(score.room, *map(str, cells))
+    yield table
+    for score in scores:
+        for each in score.fates:
+            if each.fate in (SURVIVED, NOT_REACHED):
+                yield Text(f"{each.fate}: {each.mutant}    {each.mutant.text}")
+
+
+def _figures(score: RoomScore) -> dict[str, object]:
+    fates = {fate: score.count(fate) for fate in (KILLED, SURVIVED, NOT_REACHED, EQUIVALENT)}
+    mutants = [
+        {"mutant": str(each.mutant), "fate": each.fate, "by": each.by, "tests": each.tests, "seconds": each.seconds}
+        for each in score.fates
+    ]
+    figures = {"room": score.room, "tests": score.tests, **fates, "percent": round(score.percent, 1)}
+    return {**figures, "seconds": round(score.seconds), "mutants": mutants}
+
+
+if __name__ == "__main__":
+    start(main)

@@ -1,0 +1,59 @@
+"""The rooms whose code is changed, with the tests nearest to each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class Room:
+    """Sources, and the tests nearest to them.
+
+    Attributes:
+        sources: patterns of files.
+        tests: files and folders.
+        own_cache: whether the code is of `lowering`: what it made before the change must not come from the cache.
+    """
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    own_cache: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        """The sources, relative to the checkout."""
+        found = (path for pattern in self.sources for path in ROOT.glob(pattern))
+        return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
+_GATE = ("results/tests/test_gate.py", "results/tests/test_baseline.py", "results/tests/test_comparison.py")
+_REPAIRS = ("test_mend.py", "test_hoist_tables.py", "test_shram.py")
+_ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
+
+ROOMS: Mapping[str, Room] = MappingProxyType(
+    {
+        "verdict": Room(
+            ("harness/verdict/*.py", "results/verdict*.py"),
+            ("harness/verdict/tests", "results/tests/test_record.py", "harness/tests/test_against_pytorch.py"),
+        ),
+        "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
+        "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),
+        "gate": Room(("results/gate/*.py",), (*_GATE, "harness/tests/test_gate_on_runs.py")),
+        "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",)),
+        "repairs": Room(
+            ("lowering/repairs/*.py",),
+            (*(f"lowering/tests/{name}" for name in _REPAIRS), "suites/lab/random_models/tests/test_repairs.py"),
+            own_cache=True,
+        ),
+        "oracle": Room(
+            ("lowering/oracle/**/*.py",), tuple(f"lowering/tests/{name}" for name in _ORACLE), own_cache=True
+        ),
+        "npu/decode": Room(("harness/npu/decode/*.py",), ("harness/npu/tests",)),
+        "npu/compute": Room(("harness/npu/compute/*.py",), ("harness/npu/tests",)),
+    }
+)
