@@ -13,6 +13,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
 from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.link.control_bytes import PARAMETERS
 from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
     IMAGE,
@@ -63,10 +64,10 @@ def one(*body: Message) -> list[Message]:
     return [*messages, end(len(messages), runs=1)]
 
 
-def huge_and_empty() -> Message:
-    """A TENSOR with more elements than a number of 64 bits counts, but for one size of 0."""
-    kind, payload = tensor(np.zeros((2, 2, 2, 0), np.float32), 6)[0]
-    return kind, payload[:-16] + struct.pack("<4I", 1 << 31, 1 << 31, 1 << 31, 0)
+def huge_and_empty(*sizes: int) -> Message:
+    """A TENSOR of float32 with these sizes and one of 0, so that it has no bytes."""
+    kind, payload = tensor(np.zeros((*(1 for _ in sizes), 0), np.float32), 6)[0]
+    return kind, payload[: -4 * (len(sizes) + 1)] + struct.pack(f"<{len(sizes) + 1}I", *sizes, 0)
 
 
 def test_a_complete_conversation_makes_an_outcome() -> None:
@@ -166,6 +167,13 @@ CUT = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, cuts=(CutAt(0,
 """An image whose delegate 0 runs two prefixes."""
 
 
+def test_a_cycle_counter_that_has_wrapped_in_one_job_of_several_is_told() -> None:
+    begin, whole, *rest = execution(0, 0)
+    prefixes = [counters(stream_size=4, overflows=1 << 31), counters(stream_size=16)]
+    (run,) = collect(one(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
+    assert run.delegates[0].wrapped
+
+
 def test_the_jobs_of_prefixes_come_before_the_whole_one() -> None:
     begin, whole, *rest = execution(0, 0)
     prefixes = [counters(stream_size=4, cycles=3), counters(stream_size=16, cycles=5, overflows=1)]
@@ -179,6 +187,7 @@ def test_the_jobs_of_prefixes_come_before_the_whole_one() -> None:
     ("sizes", "says"),
     [
         ((4, 16), "ran 2 of 3 jobs"),
+        ((4,), "ran 1 of 3 jobs"),
         ((4, 64), "ran 64 bytes of its command stream; expected a prefix of 16"),
         ((16, 4, 64), "expected a prefix of 4"),
         ((4, 16, 64, 64), "came twice"),
@@ -226,6 +235,35 @@ def test_a_time_that_is_lost_or_another_calls_is_noticed(image: Image, steps: tu
     assert says in refused(one(begin, counted, *steps, *rest), image).message
 
 
+def test_of_several_times_that_are_lost_the_first_is_named() -> None:
+    two = [counters(instruction=instruction) for instruction in (9, 5)]
+    assert "instruction 5 is missing" in refused(one(run_begin(0, 0), *two, run_end(0, 0)), TIMED).message
+
+
+def test_what_follows_the_end_or_a_reported_failure_in_pieces_does_not_hide_it() -> None:
+    half = wire(execution(0, 0))[0][:-3]
+    collector = Collector(IMAGE)
+    collector.feed(b"".join(wire(complete())) + half)
+    collector.close()
+    assert collector.complete
+    with pytest.raises(TargetError, match="because"):
+        receive(b"".join(wire([hello(), error(ErrorKind.KERNEL, "because")])) + half, IMAGE)
+    with pytest.raises(TargetError, match="is damaged"):
+        receive(b"".join(wire([hello(), loaded()])) + half, IMAGE)
+
+
+@pytest.mark.parametrize(
+    ("messages", "says"),
+    [
+        ([], "before its first frame"),
+        ([hello()], "before the program was loaded"),
+        ([hello(), loaded(), *execution(0, 0)], "after 1 of 4 executions"),
+    ],
+)
+def test_silence_says_how_far_the_run_got(messages: list[Message], says: str) -> None:
+    assert f"the device fell silent {says}, without" in refused(messages).message
+
+
 def test_every_prefix_is_incomplete() -> None:
     messages = complete()
     for length in range(len(messages)):
@@ -262,7 +300,9 @@ def test_a_device_without_run_id_may_only_report_why() -> None:
 def test_another_program_is_noticed(field: str) -> None:
     failure = refused([hello(**{field: bytes(32)}), *complete()[1:]])
     assert failure.kind == "wrong-program"
-    assert field.removesuffix("_hash") in failure.message
+    expected = getattr(IMAGE, field).hex()[:16]
+    what = field.removesuffix("_hash")
+    assert failure.message == f"the device runs another {what}: SHA-256 {'0' * 16}..., expected {expected}..."
 
 
 def test_another_protocol_is_noticed() -> None:
@@ -299,6 +339,7 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
     ("body", "says"),
     [
         ([*execution(0, 0), run_begin(0, 1)], "expected END"),
+        ([*execution(0, 0), run_begin(1, 0)], "expected END"),
         ([run_begin(0, 0), run_end(0, 0)], "0 of its 1 outputs"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6), *tensor(OUTPUT, 6, index=1), run_end(0, 0)], "2 of its 1 outputs"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, index=1)], "output 1 came where 0 was expected"),
@@ -312,14 +353,15 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
             ],
             "delegates at [5]",
         ),
-        ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], run_end(0, 0)], "bytes of a tensor are missing"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], run_end(0, 0)], "768 bytes of a tensor are missing"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], *tensor(OUTPUT, 6)], "bytes of a tensor are missing"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6), (FrameType.DATA, b"1")], "without a TENSOR"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6)[:-1], (FrameType.DATA, b"1" * 1024)], "more DATA"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, crc32=1)], "do not match their CRC-32"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, nbytes=4)], "announced with 4 bytes"),
         ([run_begin(0, 0), *tensor(OUTPUT, 1)], "announced with"),
-        ([run_begin(0, 0), huge_and_empty()], "fits no memory"),
+        ([run_begin(0, 0), huge_and_empty(1 << 31, 1 << 31, 1 << 31)], "fits no memory"),
+        ([run_begin(0, 0), huge_and_empty((1 << 30) + 1)], "fits no memory"),
         ([run_begin(0, 0), *tensor(OUTPUT, 99)], "dtype 99"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "is malformed"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "is malformed"),
@@ -330,6 +372,11 @@ def test_runs_that_do_not_fit_are_noticed(body: list[Message], says: str) -> Non
     failure = refused(one(*body), ONE)
     assert failure.kind == "link"
     assert says in failure.message
+
+
+def test_an_empty_tensor_may_be_as_large_as_the_memory() -> None:
+    (run,) = collect(one(run_begin(0, 0), huge_and_empty(1 << 30), run_end(0, 0)), ONE).outcome({}).runs
+    assert run.outputs[0].shape == (1 << 30, 0)
 
 
 def test_delegate_outputs_that_were_not_requested_are_noticed() -> None:
@@ -385,6 +432,60 @@ def test_a_list_of_errors_is_kept_whole() -> None:
     assert "c::d.out" in str(failure)
 
 
+def test_of_a_list_of_errors_without_end_the_first_and_fifty_more_are_kept() -> None:
+    messages = [hello(), *(error(ErrorKind.UNSUPPORTED, f"no kernel {number:02}") for number in range(60))]
+    assert str(refused(messages)).count("no kernel") == 51
+
+
+@pytest.mark.parametrize(
+    ("registers", "says"),
+    [
+        ({"exception": 2}, "NMI (no cause given)"),
+        ({"exception": 3}, "HardFault (no cause given)"),
+        ({"exception": 4, "cfsr": 1 << 0}, "MemManage (IACCVIOL)"),
+        ({"exception": 4, "cfsr": 1 << 1}, "MemManage (DACCVIOL)"),
+        ({"exception": 4, "cfsr": 1 << 3}, "MemManage (MUNSTKERR)"),
+        ({"exception": 4, "cfsr": 1 << 4}, "MemManage (MSTKERR)"),
+        ({"exception": 4, "cfsr": 1 << 5}, "MemManage (MLSPERR)"),
+        ({"exception": 4, "cfsr": 1 << 7, "mmfar": 0x2000}, "MemManage (accessing 0x00002000)"),
+        ({"exception": 5, "cfsr": 1 << 8}, "BusFault (IBUSERR)"),
+        ({"exception": 5, "cfsr": 1 << 9}, "BusFault (PRECISERR)"),
+        ({"exception": 5, "cfsr": 1 << 10}, "BusFault (IMPRECISERR)"),
+        ({"exception": 5, "cfsr": 1 << 11}, "BusFault (UNSTKERR)"),
+        ({"exception": 5, "cfsr": 1 << 12}, "BusFault (STKERR)"),
+        ({"exception": 5, "cfsr": 1 << 13}, "BusFault (LSPERR)"),
+        ({"exception": 5, "cfsr": 1 << 15, "bfar": 0x3000}, "BusFault (accessing 0x00003000)"),
+        ({"exception": 6, "cfsr": 1 << 16}, "UsageFault (UNDEFINSTR)"),
+        ({"exception": 6, "cfsr": 1 << 17}, "UsageFault (INVSTATE)"),
+        ({"exception": 6, "cfsr": 1 << 18}, "UsageFault (INVPC)"),
+        ({"exception": 6, "cfsr": 1 << 19}, "UsageFault (NOCP)"),
+        ({"exception": 6, "cfsr": 1 << 20}, "UsageFault (STKOF)"),
+        ({"exception": 6, "cfsr": 1 << 24}, "UsageFault (UNALIGNED)"),
+        ({"exception": 6, "cfsr": 1 << 25}, "UsageFault (DIVBYZERO)"),
+        ({"exception": 7, "sfsr": 8, "sfar": 0x10}, "SecureFault (SFSR 0x8, SFAR 0x00000010)"),
+        ({"exception": 11}, "SVCall (no cause given)"),
+        ({"exception": 12, "hfsr": 1 << 31}, "DebugMonitor (DEBUGEVT)"),
+        ({"exception": 14, "hfsr": 1 << 1}, "PendSV (VECTTBL)"),
+        ({"exception": 15}, "SysTick (no cause given)"),
+        ({"exception": 16}, "exception 16 (no cause given)"),
+        ({"exception": 5, "cfsr": 1 << 9 | 1 << 15}, "BusFault (PRECISERR, accessing 0x00000000)"),
+    ],
+)
+def test_a_fault_has_the_names_of_the_architectures_manual(registers: dict[str, int], says: str) -> None:
+    """Armv8-M Architecture Reference Manual, D1.2: exceptions by number, CFSR and HFSR by bit."""
+    assert refused([hello(), fault(**registers)]).message.startswith(f"{says} in 0x")
+
+
+@pytest.mark.parametrize(("lr", "caller"), [(0x10000203, 0x10000200), (0x10000202, 0x10000200)])
+def test_a_fault_names_the_call_not_where_it_returns_to(lr: int, caller: int) -> None:
+    """The lowest bit of lr is not a part of the address: it stands for Thumb code."""
+    assert f"lr in {caller:#x}" in refused([hello(), fault(exception=3, lr=lr)]).message
+
+
+def test_the_bytes_that_a_uart_may_take_for_a_command_are_those_of_ascii() -> None:
+    assert {ord("\x14"): "enable_dc4", ord("\x04"): "shutdown_on_eot"} == PARAMETERS
+
+
 def test_a_fault_names_exception_cause_and_place() -> None:
     messages = [hello(), fault(exception=6, cfsr=1 << 16, pc=0x10000400, lr=0x10000201)]
     failure = refused([*messages, end(2, status=1, runs=0)])
@@ -411,7 +512,10 @@ def test_an_outcome_of_an_incomplete_run_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("scalar_type", "dtype"),
-    [(0, "u1"), (1, "i1"), (2, "i2"), (3, "i4"), (4, "i8"), (5, "f2"), (6, "f4"), (7, "f8"), (11, "?")],
+    [
+        *((0, "u1"), (1, "i1"), (2, "i2"), (3, "i4"), (4, "i8"), (5, "f2"), (6, "f4"), (7, "f8"), (11, "?")),
+        *((27, "u2"), (28, "u4"), (29, "u8")),
+    ],
 )
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (1, 2, 3)])
 def test_dtypes_and_shapes_come_back(scalar_type: int, dtype: str, shape: tuple[int, ...]) -> None:

@@ -33,6 +33,16 @@ def test_frames_come_back_whole() -> None:
     assert decode(b"".join(map(encode, FRAMES))) == FRAMES
 
 
+@pytest.mark.parametrize(
+    ("printable", "on_the_wire"), [(False, "02 02 01 01 06 61 b3 f5 57 86 00"), (True, b"~AgAAAGGz9VeG\n".hex(" "))]
+)
+def test_a_frame_has_the_bytes_that_the_firmware_sends(printable: bool, on_the_wire: str) -> None:
+    """docs/formats.md, "Wire": the header, the payload, and four bytes of CRC-32."""
+    frame = Frame(FrameType.LOG, 0, b"a")
+    assert encode(frame, printable=printable).hex(" ") == on_the_wire
+    assert list(FrameDecoder(printable=printable).feed(bytes.fromhex(on_the_wire))) == [frame]
+
+
 def test_the_longest_frame_comes_back() -> None:
     frame = Frame(FrameType.DATA, 0, bytes(MAX_FRAME_PAYLOAD))
     assert decode(encode(frame)) == [frame]
@@ -65,6 +75,13 @@ def test_the_longest_frame_on_a_printable_link_comes_back_behind_much_text() -> 
     assert items[-1] == frame
 
 
+def test_a_line_with_more_than_a_frame_in_it_is_text() -> None:
+    line = encode(FRAMES[0], printable=True)
+    spoilt = line[:9] + b"!" + line[9:]
+    (text,) = FrameDecoder(printable=True).feed(spoilt)
+    assert text == Text((spoilt.decode().rstrip("\n"),))
+
+
 def test_text_between_frames_is_kept_as_lines() -> None:
     data = b"boot\r\nloader v1\0" + encode(FRAMES[0]) + "grün".encode() + b"\0" + encode(FRAMES[1]) + b"rest"
     assert decode(data) == [
@@ -78,6 +95,8 @@ def test_text_between_frames_is_kept_as_lines() -> None:
 
 def test_a_frame_right_behind_text_is_found() -> None:
     assert decode(b"one\ntwo\n" + encode(FRAMES[0])) == [Text(("one", "two")), FRAMES[0]]
+    longest = Frame(FrameType.DATA, 0, b"\1" * MAX_FRAME_PAYLOAD)
+    assert decode(b"one\n" + encode(longest)) == [Text(("one",)), longest]
 
 
 def test_endless_text_is_passed_on() -> None:
@@ -86,6 +105,27 @@ def test_endless_text_is_passed_on() -> None:
     assert isinstance(rest, Text)
     assert "".join(first.lines + rest.lines) == "x" * (MAX_TEXT + 1)
     refused(b"\x01" * (MAX_TEXT + 1))
+
+
+def test_one_control_character_makes_text_a_damaged_frame() -> None:
+    assert decode(b"a\tb\x1b[0m\0") == [Text(("a\tb\x1b[0m",))]
+    for byte in (0x01, 0x1F):
+        refused(b"boot" + bytes([byte]) + b"loader\0")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"\1" * 12, "12 bytes (01 01 01 01 01 01 01 01 01 01 01 01) are"),
+        (b"\1" * 13, "13 bytes (01 01 01 01 01 01 01 01 01 01 01 01 ...) are"),
+    ],
+)
+def test_damage_is_shown_with_its_number_and_first_bytes(data: bytes, says: str) -> None:
+    decoder = FrameDecoder()
+    decoder._next_sequence = 65536 + 3
+    with pytest.raises(TargetError) as caught:
+        list(decoder.feed(data + b"\0"))
+    assert caught.value.message.startswith(f"frame 3 is damaged: {says}")
 
 
 def test_every_flipped_bit_of_a_frame_is_noticed() -> None:
@@ -145,8 +185,10 @@ def test_the_header_has_the_size_the_decoder_assumes() -> None:
 def test_much_text_is_cut_between_lines_or_characters() -> None:
     lines = ["größe " * 100] * 300
     assert [line for text in decode("\n".join(lines).encode()) for line in text.lines] == lines  # type: ignore[union-attr]
-    (*parts, _) = decode("é".encode() * MAX_TEXT + b"\0")
-    assert "".join(line for part in parts for line in part.lines).strip("é") == ""  # type: ignore[union-attr]
+    letters = [line for text in decode("é".encode() * MAX_TEXT) for line in text.lines]  # type: ignore[union-attr]
+    assert len(letters) > 1
+    assert "".join(letters) == "é" * MAX_TEXT
+    assert decode(b"\n" + b"x" * MAX_TEXT) == [Text(("",)), Text(("x" * MAX_TEXT,))]
 
 
 def test_a_frame_behind_much_text_is_found() -> None:
