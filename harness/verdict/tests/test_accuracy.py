@@ -50,6 +50,7 @@ def test_equal_answers_have_no_noise_even_where_they_are_no_numbers() -> None:
 def test_a_number_that_is_none_has_an_infinite_error(wrong: float) -> None:
     accuracy = compare(np.array([1.0, 2.0]), np.array([1.0, wrong]))
     assert (accuracy.sqnr_db, accuracy.max_abs_error, accuracy.index) == (-math.inf, math.inf, (1,))
+    assert accuracy.cosine == 1.0, "of the elements that are finite in both"
 
 
 def test_nothing_can_be_said_of_zeros() -> None:

@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding, against_float, against_limit
+from ethos_hil.harness.verdict.against_pytorch import (
+    PyTorchFinding,
+    against_float,
+    against_limit,
+    integers_that_do_not_fit,
+)
 from ethos_hil.harness.verdict.decide import Evidence, decide
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -34,6 +44,9 @@ NAN, INF = float("nan"), float("inf")
         (F64([1, NAN]), F32([1, 0]), "accuracy", "output 0: PyTorch answers nan at [1], the program 0.0 (1 of 2"),
         (F64([1, 2]), F32([1, INF]), "accuracy", "PyTorch answers 2.0 at [1], the program inf"),
         (F64([-INF]), F32([INF]), "accuracy", "PyTorch answers -inf at [0], the program inf"),
+        (F64([NAN]), F32([INF]), "accuracy", "PyTorch answers nan at [0], the program inf"),
+        (F64([INF]), F32([NAN]), "accuracy", "PyTorch answers inf at [0], the program nan"),
+        (F64([-INF]), F32([NAN]), "accuracy", "PyTorch answers -inf at [0], the program nan"),
         (F64([NAN, INF, -INF]), F32([NAN, INF, -INF]), None, ""),
         (I64([5, -7]), I32([5, -7]), None, "output 0 is int32, int64 in the model; the model's values fit"),
         (I64([5]), I32([4]), None, "output 0 is int32, int64 in the model; the model's values fit"),
@@ -72,6 +85,36 @@ def test_the_users_limit_is_that_of_the_worst_output() -> None:
         "output 1, input set 2: SQNR 27.0 dB against PyTorch, float64, at least 30 wanted",
     )
     assert against_limit((right,), (wrong,), 26.9, "").failure is None
+    other_shapes = ((right, np.zeros(0)), (np.zeros(3), np.zeros(0)))
+    assert against_limit(*other_shapes, 30.0, "") == PyTorchFinding(), "these are compared elsewhere"
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ([[5, -7]], None),
+        ([[2**31 - 1, -(2**31)]], None),
+        ([[5, 2**40]], "input 1 has 1099511627776 at [0, 1]; the program narrows it to int32"),
+        ([[-(2**31) - 1, 0]], "input 1 has -2147483649 at [0, 0]; the program narrows it to int32"),
+    ],
+)
+def test_an_input_that_the_program_narrows_has_to_fit(second: list[list[int]], message: str | None) -> None:
+    first = np.array([[1.0, 2.0]], np.float32)
+    failure = integers_that_do_not_fit(narrowing(), (first, np.array(second, np.int64))).failure
+    assert (failure.message if failure else None) == message
+    assert failure is None or failure.kind is FailureKind.OVERFLOW
+
+
+@functools.cache
+def narrowing() -> Artifact:
+    """A program with an input of float32 and one of int64, which it makes int32 of."""
+
+    class Compares(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * 2, y > 0
+
+    example = (torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))
+    return lower(from_module(Compares().eval(), example), NpuName.parse("ethos-u55-128"))
 
 
 def test_what_pytorch_says_decides_after_the_reference() -> None:

@@ -233,7 +233,26 @@ def test_a_target_that_differs_from_the_model_is_said_to(five: Artifact) -> None
     assert "the target differs from the model" in found.message
 
 
+def test_the_compiler_is_blamed_where_target_and_model_agree(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A board that answers as the functional NPU is cleared. The virtual board's NPU is that one."""
+    breaking(monkeypatch, row(five, "c"), (2, 3, 5))
+    blamed = "so the compiler or the model of the NPU{} is at fault"
+    assert blamed.format("") in failed(five).message
+    board = Corrupting(lambda outcome: outcome, kind="board")
+    assert blamed.format(", not the target,") in failed(five, board).message
+
+
+def test_a_program_that_names_no_npu_is_examined_on_the_targets(
+    five: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    op = row(five, "c")
+    breaking(monkeypatch, op, (2, 3, 5))
+    assert failed(dataclasses.replace(five, npu=None)).op == op.id
+
+
 def test_executions_that_were_right_are_counted(five: Artifact) -> None:
+    once = Corrupting(delegate_output_changed(0, repeats=(1,)), kind="board")
+    assert ": 1 other execution of it answered right, and" in failed(five, once, repeat=2).message
     board = Corrupting(delegate_output_changed(0, repeats=(1,)), kind="board")
     assert "2 other executions of it answered right" in failed(five, board, repeat=3).message
 
@@ -273,6 +292,21 @@ def test_operations_before_it_that_could_not_be_compared_are_named_too(five: Art
     assert f"what {op.id} before it made could not be compared" in found.message
 
 
+def test_several_operations_that_could_not_be_compared_are_named_from_first_to_last(five: Artifact) -> None:
+    op = row(five, "c")
+    broken = with_register(five, op, OFM_ZERO_POINT, 1)
+    (delegate,) = broken.delegates
+    at = delegate.npu_ops.index(op)
+    assert at >= 2
+    rows = tuple(
+        dataclasses.replace(each, tensor="#7") if at - 1 <= number <= at else each
+        for number, each in enumerate(delegate.npu_ops)
+    )
+    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert found.op == row(five, "d").id
+    assert f"what {rows[at - 1].id} to {op.id} before it made could not be compared" in found.message
+
+
 def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     """No operation's tensor is known by name; and the NPU rounds wrongly wherever its program comes from."""
     (delegate,) = five.delegates
@@ -291,10 +325,18 @@ def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, m
     assert (found.op, found.tosa_op, found.index) == ("", "RESCALE", (0, 0, 0, 0))
 
 
+@pytest.mark.parametrize(("nameless", "named"), [("", "c"), ("c", "d")])
 def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
-    five: Artifact, monkeypatch: pytest.MonkeyPatch
+    five: Artifact, monkeypatch: pytest.MonkeyPatch, nameless: str, named: str
 ) -> None:
-    op = row(five, "c")
+    """Or the next one that reads it, where no operation's result has the tensor's name: it is fused into that one."""
+    (delegate,) = five.delegates
+    tensor, op = row(five, "c").tensor, row(five, named)
+    rows = tuple(
+        dataclasses.replace(each, tensor="") if nameless and each == row(five, nameless) else each
+        for each in delegate.npu_ops
+    )
+    artifact = dataclasses.replace(five, delegates=(dataclasses.replace(delegate, npu_ops=rows),))
     right, compare = ConvolutionStep.run, diagnosis.replay
 
     def wrong(self: ConvolutionStep, memory: RegionMemory) -> None:
@@ -306,8 +348,8 @@ def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
     monkeypatch.setattr(
         diagnosis, "replay", lambda *given: dataclasses.replace(compare(*given), difference=None, unchecked=())
     )
-    found = failed(five)
-    assert (found.found_by, found.op, found.source, found.tensor) == ("recompilation", op.id, marked("c"), op.tensor)
+    found = failed(artifact)
+    assert (found.found_by, found.op, found.source, found.tensor) == ("recompilation", op.id, marked(named), tensor)
 
 
 def test_an_error_that_only_the_program_as_a_whole_has_is_said_to_be_one(five: Artifact) -> None:

@@ -66,6 +66,13 @@ def test_the_first_difference_is_named() -> None:
     assert output.max_abs_error == 5
 
 
+def test_the_largest_error_and_the_tolerance_are_those_that_there_are() -> None:
+    output, _ = compared([1.0, 2.0], [1.25, 2.0], "f4", 0.5)
+    assert (output.max_abs_error, output.tolerance) == (0.25, 0.5)
+    output, _ = compared([], [], "f4", 0.5)
+    assert (output.max_abs_error, output.tolerance) == (0.0, 0.0)
+
+
 def test_only_floats_have_a_remedy() -> None:
     for dtype, hint in (("i4", None), ("f4", "--atol and --rtol say how far a float may be from what is expected")):
         expected = ExpectedOutputs("y.npz", ((np.zeros(2, dtype),),))
@@ -94,4 +101,4 @@ def test_executions_that_are_missing_are_a_mismatch() -> None:
 def test_nothing_compared_counts_nothing() -> None:
     comparison = not_compared(outcome(np.zeros((2, 3), "f4")), ("mask",))
     assert comparison.compared == 0
-    assert [(output.name, output.shape, output.reference) for output in comparison.outputs] == [("mask", (2, 3), "")]
+    assert comparison.outputs == (Output("mask", (2, 3), "float32", "", 0, 0, 0.0),)

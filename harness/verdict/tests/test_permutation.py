@@ -39,6 +39,26 @@ def test_the_right_order_is_never_called_wrong(size: int, steps: int) -> None:
         assert permutation(wanted, noisy(wanted, steps, seed + 1000), [STEP] * 3) is None
 
 
+@pytest.mark.parametrize(("part", "told"), [(0.192, True), (0.208, False)])
+def test_an_order_is_told_where_chance_explains_it_with_less_than_one_in_a_billion(part: float, told: bool) -> None:
+    """r**((n - 1) / 2) for 16 values, each `part` of the way back to the model's order: r = (part / (1 - part))**2."""
+    wanted = [np.zeros((1, 16), np.float64), np.arange(1.0, 17.0).reshape(1, 16)]
+    found = [other + part * (one - other) for one, other in zip(wanted, wanted[::-1], strict=True)]
+    chance = (part / (1 - part)) ** 15
+    assert (chance < 1e-9) == told
+    assert permutation(wanted, found, [1e-6] * 2) == ((1, 0) if told else None)
+
+
+def test_two_outputs_that_are_one_of_pytorchs_are_no_order() -> None:
+    wanted = answers(2, 100)
+    assert permutation(wanted, [wanted[1], wanted[1]], [STEP] * 2) is None
+
+
+def test_single_numbers_are_not_told_apart_beside_outputs_that_are() -> None:
+    wanted = [*answers(2, 100), np.full((1,), 1.0, np.float32), np.full((1,), 9.0, np.float32)]
+    assert permutation(wanted, [wanted[at] for at in (1, 0, 3, 2)], [STEP] * 4) == (1, 0, 2, 3)
+
+
 def test_outputs_that_are_nearly_equal_are_not_told_apart() -> None:
     """Two heads that differ by a step: roundings of a step swap them."""
     (one,) = answers(1, 100)

@@ -1,0 +1,52 @@
+"""A program that keeps Vela's known defects says so when it fails, and only then."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.verdict.known_defects import left_in, named, naming_defects
+from ethos_hil.lowering.artifact import Artifact, Delegate
+from ethos_hil.lowering.errors import UsageError
+from ethos_hil.results.record import Failure
+from ethos_hil.results.verdict import FailureKind
+
+HINT = "leave out --as-upstream: they are repaired then"
+KNOWN = "the program has known defects of Vela 5.1, left in by --as-upstream: one, two"
+
+
+def artifact(*defects: tuple[str, ...], compiled: bytes | None = None) -> Artifact:
+    delegates = tuple(
+        dataclasses.replace(Delegate(at, at, b"", b"", ()), defects=each, compiled=compiled)
+        for at, each in enumerate(defects)
+    )
+    return Artifact("key", "net", None, b"", delegates)
+
+
+DEFECTIVE, MENDED = artifact(("one",), ("one", "two")), artifact(("one",), compiled=b"rewritten")
+
+
+def test_defects_are_those_of_programs_that_were_not_rewritten() -> None:
+    assert left_in(DEFECTIVE) == ("one", "two")
+    assert left_in(MENDED) == left_in(artifact(())) == ()
+
+
+def test_a_failure_names_the_defects() -> None:
+    failure = Failure(FailureKind.MISMATCH, "it is wrong", "another hint")
+    assert named(failure, DEFECTIVE) == Failure(FailureKind.MISMATCH, f"it is wrong; {KNOWN}", HINT)
+    assert named(failure, MENDED) == failure
+
+
+def test_an_error_of_the_run_names_them_too() -> None:
+    error = TargetError("it stopped", kind=FailureKind.FAULT, hint="look")
+    with pytest.raises(TargetError) as caught, naming_defects(DEFECTIVE):
+        raise error
+    assert (caught.value.message, caught.value.hint, caught.value.kind) == (f"it stopped; {KNOWN}", HINT, "fault")
+    with pytest.raises(TargetError) as caught, naming_defects(MENDED):
+        raise error
+    assert caught.value is error
+    with pytest.raises(UsageError) as refused, naming_defects(DEFECTIVE):
+        raise UsageError("no such target")
+    assert refused.value.message == "no such target"

@@ -1,0 +1,191 @@
+"""The numbers of a run: which are there, their medians and samples, and what makes them unknown."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
+from ethos_hil.harness.profile.options import ProfileMethod
+from ethos_hil.harness.profile.plan import ProfilePlan
+from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.harness.verdict.tests.test_cycles_to_rows import ARTIFACT
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.record import Metric, Op
+from ethos_hil.results.verdict import FailureKind
+
+
+class Board(VirtualTarget):
+    """The virtual board, as one that can do less."""
+
+    def __init__(self, *lacks: Capability, cpu_unit: str = "cycles") -> None:
+        super().__init__("ethos-u55-128")
+        self._lacks = frozenset(lacks)
+        self.cpu_unit = cpu_unit
+
+    def capabilities(self) -> frozenset[Capability]:
+        return super().capabilities() - self._lacks
+
+
+WITHOUT_OPERATIONS = Board(Capability.OP_EVENTS)
+
+
+def execution(repeat: int, first: int, second: int, *, told: bool = True, wrapped: bool = False) -> Run:
+    """An execution of ARTIFACT: the cycles of the first row of each of its delegates."""
+    calls = [
+        DelegateRun(at, index, cycles, (), (), (OpEvent(0, "CONV", cycles, 0, cycles),) * told, wrapped=wrapped)
+        for index, (at, cycles) in enumerate(((1, first), (3, second)))
+    ]
+    return Run(0, repeat, (), tuple(calls), stack_used=(900, 700, 800)[repeat])
+
+
+def outcome(*runs: Run, run_id: bytes = b"id", memory: dict[str, int] | None = None) -> Outcome:
+    return Outcome(run_id, b"", b"", 0, 0, memory or {}, runs, (), {})
+
+
+def plan(method: ProfileMethod) -> ProfilePlan:
+    return ProfilePlan(method, ((),), NpuName.parse("ethos-u55-128"), 3)
+
+
+def named(found: tuple[Metric, ...]) -> dict[str, float]:
+    return {each.name: each.value for each in found}
+
+
+def cycles(found: tuple[Op, ...]) -> list[int | None]:
+    return [op.cycles for op in found]
+
+
+THREE = outcome(execution(0, 30, 1), execution(1, 10, 2), execution(2, 20, 3))
+"""Totals of 31, 12 and 23 cycles."""
+
+
+def test_rows_are_those_of_the_median_execution() -> None:
+    found = rows(ARTIFACT, Board(), THREE)
+    assert cycles(found) == [20, 0, 3]
+    assert [op.samples for op in found] == [(), (), ()]
+    profiled = rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.SHARES))
+    assert cycles(profiled) == [20, 0, 3]
+    assert [op.samples for op in profiled] == [(30, 10, 20), (0, 0, 0), (1, 2, 3)]
+
+
+def test_rows_are_estimates_where_the_target_tells_no_operations() -> None:
+    counted = outcome(dataclasses.replace(execution(0, 30, 1), counted=99), execution(1, 10, 2))
+    for board, ended in ((WITHOUT_OPERATIONS, THREE), (Board(), outcome()), (Board(), counted)):
+        assert {op.provenance for op in rows(ARTIFACT, board, ended)} == {"vela"}
+
+
+def test_operations_that_do_not_sum_to_what_was_counted_are_an_error() -> None:
+    one = execution(0, 30, 1)
+    off = dataclasses.replace(one, delegates=(dataclasses.replace(one.delegates[0], cycles=32), one.delegates[1]))
+    with pytest.raises(TargetError, match="the NPU counted 33 cycles, its operations sum to 31") as caught:
+        rows(ARTIFACT, Board(), outcome(off))
+    assert caught.value.kind is FailureKind.LINK
+
+
+def test_a_trace_may_account_for_all_cycles_or_fewer_and_not_for_more() -> None:
+    assert cycles(rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.TRACE))) == [0, 20, 0, 0, 3]
+    one = execution(0, 30, 1)
+
+    def counting(number: int) -> Outcome:
+        return outcome(
+            dataclasses.replace(one, delegates=(dataclasses.replace(one.delegates[0], cycles=number), one.delegates[1]))
+        )
+
+    found = rows(ARTIFACT, Board(), counting(34), plan(ProfileMethod.TRACE))
+    assert [(op.id, op.cycles) for op in found[:2]] == [("job", 4), ("npu00000", 30)]
+    with pytest.raises(TargetError, match="instruction 1: the trace has 30 cycles, the NPU counted 29") as caught:
+        rows(ARTIFACT, Board(), counting(29), plan(ProfileMethod.TRACE))
+    assert caught.value.kind is FailureKind.PROFILE
+
+
+def test_cycles_have_a_median_and_what_each_execution_took() -> None:
+    total, least, most, *_ = metrics(ARTIFACT, Board(), THREE, ())
+    assert total == Metric("npu_cycles", 23, "cycles", "modelled", (31, 12, 23))
+    assert (least.name, least.value, most.name, most.value) == ("npu_cycles_min", 12, "npu_cycles_max", 31)
+    once = metrics(ARTIFACT, Board(), outcome(execution(0, 30, 1)), ())
+    assert once[0] == Metric("npu_cycles", 31, "cycles", "modelled")
+    assert "npu_cycles_min" not in named(once)
+    alike = outcome(execution(0, 30, 1), execution(1, 30, 1))
+    assert named(metrics(ARTIFACT, Board(), alike, ())).keys() & {"npu_cycles_min", "npu_cycles_max"} == set()
+
+
+def test_the_total_is_that_of_the_rows_that_prefixes_gave() -> None:
+    def op(method: str, count: int | None) -> Op:
+        return Op("npu", "Conv2D", "", (), "", "", count, "modelled", method=method)
+
+    ops = (op(ProfileMethod.PREFIX, 20), op(ProfileMethod.PREFIX, None), op(ProfileMethod.PREFIX, 2))
+    assert named(metrics(ARTIFACT, Board(), THREE, ops))["npu_cycles"] == 22
+    assert named(metrics(ARTIFACT, Board(), THREE, (op(ProfileMethod.SHARES, 20),)))["npu_cycles"] == 23
+
+
+def test_a_counter_that_has_wrapped_has_no_cycles() -> None:
+    silent = outcome(execution(0, 30, 1, told=False, wrapped=True))
+    with pytest.raises(TargetError, match="the NPU's cycle counter has wrapped in instruction 1") as caught:
+        metrics(ARTIFACT, Board(), silent, ())
+    assert caught.value.kind is FailureKind.PROFILE
+    with pytest.raises(TargetError, match="has wrapped in instruction 1"):
+        rows(ARTIFACT, Board(), silent, plan(ProfileMethod.PREFIX))
+    # The sum of the operations says what it was.
+    assert named(metrics(ARTIFACT, Board(), outcome(execution(0, 30, 1, wrapped=True)), ()))["npu_cycles"] == 31
+
+
+def test_cycles_are_there_only_where_they_were_counted() -> None:
+    def has(board: Board, ended: Outcome) -> bool:
+        return "npu_cycles" in named(metrics(ARTIFACT, board, ended, ()))
+
+    runs = [dataclasses.replace(run, counted=5) for run in THREE.runs]
+    assert has(Board(), outcome(*runs, run_id=b"")), "a runner that reported them each time"
+    assert not has(Board(), outcome(runs[0], THREE.runs[1], run_id=b"")), "a runner that did so once"
+    assert has(Board(), outcome(runs[0], THREE.runs[1]))
+    assert not has(Board(), outcome())
+    assert not has(Board(Capability.NPU_CYCLES), THREE)
+
+
+def test_the_cpus_part_is_without_its_waiting() -> None:
+    def stepped(repeat: int, *parts: dict[str, int]) -> Run:
+        return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, each) for each in parts))
+
+    once = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5}))
+    (found,) = [each for each in metrics(ARTIFACT, Board(), once, ()) if each.name.startswith("cpu_")]
+    assert found == Metric("cpu_cycles", 5, "cycles", "modelled")
+    board = Board(cpu_unit="instructions")
+    (found,) = [each for each in metrics(ARTIFACT, board, once, ()) if each.name.startswith("cpu_")]
+    assert found == Metric("cpu_instructions", 5, "instructions", "instructions")
+    assert not [name for name in named(metrics(ARTIFACT, board, THREE, ())) if name.startswith("cpu_")]
+
+
+def test_an_estimate_is_there_where_the_compiler_gave_one() -> None:
+    foreign = dataclasses.replace(ARTIFACT, key="")
+    for artifact, estimate in (
+        (ARTIFACT, 33),
+        (foreign, 33),
+        (dataclasses.replace(ARTIFACT, delegates=()), 0),
+        (dataclasses.replace(foreign, delegates=()), None),
+    ):
+        assert named(metrics(artifact, WITHOUT_OPERATIONS, outcome(), ())).get("npu_cycles_estimate") == estimate
+
+
+def test_memory_is_what_the_device_reports_and_the_stack_the_most_that_was_used() -> None:
+    memory = {"planned_bytes": 64, "sram_used": 0, "outputs": 1}
+    found = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
+    values = named(found)
+    assert {name: values.get(name) for name in ("planned_bytes", "sram_used", "ddr_used", "outputs")} == {
+        "planned_bytes": 64,
+        "sram_used": 0,
+        "ddr_used": None,
+        "outputs": None,
+    }
+    assert values["stack_used"] == 900
+    assert "stack_used" not in named(metrics(ARTIFACT, Board(), outcome(), ()))
+
+
+def test_wall_seconds_are_the_hosts() -> None:
+    timed = dataclasses.replace(THREE, seconds={"launch": 0.12344, "total": 2.0})
+    assert metrics(ARTIFACT, Board(), timed, ())[-2:] == (
+        Metric("launch_seconds", 0.1234, "s", "host"),
+        Metric("target_seconds", 2.0, "s", "host"),
+    )
