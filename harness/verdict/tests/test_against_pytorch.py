@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
+    against_example,
     against_float,
     against_limit,
     integers_that_do_not_fit,
@@ -20,6 +22,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.results.record import Failure
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -103,6 +106,59 @@ def test_an_input_that_the_program_narrows_has_to_fit(second: list[list[int]], m
     failure = integers_that_do_not_fit(narrowing(), (first, np.array(second, np.int64))).failure
     assert (failure.message if failure else None) == message
     assert failure is None or failure.kind is FailureKind.OVERFLOW
+
+
+def test_the_programs_own_answer_is_right_and_outputs_in_another_order_are_seen() -> None:
+    artifact, (one, two) = heads()
+    assert against_example(artifact, (one, two)) == PyTorchFinding()
+    failure = against_example(artifact, (two, one)).failure
+    assert failure is not None
+    assert failure.message == (
+        "outputs are in another order than in the model: output 0 is PyTorch's output 1, output 1 is PyTorch's output 0"
+    )
+
+
+def test_an_answer_that_roundings_do_not_explain_is_a_failure_if_the_rules_compute_it() -> None:
+    """PyTorch's answer is another one: the program computes what it says, which is not the model."""
+    artifact, right = heads()
+    unlike = (artifact.quantised[0] + np.float32(1.0), artifact.quantised[1])
+    failure = against_example(dataclasses.replace(artifact, quantised=unlike), right).failure
+    assert failure is not None
+    assert failure.kind is FailureKind.ACCURACY
+    assert "output 0 at [0, 0]: PyTorch's quantised module answers" in failure.message
+    assert "roundings explain at most" in failure.message
+
+
+def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> None:
+    artifact, (one, two) = heads()
+    step = np.diff(np.unique(np.concatenate([one.ravel(), two.ravel()]))).min()
+    other = one.copy()
+    other[0, 0] += step
+    unlike = (artifact.quantised[0] + np.float32(1.0), artifact.quantised[1])
+    finding = against_example(dataclasses.replace(artifact, quantised=unlike), (other, two))
+    assert finding.failure is None
+    assert finding.notes == (
+        "output 0 is far from PyTorch's, and its bound does not hold for the program either: a rule in "
+        "lowering/oracle/bounds may be wrong",
+    )
+
+
+@functools.cache
+def heads() -> tuple[Artifact, tuple[np.ndarray, ...]]:
+    """A program with two outputs of one form, and its answer to the example inputs."""
+
+    class Heads(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.one, self.two = torch.nn.Linear(8, 24), torch.nn.Linear(8, 24)
+
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return self.one(x), self.two(x)
+
+    example = (torch.linspace(-1, 1, 8).reshape(1, 8),)
+    artifact = lower(from_module(Heads().eval(), example), NpuName.parse("ethos-u55-128"))
+    return artifact, Reference(artifact).run(artifact.example_inputs).outputs
 
 
 @functools.cache

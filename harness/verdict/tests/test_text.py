@@ -25,6 +25,8 @@ def test_it_joins_the_characters_of_all_executions() -> None:
 def test_what_is_no_character_is_replaced_and_no_output_is_no_text() -> None:
     assert written_text(outcome([-1], [0xD800], [0x110000], [65]), ("logits", "c"), "c") == "\ufffd\ufffd\ufffdA"
     assert written_text(outcome([65]), ("logits", "c"), "") == ""
+    surrogates = outcome([0], [0xD7FF], [0xD800, 0xDFFF], [0xE000, 0x10FFFF])
+    assert written_text(surrogates, ("logits", "c"), "c") == "\0\ud7ff\ufffd\ufffd\ue000\U0010ffff"
 
 
 def test_an_output_that_cannot_be_text_is_refused(tmp_path_factory: pytest.TempPathFactory) -> None:

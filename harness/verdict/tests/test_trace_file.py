@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -46,6 +47,16 @@ def test_operations_are_in_stream_order_and_belong_to_a_delegate(tmp_path: Path)
     offsets = [line["offset"] for line in lines]
     assert offsets == sorted(offsets)
     assert {line["name"] for line in lines} >= {"CONV", "DMA"}
+
+
+def test_what_no_row_covers_has_no_place(tmp_path: Path) -> None:
+    """As in a program that was lowered elsewhere."""
+    artifact = lower(model(), NPU)
+    rowless = tuple(dataclasses.replace(delegate, npu_ops=()) for delegate in artifact.delegates)
+    lines = list(trace_file.lines(dataclasses.replace(artifact, delegates=rowless), NPU))
+    assert lines
+    assert not any("id" in line for line in lines)
+    assert sum(line["cycles"] for line in lines) == sum(line["cycles"] for line in trace_file.lines(artifact, NPU))
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:

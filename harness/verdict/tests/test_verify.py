@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.verdict.verify import verify
+from ethos_hil.harness.verdict.verify import Comparison, merged, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.results.record import Failure, Output
 from ethos_hil.results.verdict import FailureKind
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
@@ -92,6 +93,44 @@ def test_a_delegate_that_is_wrong_where_the_method_is_right_is_a_mismatch() -> N
 def test_anything_else_that_differs_is_a_mismatch(run: Run) -> None:
     comparison = verify(outcome(run), [REFERENCE])
     assert comparison.difference is not None
+
+
+def test_what_came_is_said_beside_what_was_expected() -> None:
+    expected = "expected output 0, delegate call 1 output 0; the target sent"
+    for run, sent in ((execution(quantised=()), "output 0"), (Run(0, 0, (), ()), "nothing")):
+        difference = verify(outcome(run), [REFERENCE]).difference
+        assert difference is not None
+        assert difference.message == f"input set 0: {expected} {sent}"
+
+
+def test_the_sign_of_a_nan_does_not_count() -> None:
+    logits = LOGITS.copy()
+    logits.view(np.uint32)[0, 2] ^= 1 << 31
+    assert verify(outcome(execution(logits)), [REFERENCE]).difference is None
+
+
+def test_truth_values_are_compared_too() -> None:
+    flags = np.array([True, False])
+    reference = ReferenceRun((flags,), {})
+    assert verify(outcome(Run(0, 0, (flags.copy(),), ())), [reference]).difference is None
+    assert verify(outcome(Run(0, 0, (~flags,), ())), [reference]).outputs[0].mismatches == 2
+
+
+def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
+    one = Output("y", (2,), "float32", "file", 2, 0, 0.0, "", 0.5)
+    two = Output("y", (2,), "float32", "file", 2, 1, 3.0, "there", 0.25)
+    both = Output("y", (2,), "float32", "file", 4, 1, 3.0, "there", 0.5)
+    assert merged(one, two) == merged(two, one) == both
+    assert merged(dataclasses.replace(one, first_mismatch="here"), two).first_mismatch == "here"
+
+
+def test_of_two_comparisons_the_first_difference_counts() -> None:
+    right = Comparison((Output("a", (), "int8", "file", 1, 0, 0.0),))
+    wrong, worse = (dataclasses.replace(right, difference=Failure(FailureKind.MISMATCH, each)) for each in "ab")
+    assert right.then(right).difference is None
+    assert right.then(wrong).difference == wrong.then(right).difference == wrong.then(worse).difference
+    assert right.then(wrong).difference == wrong.difference
+    assert len(right.then(wrong).outputs) == right.then(wrong).compared == 2
 
 
 def test_an_input_set_that_was_never_run_is_a_failure() -> None:
