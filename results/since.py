@@ -21,7 +21,7 @@ FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_
 """Columns that say what was run, so that a reader sees what is different now."""
 
 
-class Place(NamedTuple):
+class SeriesPlace(NamedTuple):
     """A test or model on one NPU, in one memory mode, on one target.
 
     A failure before anything was compiled has neither mode nor target (""); it is the same test all the same.
@@ -36,14 +36,14 @@ class Place(NamedTuple):
 class NumberNow(NamedTuple):
     """A number of a place, and its value tonight."""
 
-    place: Place
+    place: SeriesPlace
     metric: str
     provenance: str
     value: float
 
 
 @dataclass(frozen=True)
-class Night:
+class PastNight:
     """A run of the history: its name, when it began (UTC), the commit, and the job of the CI; "" where not known."""
 
     run: str
@@ -63,8 +63,8 @@ class Since:
         facts: of something red, what the history says of `last`: `FACTS`.
     """
 
-    first: Night | None
-    last: Night | None
+    first: PastNight | None
+    last: PastNight | None
     runs: int
     facts: Mapping[str, str] = field(default_factory=dict, hash=False)
 
@@ -96,7 +96,7 @@ def _before(tonight: RunResults) -> list[object]:
     return [tonight.name, *([moment_of(tonight.created)] * 2)]
 
 
-def red_since(history: History, tonight: RunResults, places: Sequence[Place]) -> Mapping[Place, Since]:
+def red_since(history: History, tonight: RunResults, places: Sequence[SeriesPlace]) -> Mapping[SeriesPlace, Since]:
     """Return since when places that are red tonight are red. What the history does not have is left out.
 
     Raises:
@@ -123,7 +123,7 @@ def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberN
 
 
 def _stretches(
-    history: History, tonight: RunResults, places: Sequence[Place], same: str, numbers: Sequence[NumberNow],
+    history: History, tonight: RunResults, places: Sequence[SeriesPlace], same: str, numbers: Sequence[NumberNow],
     and_where: str = "",
 ) -> dict[int, Since]:  # fmt: skip
     """Return the stretch of each place by its number; `same` says in SQL whether a run is as tonight."""
@@ -181,5 +181,5 @@ def _since(row: Mapping[str, Any]) -> Since:
     return Since(_night(row["first"]), _night(last), row["runs"], facts)
 
 
-def _night(found: Mapping[str, Any] | None) -> Night | None:
-    return Night(found["run"], found["created"], found["commit"] or "", found["job"] or "") if found else None
+def _night(found: Mapping[str, Any] | None) -> PastNight | None:
+    return PastNight(found["run"], found["created"], found["commit"] or "", found["job"] or "") if found else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,9 @@ from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.run_name import DEFAULT_HISTORY
+
+if TYPE_CHECKING:
+    from ethos_hil.results.report.links import Links
 
 _STDOUT = Path("-")
 
@@ -65,25 +68,20 @@ def report(
 
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.harness.cli.timing_rules import timing_rules
     from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.progress import Live
-    from ethos_hil.results.files import write_whole
     from ethos_hil.results.gate.gate import gate
     from ethos_hil.results.gate.sides import side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.ledger.sources import ledger_source
-    from ethos_hil.results.report.links import Links, check_template
     from ethos_hil.results.report.report import report as made_of
     from ethos_hil.results.run_search import find_results
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
-    for name, template in (("commit", commit_url), ("job", job_url)):
-        wrong = check_template(template, name) if template else ""
-        if wrong:
-            raise UsageError(f"--{name}-url: {wrong}", hint=f"such as https://git.example/{name}s/{{{name}}}")
+    links = _links(commit_url, job_url)
     stated = asked_clock(clock)
     check_files([output])
     read = {"RUN": runs[0], "--against": Path(against) if against is not None else None, "--policy": policy}
@@ -111,8 +109,32 @@ def report(
             rules=timing_rules(),
             clock=stated,
             advise=sentences,
-            links=Links(commit_url, job_url),
+            links=links,
         )
+    _write(output, content)
+
+
+def _is_baseline(against: str) -> bool:
+    from ethos_hil.results.gate.baseline import is_baseline
+
+    path = Path(against)
+    return path.is_file() and is_baseline(path)
+
+
+def _links(commit_url: str, job_url: str) -> Links:
+    from ethos_hil.results.report.links import Links, check_template
+
+    for name, template in (("commit", commit_url), ("job", job_url)):
+        wrong = check_template(template, name) if template else ""
+        if wrong:
+            raise UsageError(f"--{name}-url: {wrong}", hint=f"such as https://git.example/{name}s/{{{name}}}")
+    return Links(commit_url, job_url)
+
+
+def _write(output: Path, content: bytes) -> None:
+    from ethos_hil.harness.cli.destinations import unwritable
+    from ethos_hil.results.files import write_whole
+
     if output == _STDOUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
@@ -122,10 +144,3 @@ def report(
     except OSError as error:
         raise unwritable(output, error) from error
     sys.stdout.write(f"{escaped(str(output))}\n")
-
-
-def _is_baseline(against: str) -> bool:
-    from ethos_hil.results.gate.baseline import is_baseline
-
-    path = Path(against)
-    return path.is_file() and is_baseline(path)

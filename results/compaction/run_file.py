@@ -180,7 +180,9 @@ def _write(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
 
 
 def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
-    told = ", ".join(f"{name}: '{value}'" for name, value in {_MARK: SCHEMA_VERSION, _ADDED: " ".join(ADDED), **marks}.items())
+    told = ", ".join(
+        f"{name}: '{value}'" for name, value in {_MARK: SCHEMA_VERSION, _ADDED: " ".join(ADDED), **marks}.items()
+    )
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=_WRITING) as folder:
         lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
         lines.write_text("\n".join(rows), encoding="utf-8")

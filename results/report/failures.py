@@ -12,7 +12,7 @@ from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_failure
-from ethos_hil.results.since import Place, Since
+from ethos_hil.results.since import SeriesPlace, Since
 from ethos_hil.results.standing import Standing
 
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
@@ -67,7 +67,7 @@ class FailureGroup:
 
 
 def failure_groups(
-    asked: Iterable[Accounted], run: str, since: Mapping[Place, Since], links: Links
+    asked: Iterable[Accounted], run: str, since: Mapping[SeriesPlace, Since], links: Links
 ) -> tuple[FailureGroup, ...]:
     """Return what is not verified: red ones first, of these what is new, then those with the most tests.
 
@@ -79,11 +79,7 @@ def failure_groups(
     """
     found: dict[tuple[object, ...], list[Accounted]] = {}
     for each in asked:
-<<<<<<< HEAD
-        if each.standing not in (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED):
-=======
         if each.standing not in _FINE:
->>>>>>> 5e63efa (results/report: the headline counts each thing once; an edited model or a repaired test is not worse; what is red beside tests is at the top)
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
             kind = str(failure.kind) if failure is not None else ""
@@ -98,12 +94,12 @@ def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
     return (not group.standing.red, group.new is False, group.standing, -group.count)
 
 
-def place_of(record: Record) -> Place:
+def place_of(record: Record) -> SeriesPlace:
     """Return where the history has a test or model."""
-    return Place(record.label, record.npu, record.memory_mode, record.target.name)
+    return SeriesPlace(record.label, record.npu, record.memory_mode, record.target.name)
 
 
-def _group(alike: Sequence[Accounted], run: str, since: Mapping[Place, Since], links: Links) -> FailureGroup:
+def _group(alike: Sequence[Accounted], run: str, since: Mapping[SeriesPlace, Since], links: Links) -> FailureGroup:
     first = alike[0].record
     known = [since.get(place_of(each.record)) for each in alike]
     failure = first.failure

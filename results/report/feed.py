@@ -17,7 +17,7 @@ from ethos_hil.results.report.summary import SPOKEN
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
-from ethos_hil.results.since import NumberNow, Place, Since
+from ethos_hil.results.since import NumberNow, SeriesPlace, Since
 from ethos_hil.results.verdict import Verdict
 
 SMALL = 0.001
@@ -140,7 +140,7 @@ class FeedContext:
     records: Mapping[tuple[str, str, str], Record]
     run: str
     baseline: str
-    since: Mapping[NumberNow | Place, Since]
+    since: Mapping[NumberNow | SeriesPlace, Since]
     links: Links
     newest: str = ""
 
@@ -189,9 +189,9 @@ def _number_now(found: Change) -> NumberNow:
     return NumberNow(place_of(found.subject), found.metric, found.provenance, float(found.after or 0))
 
 
-def place_of(subject: Subject) -> Place:
+def place_of(subject: Subject) -> SeriesPlace:
     """Return where the history has a subject."""
-    return Place(subject.label, subject.npu, subject.memory_mode, subject.target)
+    return SeriesPlace(subject.label, subject.npu, subject.memory_mode, subject.target)
 
 
 def moved_cells(comparison: RunComparison) -> Mapping[tuple[str, str, str], tuple[str, bool]]:

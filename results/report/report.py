@@ -31,7 +31,7 @@ from ethos_hil.results.report.summary import facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.since import NumberNow, Place, Since, night_before, red_since, value_since
+from ethos_hil.results.since import NumberNow, SeriesPlace, Since, night_before, red_since, value_since
 
 _ELEMENTS = 32_000
 """Elements of the file that rows of model pages may be, so that a browser opens it at once."""
@@ -95,7 +95,9 @@ def _content(
     before = trend(history) if history is not None else None
     newest = night_before(history, results) if history is not None else ""
     since = _since(history, results, asked, comparison) if history is not None and newest else {}
-    groups = failure_groups(asked, run, {key: each for key, each in since.items() if isinstance(key, Place)}, links)
+    groups = failure_groups(
+        asked, run, {key: each for key, each in since.items() if isinstance(key, SeriesPlace)}, links
+    )
     new = sum(group.count for group in groups if group.standing.red and group.new)
     shown = FeedContext(records_of(asked), run, baseline, since, links, newest)
     return {
@@ -135,11 +137,13 @@ def _told(results: RunResults, name: str) -> str:
 
 def _since(
     history: History, results: RunResults, asked: Sequence[Accounted], comparison: RunComparison | None
-) -> Mapping[NumberNow | Place, Since]:
+) -> Mapping[NumberNow | SeriesPlace, Since]:
     """Return since when what is red is red, and since when what moved is as it is."""
     red = dict.fromkeys(place_of(each.record) for each in asked if each.standing.red)
     numbers = list(dict.fromkeys(numbers_now(comparison))) if comparison is not None else []
-    found: dict[NumberNow | Place, Since] = dict.fromkeys((*red, *numbers), Since(None, None, 0))  # of no night: new
+    found: dict[NumberNow | SeriesPlace, Since] = dict.fromkeys(
+        (*red, *numbers), Since(None, None, 0)
+    )  # of no night: new
     found.update(red_since(history, results, list(red)).items())
     found.update(value_since(history, results, numbers).items())
     return found

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.wording import counted, day
-from ethos_hil.results.since import Night, Since
+from ethos_hil.results.since import PastNight, Since
 
 _DIGITS = 10
 """Digits of a commit that are shown."""
@@ -55,7 +55,7 @@ def told(found: Sequence[Since | None], links: Links) -> ToldSince | None:
     return ToldSince(longest.new, _shown(longest.first, links), _shown(longest.last, links), nights, spread)
 
 
-def _shown(night: Night | None, links: Links) -> ShownRun | None:
+def _shown(night: PastNight | None, links: Links) -> ShownRun | None:
     if night is None:
         return None
     commit = night.commit[:_DIGITS]

@@ -11,7 +11,7 @@ from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
 from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.since import NumberNow, Place, Since, red_since, value_since
+from ethos_hil.results.since import NumberNow, SeriesPlace, Since, red_since, value_since
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -69,9 +69,9 @@ def kept(folder: Path, *made: Callable[[Record], list[Record]]) -> tuple[History
     return History(folder), results
 
 
-def place() -> Place:
+def place() -> SeriesPlace:
     one = one_test()
-    return Place(one.label, one.npu, one.memory_mode, one.target.name)
+    return SeriesPlace(one.label, one.npu, one.memory_mode, one.target.name)
 
 
 def names(since: Since) -> tuple[str, str, int]:

@@ -13,7 +13,7 @@ from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.record import Failure, Record, RunInfo
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.whose import Whose, of_cause, of_failure
-from ethos_hil.results.since import FACTS, Night, Since
+from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.verdict import FailureKind
 
@@ -43,7 +43,7 @@ def whose(**now: Any) -> str:
     """Of a test that was verified before, and fails now with something else different."""
     before: Record = replace(samples.suite_of(1)[0], run=RunInfo("n1", "c" * 40))
     row = row_of(0, StoredRecord("n1", "", before))
-    since = Since(None, Night("n1", datetime(2026, 11, 1)), 0, {name: str(row[name]) for name in FACTS})
+    since = Since(None, PastNight("n1", datetime(2026, 11, 1)), 0, {name: str(row[name]) for name in FACTS})
     return of_failure(samples.failed(replace(before, **now), FailureKind.MISMATCH, "wrong"), since)
 
 
