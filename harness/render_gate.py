@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.render import add_row, plain
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, shown
 from ethos_hil.results.gate.word import Cause, Word
 
 _COLOURS = {Word.REGRESSED: "red", Word.MISSING: "red", Word.INCOMPARABLE: "red", Word.UNSTABLE: "red",
@@ -66,8 +66,8 @@ def _table(changes: Sequence[Change], top: int) -> Table:
         if change.effect is Effect.FAIL:
             word.stylize("bold")
         metric = change.metric if change.metric == VERDICT else f"{change.metric} ({change.provenance})"
-        table.add_row(word, plain(change.subject.label), plain(change.subject.npu), plain(metric),
-                      plain(_value(change.before)), plain(_value(change.after)), _percent(change))  # fmt: skip
+        table.add_row(word, plain(change.subject.name), plain(change.subject.npu), plain(metric),
+                      plain(shown(change.before)), plain(shown(change.after)), change.percent)  # fmt: skip
         for row in change.rows[:_ROWS]:
             place = " ".join(filter(None, (row.name, row.module, row.source)))
             table.add_row("", plain(f"  {place}: {row.change}"), "", "", f"{row.old:,}", f"{row.new:,}",
@@ -78,15 +78,3 @@ def _table(changes: Sequence[Change], top: int) -> Table:
     if len(changes) > top:
         table.add_row("", f"{len(changes) - top:,} more; --top N or --json FILE shows them")
     return table
-
-
-def _value(value: float | str | None) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, str):
-        return value
-    return f"{int(value):,}" if float(value).is_integer() else f"{value:,}"
-
-
-def _percent(change: Change) -> str:
-    return "" if change.ratio is None else f"{(change.ratio - 1) * 100:+.2f} %"

@@ -180,8 +180,8 @@ class Account:
         yield from (each.text for each in self.problems)
         yield from (test.sentence for test in self.tests if test.red)
         for change in self.failing:
-            numbers = f"{change.metric} {change.before} became {change.after}"
-            yield f"{change.word}: {change.subject.label} {change.subject.npu}: {numbers}: {change.detail}".rstrip(": ")
+            head = f"{change.word}: {change.subject.name} {change.subject.npu}"
+            yield f"{head}: {change.sentence}: {change.detail}".rstrip(": ")
         yield from (f"unstable: {each}" for each in self.unstable)
 
 

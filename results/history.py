@@ -19,16 +19,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.results.compaction.columns import CAUSES, COLUMNS, DIGITS, NOISY, POINTS, digest_of
-from ethos_hil.results.compaction.database import errors_of_files, execute, literal, open_database, quoted
-from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, all_marks, compact, compact_records
+from ethos_hil.results.compaction.columns import (
+    CAUSES,
+    COLUMNS,
+    COMPUTED,
+    DIGITS,
+    EDITED,
+    NOISY,
+    POINTS,
+    digest_of,
+    metrics_of,
+)
+from ethos_hil.results.compaction.database import errors_of_files, execute, open_database
+from ethos_hil.results.compaction.older_files import create_records
+from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact, compact_records, complete
 
 if TYPE_CHECKING:
     import duckdb
     import pandas as pd
 
-__all__ = ["CAUSES", "COLUMNS", "DIGITS", "NOISY", "BadHistory", "Compacted", "EmptyRun", "History", "HistoryPoint",
-           "NumberChange", "compact", "compact_records", "digest_of"]  # fmt: skip
+__all__ = ["CAUSES", "COLUMNS", "COMPUTED", "DIGITS", "EDITED", "NOISY", "BadHistory", "Compacted", "EmptyRun",
+           "History", "HistoryPoint", "NumberChange", "compact", "compact_records", "digest_of",
+           "metrics_of"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -40,7 +52,9 @@ class NumberChange:
         label: the suite's test, or the model.
         npu, memory_mode, target, metric, unit, provenance: of the series.
         old, new: the values.
-        cause: the first of `CAUSES` that differs too; "" where none does.
+        bench_case, scheme: of a model, what tells series of one name and place from one another.
+        cause: `EDITED` where the question or the inputs differ too, else the first of `CAUSES` that does; "" where
+            none does.
     """
 
     created: datetime | None
@@ -56,6 +70,8 @@ class NumberChange:
     old: float
     new: float
     cause: str
+    bench_case: str = ""
+    scheme: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +89,8 @@ class HistoryPoint:
     provenance: str
     value: float
     verdict: str
+    bench_case: str = ""
+    scheme: str = ""
 
 
 class History:
@@ -90,7 +108,7 @@ class History:
         self.files = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
         if not self.files:
             raise BadHistory(f"{folder} has no runs")
-        all_marks(self.files)
+        self._complete = complete(self.files)
 
     def of_runs(self, names: Collection[str]) -> History:
         """Return the history of some runs only; of all where a file has another name than its run."""
@@ -122,15 +140,7 @@ class History:
                 yield self._kept
             return
         with open_database() as database:
-            names = ", ".join(f"'{quoted(literal(path))}'" for path in self.files)
-            database.execute(
-                f"CREATE VIEW files AS FROM read_parquet([{names}], union_by_name := true, hive_partitioning := false)"
-            )
-            there = {row[0] for row in database.execute("SELECT column_name FROM (DESCRIBE files)").fetchall()}
-            # Files of earlier versions have fewer columns; what does not say that it does not count does.
-            whole = ["* REPLACE (coalesce(counts, true) AS counts)" if "counts" in there else "*, true AS counts"]
-            whole += [f"NULL::{kind} AS {name}" for name, kind in COLUMNS.items() if name not in {*there, "counts"}]
-            database.execute(f"CREATE VIEW records AS SELECT {', '.join(whole)} FROM files")
+            create_records(database, self.files, self._complete)
             database.execute(f"CREATE VIEW points AS {POINTS}")
             yield database
 
@@ -187,7 +197,10 @@ class History:
             QUALIFY numbers <> lag(numbers) OVER subject_runs OR numbers <> lead(numbers) OVER subject_runs"""
         )
         kept = "" if noisy else f"WHERE provenance NOT IN ({', '.join(map(repr, NOISY))})"
-        causes = " ".join(f"WHEN {name} <> lag({name}) OVER series_runs THEN '{name}'" for name in CAUSES)
+        differs = "{0} <> lag({0}) OVER series_runs"
+        both_known = differs.replace("{0}", "nullif({0}, '')")
+        causes = " ".join((*(f"WHEN {both_known.format(name)} THEN '{EDITED}'" for name in ("question", "inputs")),
+                           *(f"WHEN {differs.format(name)} THEN '{name}'" for name in CAUSES)))  # fmt: skip
         names = ", ".join(NumberChange.__dataclass_fields__)
         rows = self.rows(
             f"""WITH narrow AS MATERIALIZED (
@@ -202,7 +215,7 @@ class History:
                 FROM some_points {kept}
                 WINDOW series_runs AS (PARTITION BY subject, metric, provenance ORDER BY created, run, number))
             SELECT {names} FROM paired WHERE new <> old AND (?::TIMESTAMP IS NULL OR created >= ?::TIMESTAMP)
-            ORDER BY created DESC, run DESC, label, npu, metric""",
+            ORDER BY created DESC, run DESC, label, npu, metric, bench_case, scheme""",
             [label, since, since],
         )
         return [NumberChange(**row) for row in rows]

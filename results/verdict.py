@@ -21,6 +21,21 @@ class Verdict(enum.StrEnum):
     """It went wrong: the failure names the reason."""
 
 
+_FROM_WORST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.UNVERIFIED, Verdict.VERIFIED)
+
+
+def rank(verdict: str) -> int:
+    """Return how good a verdict is, 0 for the worst: a test whose verdict has a lower rank than before has regressed.
+
+    Args:
+        verdict: a verdict, or one with its failure's kind: "failed: mismatch".
+
+    Raises:
+        ValueError: it is not a verdict.
+    """
+    return _FROM_WORST.index(Verdict(verdict.partition(":")[0]))
+
+
 class FailureKind(enum.StrEnum):
     """What went wrong, as a stable word for programs. A word is added, never changed."""
 

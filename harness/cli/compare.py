@@ -183,7 +183,7 @@ def _tell(found: Acceptance, baseline: Path, check: bool) -> None:
     what = {"updated": found.updated, "added": found.added, "removed": found.removed, "refused": found.refused}
     for word, subjects in what.items():
         for subject in subjects:
-            sys.stdout.write(one_line(f"{word} {subject.label} {subject.npu} {subject.memory_mode}") + "\n")
+            sys.stdout.write(one_line(f"{word} {subject.name} {subject.npu} {subject.memory_mode}") + "\n")
     counts = ", ".join(f"{len(subjects):,} {word}" for word, subjects in what.items())
     verb = "would have" if check else "has"
     sys.stderr.write(one_line(f"{baseline} {verb} {len(found.observations):,} tests and models: {counts}") + "\n")

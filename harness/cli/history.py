@@ -34,7 +34,7 @@ def runs(context: typer.Context, folder: _FOLDER = _HERE, as_json: _JSON = False
     """Show the runs of a history; with a command, what is in them.
 
     A history is a folder with one Parquet file for each run: `add` writes it from run folders. Files of several
-    machines may be put into one folder. DuckDB and pandas read them too; docs/formats.md has the columns.
+    machines may be put into one folder. DuckDB reads them too; docs/formats.md has the columns.
     """
     context.obj = folder
     if context.invoked_subcommand is None:
@@ -53,7 +53,8 @@ def add(
     as_json: _JSON = False,
     debug: DEBUG = False,
 ) -> None:
-    """Add runs to the history. A run that is in it already is written anew if it has more records since.
+    """Add runs to the history. A run that is in it already is written again if it has more records since, or was
+    written by an earlier version.
 
     A run that cannot be added is told and does not keep the others out; the exit status is 2 then.
 
@@ -107,7 +108,7 @@ def show(
             f"no test or model with {text!r} in its name has the metric {metric!r}",
             hint="`ethos-hil history sql 'SELECT DISTINCT label, metric FROM points'` lists what there is",
         )
-    _print(map(asdict, found if as_json else _steps(found)), as_json)
+    _print(map(asdict, found) if as_json else _needed(map(asdict, _steps(found))), as_json)
 
 
 @history.command()
@@ -125,14 +126,14 @@ def changes(
 ) -> None:
     """Show every number that is another one than in the run before, newest first, with what else changed first.
 
-    Causes, in the order in which one follows from another: tosa (executorch, or our lowering), weights, stream (Vela),
-    timing_model, firmware, fvp.
+    Causes, in the order in which one follows from another: edited (the model or its inputs), tosa (executorch, or our
+    lowering), weights, stream (Vela), timing_model, firmware, fvp.
 
     Example: ethos-hil history changes --since 2026-11-01
     """
     with _asked(context.obj):
         found = History(context.obj).changes(text, since=since, noisy=noisy)
-    _print(map(_told if not as_json else asdict, found), as_json)
+    _print(map(asdict, found) if as_json else _needed(map(_told, found)), as_json)
 
 
 @history.command()
@@ -208,7 +209,8 @@ def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
     """Yield those whose value, verdict or subject is another one than that of the point before."""
     before: tuple[object, ...] = ()
     for point in points:
-        facts = (point.label, point.npu, point.memory_mode, point.target, point.provenance, point.value, point.verdict)
+        facts = (point.label, point.npu, point.memory_mode, point.target, point.bench_case, point.scheme,
+                 point.provenance, point.value, point.verdict)  # fmt: skip
         if facts != before:
             yield point
         before = facts
@@ -217,9 +219,17 @@ def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
 def _told(change: NumberChange) -> dict[str, Any]:
     """Return the cells of a change that are read most."""
     percent = f"{(change.new / change.old - 1) * 100:+.2f} %" if change.old else ""
-    return {"created": change.created, "run": change.run, "name": change.label, "npu": change.npu,
-            "memory mode": change.memory_mode, "metric": change.metric, "old": change.old, "new": change.new,
-            "change": percent, "provenance": change.provenance, "cause": change.cause or "none known"}  # fmt: skip
+    return {"created": change.created, "run": change.run, "name": change.label, "bench_case": change.bench_case,
+            "scheme": change.scheme, "npu": change.npu, "memory mode": change.memory_mode, "metric": change.metric,
+            "old": change.old, "new": change.new, "change": percent, "provenance": change.provenance,
+            "cause": change.cause or "none known"}  # fmt: skip
+
+
+def _needed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without the columns that say something of few models, where they say nothing."""
+    found = list(rows)
+    empty = {name for name in ("bench_case", "scheme") if not any(row[name] for row in found)}
+    return [{name: value for name, value in row.items() if name not in empty} for row in found]
 
 
 def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.plain_text import valid
+from ethos_hil.results.record import Metric, Record, json_number
 from ethos_hil.results.store import StoredRecord
 
 DIGITS = 16
@@ -23,7 +24,8 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
     "created": "TIMESTAMP",
     "job": _TEXT,
     **dict.fromkeys(("commit", "shard", "label", "operator", "test_case", "profile", "npu", "memory_mode",
-                     "system_config", "target_kind", "target", "soc", "runner", "method", "question", "inputs"), _TEXT),
+                     "system_config", "target_kind", "target", "soc", "runner", "method", "bench_case", "scheme",
+                     "question", "inputs"), _TEXT),
     "subject": "UBIGINT",
     **dict.fromkeys(("verdict", "failure"), _TEXT),
     "executions": "INTEGER",
@@ -39,11 +41,26 @@ COLUMNS: Mapping[str, str] = MappingProxyType({
 })  # fmt: skip
 """The columns with DuckDB's types. What a record does not say is "" or null."""
 
+ADDED: Mapping[str, str] = MappingProxyType({
+    "bench_case": "''", "scheme": "''",
+    **dict.fromkeys(("job", "plan", "branch", "whole"), "NULL"),
+    "counts": "true",
+})  # fmt: skip
+"""Columns that older files do not have, with what stands for them there, as SQL. A file says which it has: one that is
+added to `COLUMNS` is added here."""
+EDITED = "edited"
+"""The cause of a change where the question or the inputs are other ones: it comes before all of `CAUSES`."""
 CAUSES = ("tosa", "weights", "stream", "timing_model", "firmware", "fvp")
 """Columns that may be the cause of a change within a series, in the order in which one follows from another."""
-SUBJECT = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method",
-           "question", "inputs")  # fmt: skip
-"""What a series follows over the runs: a number of the same metric and provenance of the same subject."""
+_PLACE = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method")
+PLACE = f"concat_ws(chr(31), {', '.join(_PLACE)})"
+"""A test's or a model's name and place, as SQL: with a benchmark's case and a model's scheme what a series follows over
+the runs, whatever is asked there.
+"""
+IS_MODEL = "(operator = '' AND test_case = '' AND profile = '')"
+"""Whether a row is of a model, as SQL. The id of a suite's test stands for all that it asks."""
+COMPUTED = "computed"
+"""Provenance of a number that is computed from outputs that were verified, and not counted by anything."""
 NOISY = ("host", "measured")
 """Provenances whose numbers differ from run to run without a cause."""
 POINTS = """SELECT * EXCLUDE metrics, hash(subject, metrics.metric, metrics.provenance) AS series,
@@ -55,17 +72,26 @@ and metric, value, unit, provenance, samples.
 """
 
 
+def subject_of(rest: str) -> str:
+    """Return SQL for the number of a series' subject. It is the same in every version of DuckDB.
+
+    Args:
+        rest: SQL for what tells subjects of one name and place from one another.
+    """
+    return f"md5_number_lower({PLACE} || chr(31) || {rest})"
+
+
 def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
-    """Return the row of a record with its number in the run.
+    """Return the row of a record with its number in the run, without `subject`, which follows from it.
 
     Text that Unicode does not allow is escaped: JSON and Parquet lack it.
     """
     record = item.record
     test, artifact, run = record.test, record.artifact, record.run
     calls = artifact.delegates if artifact is not None else ()
-    metrics = [metric for metric in record.metrics if metric.name not in DERIVED]
+    metrics = metrics_of(record)
     exact = [metric for metric in metrics if metric.provenance not in NOISY]
-    row: dict[str, Any] = {
+    found: dict[str, Any] = {
         "run": item.run,
         "number": number,
         "created": _time(record.created or item.created),
@@ -84,11 +110,10 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "soc": record.target.soc,
         "runner": record.runner.sha256[:DIGITS] if record.runner is not None else "",
         "method": record.method,
+        "bench_case": record.bench.case if record.bench is not None else "",
+        "scheme": artifact.scheme if artifact is not None else "",
         "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         "inputs": record.inputs_sha256[:DIGITS],
-    }
-    row["subject"] = int(digest_of([str(row[name]) for name in SUBJECT]), 16)
-    row |= {
         "verdict": str(record.verdict),
         "failure": str(record.failure.kind) if record.failure is not None else "",
         "executions": record.executions,
@@ -111,13 +136,23 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "versions": json.dumps(dict(record.versions), sort_keys=True),
         "numbers": int(digest_of([f"{m.name} {m.provenance} {m.value!r}" for m in exact] or ["none"]), 16),
         "metrics": [
-            {"metric": valid(each.name), "value": each.value, "unit": valid(each.unit),
+            {"metric": valid(each.name), "value": json_number(each.value), "unit": valid(each.unit),
              "provenance": valid(each.provenance), "samples": list(each.samples)}
             for each in metrics
         ],
         "plan": "", "branch": "", "whole": False, "counts": True,
     }  # fmt: skip
-    return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
+    return {name: valid(value) if isinstance(value, str) else value for name, value in found.items()}
+
+
+def metrics_of(record: Record) -> list[Metric]:
+    """Return the numbers of a record that are followed: without those that follow from others, and with the smallest
+    SQNR of its outputs, which is rounded so that the last digits of a float are not an event."""
+    found = [metric for metric in record.metrics if metric.name not in DERIVED]
+    sqnr = [each.sqnr_db for each in record.accuracy if each.sqnr_db is not None]
+    if sqnr:
+        found.append(Metric("sqnr_db", round(min(sqnr), 2), "dB", COMPUTED))
+    return found
 
 
 def digest_of(parts: Sequence[str]) -> str:

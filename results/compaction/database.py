@@ -9,14 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.results.compaction.columns import COLUMNS
+from ethos_hil.results.compaction.columns import COLUMNS, IS_MODEL, subject_of
 
 if TYPE_CHECKING:
     import duckdb
 
 _JSON = "format = 'newline_delimited', hive_partitioning = false, maximum_object_size = 1 << 30"
-ROWS = f"read_json(?, {_JSON}, columns = {{{', '.join(f'{name}: {kind!r}' for name, kind in COLUMNS.items())}}})"
-"""The table function for a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
+_SUBJECT = subject_of(f"CASE WHEN {IS_MODEL} THEN bench_case || chr(31) || scheme ELSE chr(31) END")
+ROWS = f"""(SELECT * REPLACE ({_SUBJECT} AS subject) FROM read_json(?, {_JSON},
+    columns = {{{", ".join(f"{name}: {kind!r}" for name, kind in COLUMNS.items())}}}))"""
+"""The table of a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
 
 
 _GLOB = re.compile(r"[*?\[]")

@@ -15,7 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ethos_hil.results import environment
-from ethos_hil.results.compaction.columns import moment_of, row_of
+from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
 from ethos_hil.results.plain_text import valid
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
@@ -23,6 +23,8 @@ from ethos_hil.results.store import Skipped, StoredRecord, read_run
 SCHEMA_VERSION = "1"
 _MARK = "ethos_hil_history"
 """Key in a file's metadata that says that it is one of ours; its value is the version of the columns."""
+_ADDED = "ethos_hil_columns"
+"""Key in a file's metadata with those of the columns `ADDED` that it has. Older files do not say so."""
 _SOURCE = "ethos_hil_records"
 """Key in a file's metadata with the digest of the records that it was made of."""
 _NIGHT = "ethos_hil_night"
@@ -82,7 +84,8 @@ class Compacted:
 def compact(folder: Path, history: Path) -> Compacted:
     """Write the records of a run folder into a history, whole or not at all.
 
-    A run that has more records since is written anew; the file of a run that has not is left alone.
+    A run that has more records since is written again, and so is one that an earlier version wrote with fewer columns;
+    any other file is left alone.
 
     Raises:
         OSError: the run folder cannot be read, or the history not written.
@@ -177,7 +180,8 @@ def _write(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
 
 
 def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
-    told = ", ".join(f"{name}: '{value}'" for name, value in {_MARK: SCHEMA_VERSION, **marks}.items())
+    of_file = {_MARK: SCHEMA_VERSION, _ADDED: " ".join(ADDED), **marks}
+    told = ", ".join(f"{name}: '{value}'" for name, value in of_file.items())
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=_WRITING) as folder:
         lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
         lines.write_text("\n".join(rows), encoding="utf-8")
@@ -189,6 +193,12 @@ def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> No
         with made.open("rb") as file:
             os.fsync(file.fileno())
         made.replace(path)
+
+
+def complete(paths: Sequence[Path]) -> frozenset[Path]:
+    """Return the files that say that they have all columns. Errors are those of `all_marks`."""
+    marks = all_marks(paths)
+    return frozenset(path for path in paths if set(ADDED) <= set(marks[path].get(_ADDED, "").split()))
 
 
 def _marks_of(path: Path) -> dict[str, str]:

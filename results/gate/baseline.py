@@ -17,10 +17,11 @@ from typing import Any
 
 from ethos_hil.results.gate.change import Subject
 from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation
-from ethos_hil.results.gate.pairing import pair
+from ethos_hil.results.gate.pairing import both_know, pair
 from ethos_hil.results.gate.policy import noisy
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.verdict import rank
 
 SCHEMA_VERSION = 1
 _MARK = "ethos_hil_baseline"
@@ -29,6 +30,11 @@ _MOST = 1 << 30
 _OF_PLACE = (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET)
 """Facts that many subjects share: an environment has them."""
 _OF_PROGRAM = tuple(cause for cause in FACTS if cause not in _OF_PLACE)
+
+
+_LATER = ("case", "scheme")
+"""Fields of a subject that the first files do not have. They are written where they say something, so that the lines
+of all others stay as they are."""
 
 
 class BadBaseline(ValueError):
@@ -82,15 +88,17 @@ def accept(
         if each.wrong and not failures and (before is None or before.verdict != each.verdict):
             refused.append(each.subject)
             continue
-        if before is not None and before.subject != each.subject:  # it failed early, and does not know for what
-            each = replace(each, subject=before.subject)
         if before is None:
             added.append(each.subject)
             kept[each.subject] = each
-        elif _different(before, each):
+            continue
+        each = replace(each, subject=both_know(before.subject, each.subject))
+        if before.subject != each.subject or _different(before, each):
             updated.append(each.subject)
+            del kept[before.subject]
             kept[each.subject] = each
-    gone = {each.subject for each in paired.missing} | {old.subject for old, _ in (*paired.renamed, *paired.moved)}
+    gone = {each.subject for each in (*paired.missing, *paired.unclear)}
+    gone |= {old.subject for old, _ in (*paired.renamed, *paired.moved)}
     removed = sorted(gone) if prune else []
     for subject in removed:
         del kept[subject]
@@ -137,8 +145,9 @@ def dumps(observations: Iterable[Observation]) -> str:
 
 
 def _rows(each: Observation, environment: str) -> Iterator[object]:
+    subject = asdict(each.subject)
     yield {
-        "subject": asdict(each.subject),
+        "subject": {name: value for name, value in subject.items() if value or name not in _LATER},
         "verdict": each.verdict,
         "question": each.question,
         "inputs": each.inputs,
@@ -207,6 +216,7 @@ def _parsed(path: Path) -> Iterator[object]:
 def _observation(row: Mapping[str, Any], environment: Mapping[str, Any]) -> Observation:
     facts = {Cause(name): str(value) for name, value in environment["facts"].items()}
     facts |= {cause: str(row[cause]) for cause in _OF_PROGRAM}
+    rank(str(row["verdict"]))  # refuses what is not a verdict
     return Observation(
         Subject(**{name: str(value) for name, value in row["subject"].items()}),
         str(row["verdict"]),

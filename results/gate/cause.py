@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from ethos_hil.results.gate.observation import COMPILED, FACTS, Observation
 from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.history import COMPUTED
 
 _TOOLS: Mapping[Cause, tuple[str, ...]] = MappingProxyType({
     Cause.TOSA: ("executorch", "torch", "torchao", "tosa-tools", "ethos-hil"),
@@ -54,8 +55,11 @@ def first_cause(before: Observation, after: Observation, provenance: str) -> tup
 def known(before: Observation, after: Observation, provenance: str) -> bool:
     """Return whether both sides name all that decides about a number, so that nothing else can have moved it.
 
-    The program has the delegates in it. A target that says nothing of itself is one that nobody can set.
+    The program has the delegates in it. A target that says nothing of itself is one that nobody can set. What PyTorch
+    answers in floating point depends on the machine too, which is not a fact.
     """
+    if provenance == COMPUTED:
+        return False
     needed = [cause for cause in (Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE) if can_move(cause, provenance)]
     return all(side.facts.get(cause) for side in (before, after) for cause in needed)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any
 from ethos_hil.results.comparison import RowDifference
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import json_number
+from ethos_hil.results.verdict import Verdict
 
 SCHEMA_VERSION = 1
 VERDICT = "verdict"
@@ -21,6 +23,9 @@ class Effect(StrEnum):
 
     FAIL = "fail"
     """The comparison does not pass."""
+    ACCEPT = "accept"
+    """The comparison does not pass until the baseline has it as it is now. Only a policy says so: a change has `FAIL`
+    in its place."""
     WARN = "warn"
     """It is shown, and passes."""
     IGNORE = "ignore"
@@ -29,7 +34,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Subject:
-    """What is followed from run to run: one question at one place.
+    """What is followed from run to run: a test or model at one place, whatever is asked of it.
 
     Attributes:
         label: the suite's test, by pytest's id, or the model.
@@ -37,6 +42,9 @@ class Subject:
         target, soc: where it ran.
         runner: the first 16 digits of the digest of a user's runner, "" for our firmware.
         method: the program's method.
+        case: of a benchmark, the case's name: a grid may have several of one model.
+        scheme: how a model is quantised, "a16w8"; "" where that is not known. It is "" for a suite's test, whose id
+            stands for all that is asked: one that is quantised in another way now was edited.
     """
 
     label: str
@@ -47,6 +55,14 @@ class Subject:
     soc: str
     runner: str
     method: str
+    case: str = ""
+    scheme: str = ""
+
+    @property
+    def name(self) -> str:
+        """What to call it: its label, with what tells it from others of that label: "net.py:net (wide, a16w8)"."""
+        more = ", ".join(filter(None, (self.case, self.scheme)))
+        return f"{self.label} ({more})" if more else self.label
 
 
 @dataclass(frozen=True)
@@ -85,6 +101,30 @@ class Change:
         if isinstance(self.before, int | float) and isinstance(self.after, int | float) and self.before:
             return self.after / self.before
         return None
+
+    @property
+    def percent(self) -> str:
+        """Return how far a number moved, with its sign: "-65.2 %"; "" where that is not known."""
+        ratio = self.ratio
+        if ratio is None or not math.isfinite(ratio):
+            return ""
+        percent = (ratio - 1) * 100
+        return f"{percent:+.1f} %" if abs(percent) >= 0.1 or not percent else f"{percent:+.1g} %"
+
+    @property
+    def sentence(self) -> str:
+        """Return both sides in words: "npu_cycles 37,912 became 13,188 (-65.2 %)"."""
+        name = self.metric
+        if self.metric == VERDICT and not any(map(_is_verdict, (self.before, self.after))):
+            name = str(self.cause)  # of a digest or a name
+        before, after = shown(self.before), shown(self.after)
+        if self.before is None:
+            return f"{name} {after} is new"
+        if self.after is None:
+            return f"{name} {before} is missing"
+        if self.before == self.after:
+            return f"{name} {after} as before"
+        return f"{name} {before} became {after}{f' ({self.percent})' if self.percent else ''}"
 
 
 @dataclass(frozen=True)
@@ -132,6 +172,17 @@ class RunComparison:
     def by_cause(self) -> dict[tuple[Cause, str], list[Change]]:
         """Return the changes grouped by cause and its words, so that 400 moved numbers are one sentence."""
         return grouped(self.changes)
+
+
+def shown(value: float | str | None) -> str:
+    """Return a side of a change as text for people: "16,141", "0.5", "failed: mismatch"; "none" if it is not there."""
+    if value is None or isinstance(value, str):
+        return value or "none"
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:,}"
+
+
+def _is_verdict(value: object) -> bool:
+    return isinstance(value, str) and value.partition(":")[0] in set(Verdict)
 
 
 def _plain(change: Change) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from ethos_hil.results.gate.cause import words
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
-from ethos_hil.results.gate.numbers import compare_numbers
+from ethos_hil.results.gate.numbers import compare_numbers, moved_numbers
 from ethos_hil.results.gate.observation import FACTS, Observation
-from ethos_hil.results.gate.pairing import pair, place_cause
+from ethos_hil.results.gate.pairing import Pairing, pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Policy
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.plain_text import cut, one_line
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.results.verdict import Verdict, rank
 
 _EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)
 """Facts whose change is told even where no number moved."""
@@ -41,16 +41,22 @@ def compare_runs(
         baseline: what was accepted: a change after which a subject is as it is in there is `accepted`.
         partial: whether `after` is a part of what was asked, so that nothing is missing in it.
     """
-    found = list(_changes(before, after, policy))
+    pairing = pair(before, after, policy.aliases)
+    found = list(_changes(pairing, policy))
     if baseline is not None:
-        found = _accepted(found, list(_changes(baseline, after, policy)), policy)
+        accepted = _changes(pair(baseline, after, policy.aliases), policy)
+        found = _accepted(found, list(accepted), policy)
     if partial:
         found = [change for change in found if change.word is not Word.MISSING or change.metric != VERDICT]
+    waiting = sum(change.effect is Effect.ACCEPT for change in found)
+    found = [replace(change, effect=Effect.FAIL) if change.effect is Effect.ACCEPT else change for change in found]
     counts = Counter(change.word for change in found)
     told = [change for change in found if change.word is not Word.UNCHANGED and change.effect is not Effect.IGNORE]
     told.sort(key=_order)
-    both = {each.subject for each in before} & {each.subject for each in after}
-    return RunComparison(*names, tuple(told), dict(counts), len(both), tuple(_notes(before, after)))
+    notes = [*_notes(before, after), *_to_accept(waiting)]
+    if not partial:
+        notes += policy.unfitting((*before, *after))
+    return RunComparison(*names, tuple(told), dict(counts), len(pairing.same), tuple(notes))
 
 
 def _order(change: Change) -> tuple[object, ...]:
@@ -58,8 +64,7 @@ def _order(change: Change) -> tuple[object, ...]:
             change.metric != VERDICT, change.metric, change.provenance)  # fmt: skip
 
 
-def _changes(before: Sequence[Observation], after: Sequence[Observation], policy: Policy) -> Iterator[Change]:
-    pairing = pair(before, after, policy.aliases)
+def _changes(pairing: Pairing, policy: Policy) -> Iterator[Change]:
     for old, new in pairing.same:
         yield from _compared(old, new, policy)
     for old, new in pairing.renamed:
@@ -70,8 +75,14 @@ def _changes(before: Sequence[Observation], after: Sequence[Observation], policy
     for old, new in pairing.moved:
         cause, detail = place_cause(old.subject, new.subject)
         yield _whole(Word.INCOMPARABLE, new, policy, old.verdict, new.verdict, cause, detail)
+        if _with_numbers(old) and _with_numbers(new):
+            yield from moved_numbers(old, new, policy, Word.INCOMPARABLE, cause, detail)
     for each in pairing.missing:
         yield _whole(Word.MISSING, each, policy, each.verdict, None, Cause.NONE, "")
+    for each in pairing.unclear:
+        detail = "it failed before it knew its place, and may be any of several that are new"
+        found = _whole(Word.MISSING, each, policy, each.verdict, None, Cause.NONE, detail)
+        yield found if found.effect is Effect.IGNORE else replace(found, effect=Effect.WARN)
     for each in pairing.new:
         yield _whole(Word.NEW, each, policy, None, each.verdict, Cause.NONE, "")
 
@@ -82,15 +93,17 @@ def _compared(before: Observation, after: Observation, policy: Policy) -> Iterat
         detail = "the verdict differs between two executions of one run"
         yield _whole(Word.UNSTABLE, after, policy, before.verdict, after.verdict, Cause.NONE, detail)
         return
-    different = _another_question(before, after)
+    edit = _edit(before, after)
     if before.verdict != after.verdict:
-        cause, detail = different or _verdict_cause(before, after)
+        cause, detail = edit or _verdict_cause(before, after)
         yield _whole(_verdict_word(before, after), after, policy, before.verdict, after.verdict, cause, detail)
         return
-    if different is not None:
-        yield _whole(Word.INCOMPARABLE, after, policy, before.verdict, after.verdict, *different)
+    if edit is not None:
+        yield _whole(Word.EDITED, after, policy, before.verdict, after.verdict, *edit)
+        if _with_numbers(after):
+            yield from moved_numbers(before, after, policy, Word.EDITED, *edit)
         return
-    numbers = list(compare_numbers(before, after, policy)) if after.verdict in _WITH_NUMBERS else []
+    numbers = list(compare_numbers(before, after, policy)) if _with_numbers(after) else []
     moved = {change.cause for change in numbers if change.word is not Word.UNCHANGED}
     fact = next((cause for cause in _EVENTS if _differs(cause, before, after)), None)
     if fact is not None and fact not in moved:
@@ -101,15 +114,17 @@ def _compared(before: Observation, after: Observation, policy: Policy) -> Iterat
     yield from numbers
 
 
-_WITH_NUMBERS = (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
-"""Verdicts whose numbers count: those of a wrong answer say nothing."""
+def _with_numbers(each: Observation) -> bool:
+    """Return whether its numbers count: those of a wrong answer say nothing."""
+    return each.verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
 
 
-def _another_question(before: Observation, after: Observation) -> tuple[Cause, str] | None:
+def _edit(before: Observation, after: Observation) -> tuple[Cause, str] | None:
+    """Return what somebody edited, in words; None where the question is the same, or one of both is not known."""
     if before.question and after.question and before.question != after.question:
-        return Cause.QUESTION, "what was asked is another question: the model, its inputs or how it is lowered"
+        return Cause.QUESTION, "the model was edited: its code, weights, example inputs or how it is lowered"
     if before.inputs and after.inputs and before.inputs != after.inputs:
-        return Cause.INPUTS, "other input sets ran"
+        return Cause.INPUTS, "the inputs were edited: other input sets ran"
     return None
 
 
@@ -119,9 +134,14 @@ def _differs(cause: Cause, before: Observation, after: Observation) -> bool:
 
 
 def _verdict_word(before: Observation, after: Observation) -> Word:
-    if before.verified:
-        return Word.REGRESSED
-    return Word.IMPROVED if after.verified else Word.CHANGED
+    """Return what a verdict is after another one. To fail as a test declares is worse than to be verified, and neither
+    better nor worse than anything else: somebody knows it.
+    """
+    old, new = rank(before.verdict), rank(after.verdict)
+    known = any(side.declared for side in (before, after)) and not before.verified and not after.verified
+    if old == new or known:
+        return Word.CHANGED
+    return Word.REGRESSED if new < old else Word.IMPROVED
 
 
 def _verdict_cause(before: Observation, after: Observation) -> tuple[Cause, str]:
@@ -166,6 +186,12 @@ def _accepted_effect(change: Change, policy: Policy) -> Effect:
 
 def _series(change: Change) -> tuple[Subject, str, str]:
     return change.subject, change.metric, change.provenance
+
+
+def _to_accept(waiting: int) -> Iterator[str]:
+    if waiting:
+        yield (f"{waiting:,} of the changes fail because the policy asks to accept them: `ethos-hil accept RUN "
+               "--baseline FILE`, then compare with --baseline FILE")  # fmt: skip
 
 
 def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Iterator[str]:

@@ -47,6 +47,29 @@ def compare_numbers(before: Observation, after: Observation, policy: Policy) -> 
             yield _change(Word.MISSING, after, key, number, None, *first_cause(before, after, key[1]), allowance)
 
 
+def moved_numbers(
+    before: Observation, after: Observation, policy: Policy, word: Word, cause: Cause, detail: str
+) -> Iterator[Change]:
+    """Yield both sides of each number that is another one, where an edit or another place explains all of them.
+
+    What no edit explains keeps its word: a number of another provenance or unit, one that differs within a run, and
+    one of too few samples to tell. After a move, such numbers are left out: the move fails the gate already, and its
+    numbers are there to be read.
+    """
+    for found in compare_numbers(before, after, policy):
+        effects = policy.of(found.metric, found.provenance, after.subject.label, after.subject.npu).effects
+        within = (found.metric, found.provenance) in after.unstable
+        quiet = found.word is Word.NEW and found.effect is Effect.IGNORE  # a run of an earlier version lacks it
+        if within or quiet or found.word in (Word.UNCHANGED, Word.INCOMPARABLE, Word.UNKNOWN):
+            if word is Word.EDITED:
+                yield found
+        elif word is Word.EDITED:
+            yield replace(found, word=word, cause=cause, detail=detail, effect=effects[word])
+        elif found.before is not None and found.after is not None:
+            shown = Effect.IGNORE if effects[word] is Effect.IGNORE else Effect.WARN
+            yield replace(found, word=word, cause=cause, detail=detail, effect=shown, rows=())
+
+
 def _compared(before: Observation, after: Observation, key: Key, allowance: Allowance) -> Change:
     old, new = before.numbers[key], after.numbers[key]
     if old.unit != new.unit:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ethos_hil.results.gate.change import VERDICT, Subject
 from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.history import DIGITS, NOISY, digest_of
+from ethos_hil.results.history import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.record import Record
 from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
@@ -103,6 +103,8 @@ def of_record(record: Record) -> Observation:
         soc=target.soc,
         runner=record.runner.sha256[:DIGITS] if record.runner is not None else "",
         method=record.method,
+        case=record.bench.case if record.bench is not None else "",
+        scheme=artifact.scheme if artifact is not None and record.test is None else "",
     )
     facts = {
         Cause.TOSA: digest_of([each.tosa_sha256 for each in calls]),
@@ -115,8 +117,7 @@ def of_record(record: Record) -> Observation:
     }
     numbers = {
         (each.name, each.provenance): Number(each.value, each.unit, each.samples or (each.value,))
-        for each in record.metrics
-        if each.name not in DERIVED
+        for each in metrics_of(record)
     }
     if artifact is not None:
         numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
@@ -155,8 +156,9 @@ def of_row(row: Mapping[str, Any]) -> Observation:
     }
     numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
     names = ("label", "npu", "memory_mode", "system_config", "target", "soc", "runner", "method")
+    is_test = row["operator"] or row["test_case"] or row["profile"]
     return Observation(
-        Subject(**{name: row[name] for name in names}),
+        Subject(**{name: row[name] for name in names}, case=row["bench_case"], scheme="" if is_test else row["scheme"]),
         verdict=f"{row['verdict']}: {row['failure']}" if row["failure"] else row["verdict"],
         question=row["question"],
         inputs=row["inputs"],
@@ -207,7 +209,7 @@ def _one(found: Sequence[Observation]) -> Observation:
             numbers[key] = Number(statistics.median_low(samples), of_key[0].unit, samples)
         else:
             numbers[key] = of_key[-1]
-            if len({number.value for number in of_key}) > 1:
+            if len({number.value for number in of_key}) > 1 and key[1] != COMPUTED:
                 unstable.add(key)
     return replace(last, numbers=numbers, unstable=frozenset(unstable))
 

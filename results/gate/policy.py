@@ -2,7 +2,7 @@
 
     schema_version = 1
 
-    [gate]                      # what each word does: "fail", "warn" or "ignore"
+    [gate]                      # what each word does: "fail", "warn", "ignore", or "accept": it fails until accepted
     improved = "fail"           # so that every better number is put into the baseline, too
 
     [[rule]]                    # later rules win
@@ -18,9 +18,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-import tomllib
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -30,14 +31,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.results.gate.change import Effect
+from ethos_hil.results.gate.change import VERDICT, Effect
+from ethos_hil.results.gate.observation import Observation
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import NOISY
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.results.toml_file import read_toml
 
 SCHEMA = "policy.schema.json"
-_MOST = 10 << 20
-"""Largest size of a policy, bytes."""
+_PATTERNS = ("metric", "provenance", "label", "npu")
 
 
 class BadPolicy(ValueError):
@@ -102,6 +103,7 @@ EFFECTS: Mapping[Word, Effect] = MappingProxyType({
     Word.CHANGED: Effect.WARN,
     Word.NEW: Effect.WARN,
     Word.MISSING: Effect.FAIL,
+    Word.EDITED: Effect.WARN,
     Word.INCOMPARABLE: Effect.FAIL,
     Word.UNSTABLE: Effect.FAIL,
     Word.UNKNOWN: Effect.WARN,
@@ -114,6 +116,13 @@ RULES = (
     PolicyRule(metric="delegated", better="higher"),
     PolicyRule(metric="npu_ops", better="neither"),
     PolicyRule(metric="stack_size", better="neither"),
+    # It is no verdict, and its last digit depends on how a machine adds in floating point. Runs of earlier versions do
+    # not have it.
+    PolicyRule(
+        metric="sqnr_db",
+        better="higher",
+        effects={Word.REGRESSED: Effect.WARN, Word.MISSING: Effect.WARN, Word.NEW: Effect.IGNORE},
+    ),
 )
 """What is allowed of each number where no policy says otherwise."""
 
@@ -139,10 +148,40 @@ class Policy:
             self._allowances[matching] = _allowance(self.effects, compress(self.rules, matching))
         return self._allowances[matching]
 
+    def unfitting(self, found: Iterable[Observation]) -> tuple[str, ...]:
+        """Return a sentence for each rule of the file that is about nothing of a comparison: it may have a typo."""
+        own = self.rules[len(RULES) :] if self.rules[: len(RULES)] == RULES else self.rules
+        if not own:
+            return ()
+        numbers = dict.fromkeys(
+            (*key, each.subject.label, each.subject.npu) for each in found for key in (*each.numbers, (VERDICT, ""))
+        )
+        return tuple(
+            f"the policy's rule {at} ({_shown(rule)}) fits nothing{_suggestion(rule, numbers)}"
+            for at, rule in enumerate(own, start=1)
+            if not any(rule.matches(*number) for number in numbers)
+        )
+
     @cached_property
     def _allowances(self) -> dict[tuple[bool, ...], Allowance]:
         """What was found for each set of rules: a night has thousands of numbers, and few such sets."""
         return {}
+
+
+def _shown(rule: PolicyRule) -> str:
+    """Return a rule's patterns as they are in the file."""
+    given = ((name, getattr(rule, name)) for name in _PATTERNS)
+    return ", ".join(f"{name} = {json.dumps(text)}" for name, text in given if text != "*") or "without a pattern"
+
+
+def _suggestion(rule: PolicyRule, numbers: Iterable[tuple[str, ...]]) -> str:
+    """Return what the first of a rule's patterns may mean that fits nothing by itself."""
+    for name, values in zip(_PATTERNS, zip(*numbers, strict=True), strict=False):
+        pattern, there = getattr(rule, name), dict.fromkeys(values)
+        if not any(_matches(value, pattern) for value in there):
+            close = difflib.get_close_matches(pattern, there, n=1)
+            return f': did you mean "{close[0]}"?' if close else ""
+    return ""
 
 
 def _allowance(effects: Mapping[Word, Effect], rules: Iterable[PolicyRule]) -> Allowance:
@@ -170,10 +209,10 @@ def read_policy(path: Path) -> Policy:
         BadPolicy: it is none.
     """
     try:
-        data = tomllib.loads(read_text(path, most=_MOST))
+        _, data = read_toml(path)
     except ValueError as error:
-        raise BadPolicy(f"{path} is no TOML: {error}") from error
-    problem = first_problem(data, schema())
+        raise BadPolicy(str(error)) from error
+    problem = first_problem(data, schema()) or next(_unlimited(data), None)
     if problem is not None:
         raise BadPolicy(f"{path}: {problem}")
     return _policy(data)
@@ -195,6 +234,14 @@ def first_problem(data: object, schema: Mapping[str, Any]) -> str | None:
         return None
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
     return f"{place}: {error.message}" if place else error.message
+
+
+def _unlimited(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with limits that nothing can be held against: a schema cannot say so."""
+    for at, rule in enumerate(data.get("rule", ())):
+        for name, value in rule.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                yield f"rule[{at}].{name}: {value} is not a limit: give a number, in percent"
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:

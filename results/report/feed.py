@@ -37,6 +37,7 @@ TITLES: Mapping[Cause, str] = {
     Cause.SYSTEM_CONFIG: "Another system configuration",
     Cause.NPU: "Another NPU",
     Cause.PLACE: "Another target",
+    Cause.SCHEME: "Another quantisation",
     Cause.PROVENANCE: "Counted in another way",
     Cause.HOST: "Another machine",
     Cause.BOARD: "Another board or clock",
@@ -50,7 +51,7 @@ TITLES: Mapping[Cause, str] = {
     Cause.NONE: "No known cause",
 }
 _ONE_SIDED = {Word.NEW: "New tests", Word.MISSING: "Missing tests"}
-_HARMLESS = (Word.IMPROVED, Word.CHANGED, Word.NEW, Word.ACCEPTED, Word.UNKNOWN)
+_HARMLESS = (Word.EDITED, Word.IMPROVED, Word.CHANGED, Word.NEW, Word.ACCEPTED, Word.UNKNOWN)
 
 
 @dataclass(frozen=True)

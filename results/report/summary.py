@@ -16,8 +16,8 @@ from ethos_hil.results.report.wording import amount, counted, listed
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
 
-_TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.UNKNOWN, Word.IMPROVED, Word.CHANGED,
-         Word.NEW, Word.ACCEPTED)  # fmt: skip
+_TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.EDITED, Word.UNKNOWN, Word.IMPROVED,
+         Word.CHANGED, Word.NEW, Word.ACCEPTED)  # fmt: skip
 """Words of a comparison in the order in which the sentence has them."""
 SPOKEN: Mapping[Word, str] = {
     Word.REGRESSED: "got worse",

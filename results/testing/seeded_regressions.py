@@ -1,7 +1,8 @@
 """Nights in which something went wrong, on purpose: what was done to the records, and what a gate has to say.
 
 Each takes the records of a good night and a source of chance, and returns the records of a bad one and every change
-that is to be found, by test and metric. Whatever else is found is a false alarm.
+that is to be found, by test and metric. Whatever else is found is a false alarm. `seeded_edits` has nights after which
+somebody edited or repaired something.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FACTS = {"tosa": "tosa_sha256", "weights": "weights_sha256", "stream": "stream_
 
 
 @dataclass(frozen=True)
-class _Change:
+class RecordChange:
     """What is done to one record.
 
     Attributes:
@@ -46,12 +47,12 @@ class _Change:
         artifact = record.artifact
         assert artifact is not None
         delegates = tuple(
-            replace(each, **{fact: _other(getattr(each, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
+            replace(each, **{fact: other(getattr(each, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
             for each in artifact.delegates
         )
         changed: dict[str, Any] = {"delegates": delegates}
         if self.facts:
-            changed["sha256"] = _other(artifact.sha256)
+            changed["sha256"] = other(artifact.sha256)
         metrics = tuple(self._number(each) for each in record.metrics)
         changed |= self.artifact
         found = replace(record, **{"metrics": metrics, "artifact": replace(artifact, **changed), **self.record})
@@ -71,59 +72,60 @@ class _Change:
         )
 
 
-def _other(digest: str) -> str:
+def other(digest: str) -> str:
     return hashlib.sha256(digest.encode()).hexdigest()[: len(digest)]
 
 
-def _name(record: Record) -> str:
-    assert record.test is not None
-    return record.test.id
+def _tests(night: Night) -> Night:
+    """Return the records of the suite: models are there for `seeded_edits`."""
+    return [each for each in night if each.test is not None]
 
 
-def _artifact(record: Record) -> ArtifactInfo:
+def artifact_of(record: Record) -> ArtifactInfo:
     assert record.artifact is not None
     return record.artifact
 
 
-def _one(change: Callable[[Record], _Change], expected: Mapping[str, tuple[Word, Cause]]) -> Regression:
+def _one(change: Callable[[Record], RecordChange], expected: Mapping[str, tuple[Word, Cause]]) -> Regression:
     """Return a regression of one test, chosen by chance."""
 
     def regression(night: Night, chance: Random) -> tuple[Night, Expected]:
-        at = chance.randrange(len(night))
-        bad = [change(each).of(each) if number == at else each for number, each in enumerate(night)]
-        return bad, {(_name(bad[at]), metric): what for metric, what in expected.items()}
+        tests = _tests(night)
+        at = chance.randrange(len(tests))
+        bad = [change(each).of(each) if each is tests[at] else each for each in night]
+        return bad, {(tests[at].label, metric): what for metric, what in expected.items()}
 
     return regression
 
 
-def _all(change: _Change, metric: str, what: tuple[Word, Cause], least: _Change) -> Regression:
+def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: RecordChange) -> Regression:
     """Return a regression of one operator's tests; `least` is done to all others."""
 
     def regression(night: Night, chance: Random) -> tuple[Night, Expected]:
         tests = [each.test for each in night if each.test is not None]
         operator = chance.choice(tests).operator
         hit = {test.id for test in tests if test.operator == operator}
-        bad = [(change if _name(each) in hit else least).of(each) for each in night]
+        bad = [(change if each.label in hit else least).of(each) for each in night]
         return bad, {(name, metric): what for name in hit}
 
     return regression
 
 
 def _missing(night: Night, chance: Random) -> tuple[Night, Expected]:
-    gone = chance.choice(night)
-    return [each for each in night if each is not gone], {(_name(gone), VERDICT): (Word.MISSING, Cause.NONE)}
+    gone = chance.choice(_tests(night))
+    return [each for each in night if each is not gone], {(gone.label, VERDICT): (Word.MISSING, Cause.NONE)}
 
 
 def _new(night: Night, chance: Random) -> tuple[Night, Expected]:
-    added = _relabelled(chance.choice(night), "an_added_one", artifact={"question": "ab" * 32})
-    return [*night, added], {(_name(added), VERDICT): (Word.NEW, Cause.NONE)}
+    added = _relabelled(chance.choice(_tests(night)), "an_added_one", artifact={"question": "ab" * 32})
+    return [*night, added], {(added.label, VERDICT): (Word.NEW, Cause.NONE)}
 
 
 def _renamed(night: Night, chance: Random) -> tuple[Night, Expected]:
-    old = chance.choice(night)
+    old = chance.choice(_tests(night))
     new = _relabelled(old, "another_name")
     bad = [new if each is old else each for each in night]
-    return bad, {(_name(new), VERDICT): (Word.CHANGED, Cause.NAME)}
+    return bad, {(new.label, VERDICT): (Word.CHANGED, Cause.NAME)}
 
 
 def _relabelled(record: Record, case: str, artifact: Mapping[str, Any] = MappingProxyType({})) -> Record:
@@ -131,27 +133,29 @@ def _relabelled(record: Record, case: str, artifact: Mapping[str, Any] = Mapping
     test = record.test
     name = test.id.replace(test.case, case)
     changed: SuiteTest = replace(test, id=name, case=case)
-    return replace(record, test=changed, artifact=replace(_artifact(record), **artifact))
+    return replace(record, test=changed, artifact=replace(artifact_of(record), **artifact))
 
 
 def _audit(night: Night, chance: Random) -> tuple[Night, Expected]:
     """A test runs twice in a night, and counts otherwise."""
-    twice = chance.choice(night)
-    other = _Change(metrics={"npu_cycles": 1.01}).of(twice)
-    return [*night, other], {(_name(twice), "npu_cycles"): (Word.UNSTABLE, Cause.NONE)}
+    twice = chance.choice(_tests(night))
+    other = RecordChange(metrics={"npu_cycles": 1.01}).of(twice)
+    return [*night, other], {(twice.label, "npu_cycles"): (Word.UNSTABLE, Cause.NONE)}
 
 
 def _wall_times(night: Night, chance: Random) -> tuple[Night, Expected]:
     """The machine is busy, and every wall time is three times as long. It is no event."""
     busy = chance.uniform(2, 5)
-    return [_Change(metrics={"lowering_seconds": busy, "running_seconds": busy}).of(each) for each in night], {}
+    return [RecordChange(metrics={"lowering_seconds": busy, "running_seconds": busy}).of(each) for each in night], {}
 
 
-def _without(metric: str) -> Callable[[Record], _Change]:
-    return lambda record: _Change(record={"metrics": tuple(each for each in record.metrics if each.name != metric)})
+def _without(metric: str) -> Callable[[Record], RecordChange]:
+    return lambda record: RecordChange(
+        record={"metrics": tuple(each for each in record.metrics if each.name != metric)}
+    )
 
 
-def _mismatch(record: Record) -> dict[str, Any]:
+def mismatch(record: Record) -> dict[str, Any]:
     failure = Failure(FailureKind.MISMATCH, "output 0: 1 of 10 elements differ from tosa_reference_model")
     return {"verdict": Verdict.FAILED, "failure": failure}
 
@@ -161,80 +165,90 @@ def _skipped(record: Record) -> dict[str, Any]:
             "metrics": ()}  # fmt: skip
 
 
+def _unverified() -> dict[str, Any]:
+    return {"verdict": Verdict.UNVERIFIED, "failure": Failure(FailureKind.NO_REFERENCE, "the reference is missing")}
+
+
+EARLY: Mapping[str, Any] = MappingProxyType({
+    "verdict": Verdict.FAILED, "failure": Failure(FailureKind.COMPILE, "the model cannot be exported"),
+    "target": TargetInfo("none", "none", ""), "memory_mode": "", "system_config": "", "artifact": None,
+    "metrics": (), "ops": (), "accuracy": (), "inputs_sha256": "", "firmware_sha256": "", "timing_model": "",
+})  # fmt: skip
+"""What a record says that failed before it knew its place."""
 _FLAG = {"vela_flags": ("--optimise=Size",)}
 _STREAM = (Word.REGRESSED, Cause.STREAM)
 _FVP = TargetInfo("corstone-300", "fvp", "corstone-300")
 REGRESSIONS: Mapping[str, Regression] = MappingProxyType({
     "a Vela flag makes another stream, slower":
-        _one(lambda _: _Change(("stream",), {"npu_cycles": 1.07}, _FLAG), {"npu_cycles": _STREAM}),
+        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 1.07}, _FLAG), {"npu_cycles": _STREAM}),
     "a Vela flag makes another stream, faster, in more SRAM":
-        _one(lambda _: _Change(("stream",), {"npu_cycles": 0.9, "sram_used": 1.5}, _FLAG),
+        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 0.9, "sram_used": 1.5}, _FLAG),
              {"npu_cycles": (Word.IMPROVED, Cause.STREAM), "sram_used": _STREAM}),
     "another stream with the same numbers":
-        _one(lambda _: _Change(("stream",)), {VERDICT: (Word.CHANGED, Cause.STREAM)}),
+        _one(lambda _: RecordChange(("stream",)), {VERDICT: (Word.CHANGED, Cause.STREAM)}),
     "other encoded weights with the same numbers":
-        _one(lambda _: _Change(("weights",)), {VERDICT: (Word.CHANGED, Cause.WEIGHTS)}),
+        _one(lambda _: RecordChange(("weights",)), {VERDICT: (Word.CHANGED, Cause.WEIGHTS)}),
     "one cycle more":
-        _one(lambda _: _Change(("weights", "stream"), {"npu_cycles": 1 + 1e-6}),
+        _one(lambda _: RecordChange(("weights", "stream"), {"npu_cycles": 1 + 1e-6}),
              {"npu_cycles": (Word.REGRESSED, Cause.WEIGHTS)}),
     "one operator slower in the timing model":
-        _all(_Change(metrics={"npu_cycles": 1.3}, record={"timing_model": "3" * 16}), "npu_cycles",
-             (Word.REGRESSED, Cause.TIMING_MODEL), _Change(record={"timing_model": "3" * 16})),
+        _all(RecordChange(metrics={"npu_cycles": 1.3}, record={"timing_model": "3" * 16}), "npu_cycles",
+             (Word.REGRESSED, Cause.TIMING_MODEL), RecordChange(record={"timing_model": "3" * 16})),
     "one operator faster in the timing model":
-        _all(_Change(metrics={"npu_cycles": 0.7}, record={"timing_model": "3" * 16}), "npu_cycles",
-             (Word.IMPROVED, Cause.TIMING_MODEL), _Change(record={"timing_model": "3" * 16})),
+        _all(RecordChange(metrics={"npu_cycles": 0.7}, record={"timing_model": "3" * 16}), "npu_cycles",
+             (Word.IMPROVED, Cause.TIMING_MODEL), RecordChange(record={"timing_model": "3" * 16})),
     "a firmware that needs more stack":
-        _all(_Change(metrics={"stack_used": 1.1}, record={"firmware_sha256": "4" * 64}), "stack_used",
-             (Word.REGRESSED, Cause.FIRMWARE), _Change(record={"firmware_sha256": "4" * 64})),
+        _all(RecordChange(metrics={"stack_used": 1.1}, record={"firmware_sha256": "4" * 64}), "stack_used",
+             (Word.REGRESSED, Cause.FIRMWARE), RecordChange(record={"firmware_sha256": "4" * 64})),
     "a missing test": _missing,
     "a new test": _new,
     "a renamed test": _renamed,
     "a lost delegation":
-        _one(lambda _: _Change(("tosa", "weights", "stream"), {"npu_cycles": 0.5},
+        _one(lambda _: RecordChange(("tosa", "weights", "stream"), {"npu_cycles": 0.5},
                                {"delegated": 2, "cpu_ops": ("aten::sort.values",)}),
              {"npu_cycles": (Word.IMPROVED, Cause.TOSA), "delegated": (Word.REGRESSED, Cause.TOSA),
               "cpu_ops": (Word.REGRESSED, Cause.TOSA)}),
     "an extra CPU operator":
-        _one(lambda each: _Change(artifact={"cpu_ops": ("aten::relu.out",), "sha256": _other(_artifact(each).sha256)}),
+        _one(lambda each: RecordChange(
+                 artifact={"cpu_ops": ("aten::relu.out",), "sha256": other(artifact_of(each).sha256)}),
              {"cpu_ops": (Word.REGRESSED, Cause.PROGRAM)}),
     "an output off by one":
-        _one(lambda each: _Change(record=_mismatch(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
+        _one(lambda each: RecordChange(record=mismatch(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "an output off by one after another stream":
-        _one(lambda each: _Change(("stream",), record=_mismatch(each)), {VERDICT: _STREAM}),
+        _one(lambda each: RecordChange(("stream",), record=mismatch(each)), {VERDICT: _STREAM}),
+    "a test that fails before it is lowered":
+        _one(lambda _: RecordChange(record=EARLY), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
+    "a test of which nothing says what is right":
+        _one(lambda _: RecordChange(record=_unverified()), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "a test that is skipped":
-        _one(lambda each: _Change(record=_skipped(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
-    "changed inputs":
-        _one(lambda each: _Change(record={"inputs_sha256": _other(each.inputs_sha256)}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.INPUTS)}),
-    "a changed model":
-        _one(lambda each: _Change(("tosa", "weights", "stream"), {"npu_cycles": 2},
-                                  {"question": _other(_artifact(each).question)}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.QUESTION)}),
+        _one(lambda each: RecordChange(record=_skipped(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "another memory mode":
-        _one(lambda _: _Change(("stream",), {"npu_cycles": 2}, record={"memory_mode": "Sram_Only"}),
-             {VERDICT: (Word.INCOMPARABLE, Cause.MEMORY_MODE)}),
+        _one(lambda _: RecordChange(("stream",), {"npu_cycles": 2}, record={"memory_mode": "Sram_Only"}),
+             {VERDICT: (Word.INCOMPARABLE, Cause.MEMORY_MODE), "npu_cycles": (Word.INCOMPARABLE, Cause.MEMORY_MODE)}),
     "another system configuration":
-        _one(lambda _: _Change(record={"system_config": "Ethos_U55_Deep_Embedded"}),
+        _one(lambda _: RecordChange(record={"system_config": "Ethos_U55_Deep_Embedded"}),
              {VERDICT: (Word.INCOMPARABLE, Cause.SYSTEM_CONFIG)}),
     "another NPU":
-        _one(lambda _: _Change(("stream",), record={"npu": "ethos-u55-32"}), {VERDICT: (Word.INCOMPARABLE, Cause.NPU)}),
+        _one(lambda _: RecordChange(("stream",), record={"npu": "ethos-u55-32"}),
+             {VERDICT: (Word.INCOMPARABLE, Cause.NPU)}),
     "an FVP in place of the virtual board":
-        _one(lambda _: _Change(record={"target": _FVP}), {VERDICT: (Word.INCOMPARABLE, Cause.PLACE)}),
+        _one(lambda _: RecordChange(record={"target": _FVP}), {VERDICT: (Word.INCOMPARABLE, Cause.PLACE)}),
     "a number of another provenance":
-        _one(lambda each: _Change(record={"metrics": tuple(
+        _one(lambda each: RecordChange(record={"metrics": tuple(
                  replace(metric, provenance="vela") if metric.name == "npu_cycles" else metric
                  for metric in each.metrics)}),
              {"npu_cycles": (Word.INCOMPARABLE, Cause.PROVENANCE)}),
     "a number that is gone": _one(_without("axi0_read_beats"), {"axi0_read_beats": (Word.MISSING, Cause.NONE)}),
     "a new number":
-        _one(lambda each: _Change(record={"metrics": (*each.metrics, Metric("flash_reads", 7, "beats", "modelled"))}),
+        _one(lambda each: RecordChange(
+                 record={"metrics": (*each.metrics, Metric("flash_reads", 7, "beats", "modelled"))}),
              {"flash_reads": (Word.NEW, Cause.NONE)}),
     "cycles that differ by themselves":
-        _one(lambda _: _Change(metrics={"npu_cycles": 1.02}), {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
+        _one(lambda _: RecordChange(metrics={"npu_cycles": 1.02}), {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),
     "a test that differs within one night": _audit,
     "a busy machine": _wall_times,
     "a newer executorch, less SRAM":
-        _all(_Change(("tosa", "stream"), {"sram_used": 0.8}, record={"versions": {"executorch": "1.5.1"}}),
-             "sram_used", (Word.IMPROVED, Cause.TOSA), _Change(record={"versions": {"executorch": "1.5.1"}})),
+        _all(RecordChange(("tosa", "stream"), {"sram_used": 0.8}, record={"versions": {"executorch": "1.5.1"}}),
+             "sram_used", (Word.IMPROVED, Cause.TOSA), RecordChange(record={"versions": {"executorch": "1.5.1"}})),
 })  # fmt: skip
 """By what went wrong."""

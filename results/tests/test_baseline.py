@@ -21,7 +21,8 @@ from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import compact
 from ethos_hil.results.record import Failure, Metric, Record
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
+from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -60,6 +61,14 @@ def test_every_regression_is_found_against_a_baseline_too(tmp_path: Path) -> Non
         bad, expected = regression(list(NIGHT), random.Random(2))
         changes = compare_runs(found, observations(bad)).changes
         assert {(c.subject.label, c.metric): (c.word, c.cause) for c in changes} == expected, what
+    for what, edit in EDITS.items():
+        before, after, expected = edit(with_models(NIGHT), random.Random(2))
+        accepted = accept((), observations(before), failures=True).observations
+        (tmp_path / "before.jsonl").write_text(dumps(accepted))
+        changes = compare_runs(read_baseline(tmp_path / "before.jsonl"), observations(after)).changes
+        assert {(c.subject.label, c.metric): (c.word, c.cause) for c in changes} == expected, what
+        again = accept(accepted, observations(after), failures=True, prune=True).observations
+        assert compare_runs(again, observations(after)).changes == (), what
 
 
 def test_a_line_is_one_number_and_wall_times_are_left_out(tmp_path: Path) -> None:
@@ -121,6 +130,17 @@ def test_a_failure_before_lowering_is_refused_once_and_not_added() -> None:
     assert len(found.observations) == len(NIGHT)
 
 
+def test_what_failed_early_and_may_be_any_of_several_is_pruned_and_what_a_failure_does_not_know_is_kept() -> None:
+    schemes = [each for each in with_models(NIGHT) if each.label == KEYWORDS]
+    early = replace(schemes[0], **EARLY)
+    failed = accept((), observations([early]), failures=True).observations
+    for prune, count in ((False, 3), (True, 2)):
+        assert len(accept(failed, observations(schemes), prune=prune).observations) == count
+    before = accept((), observations(schemes[:1])).observations
+    (found,) = accept(before, observations([early]), failures=True).observations
+    assert (found.subject, found.verdict) == (before[0].subject, "failed: compile")
+
+
 def test_samples_of_a_board_are_kept(tmp_path: Path) -> None:
     samples = tuple(float(value) for value in range(100, 112))
     board = replace(NIGHT[0], metrics=(Metric("npu_cycles", 105, "cycles", "measured", samples),))
@@ -141,6 +161,7 @@ DAMAGE = {
     "a number of another test": (_edited(lambda lines: [*lines[:4], lines[-1], *lines[4:]]), ":5 is no line"),
     "a number twice": (_edited(lambda lines: [*lines[:5], lines[4], *lines[5:]]), "is there twice"),
     "a number that is text": (lambda text: text.replace(',"modelled",', ',"modelled","a",', 1), "is no number"),
+    "a word that is not a verdict": (lambda text: text.replace('"verified"', '"fine"', 1), "'fine' is not a valid"),
     "a subject twice": (lambda text: text + text.partition("\n")[2], "twice, or is not sorted"),
     "no environment": (_edited(lambda lines: [lines[0], *lines[-3:]]), "no line of a baseline"),
     "too deep": (lambda text: text + "[" * 100_000, "no JSON"),
@@ -179,7 +200,15 @@ BAD_POLICIES = {
     "schema_version = 1\n[gate]\nregressed = 'maybe'": "gate.regressed: 'maybe' is not one of",
     "schema_version = 2": "schema_version: 1 was expected",
     "": "'schema_version' is a required property",
-    "schema_version = ": "is no TOML",
+    "schema_version = ": "is not TOML",
+    "schema_version = 1\na = " + 5000 * "[": "nested more than 16 deep",
+    "schema_version = 1\n" + ".".join("a" * 50_000) + " = 1": "a key has more than 16 parts",
+    "schema_version = 1\n[gate]\naccepted = 'accept'": "gate.accepted: 'accept' is not one of",
+    **{
+        f"schema_version = 1\n[[rule]]\n{name} = {value}": rf"rule\[0\].{name}: {value} is (not a limit|less)"
+        for name in ("allowed_percent", "smallest_percent")
+        for value in ("nan", "inf", "-inf")
+    },
     "schema_version = 1\n[[rule]]\nallowed_percent = -1": r"rule\[0\].allowed_percent: -1 is less than",
     "schema_version = 1\n[[rule]]\nleast_samples = 2": r"rule\[0\].least_samples: 2 is less than",
 }
@@ -191,6 +220,35 @@ def test_a_policy_that_says_something_else_is_refused_with_the_place(tmp_path: P
     path.write_text(content)
     with pytest.raises(BadPolicy, match=BAD_POLICIES[content]):
         read_policy(path)
+
+
+def test_a_policy_says_what_an_edit_does(tmp_path: Path) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text('schema_version = 1\n[gate]\nedited = "accept"\n')
+    assert read_policy(path).effects[Word.EDITED] is Effect.ACCEPT
+
+
+def test_a_baseline_of_an_earlier_version_is_read_and_its_tests_keep_their_lines(tmp_path: Path) -> None:
+    """It has neither case nor scheme; `accept` writes them for models, and nothing else changes."""
+    records = with_models(NIGHT)
+    written = text(records)
+    rows = [json.loads(line) for line in written.splitlines()]
+    for row in rows:
+        if isinstance(row, dict) and "subject" in row:
+            is_model = "::" not in row["subject"]["label"]
+            assert [row["subject"].pop(name, None) is not None for name in ("scheme",)] == [is_model]
+    # Before, what is about one model was one subject, so keep those of which there is one.
+    several = {KEYWORDS, "nets/net.py:net"}
+    old = [each for each in records if each.label not in several]
+    path = tmp_path / "old.jsonl"
+    path.write_text(text(old).replace(',"scheme":"a8w8"', ""))
+    assert '"scheme"' not in path.read_text()
+    found = read_baseline(path)
+    comparison = compare_runs(found, observations(old))
+    assert (comparison.changes, comparison.passed, comparison.subjects) == ((), True, len(old))
+    done = accept(found, observations(old))
+    assert {subject.label for subject in done.updated} == {"nets/wake.py:wake"}
+    assert (done.added, done.removed, dumps(done.observations)) == ((), (), text(old))
 
 
 def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Failure, Metric, Record, TargetInfo
-from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
+from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
+from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -24,7 +25,7 @@ TESTS = 90
 
 def night(seed: int = 1) -> list[Record]:
     """The records of a good night."""
-    return [item.record for item in next(nights(seed, count=1, tests=TESTS))]
+    return with_models([item.record for item in next(nights(seed, count=1, tests=TESTS))])
 
 
 NIGHT = night()
@@ -50,8 +51,241 @@ def test_each_regression_is_found_and_nothing_else(what: str, seed: int) -> None
     found = compared(NIGHT, bad)
     assert told(found) == expected
     assert sum(found.counts.values()) > TESTS * 10
-    worse = {Word.REGRESSED, Word.MISSING, Word.INCOMPARABLE, Word.UNSTABLE}
-    assert found.passed == worse.isdisjoint(word for word, _ in expected.values())
+    check_values(found, NIGHT, bad)
+
+
+FAILING = {Word.REGRESSED, Word.MISSING, Word.INCOMPARABLE, Word.UNSTABLE}
+
+
+def check_values(found: RunComparison, before: Sequence[Record], after: Sequence[Record]) -> None:
+    """Check that a change has the numbers of the records, and the effect of its word."""
+    sides = [observations(records) for records in (before, after)]
+    for change in found.changes:
+        if change.metric != VERDICT and change.before is not None and change.after is not None:
+            values = [{number.value for each in side if each.subject.label == change.subject.label
+                       for (name, _), number in each.numbers.items() if name == change.metric}
+                      for side in sides]  # fmt: skip
+            assert change.before in values[0]
+            assert change.after in values[1]
+            assert change.before != change.after or change.cause is Cause.PROVENANCE
+        moved = change.word is Word.INCOMPARABLE and change.metric != VERDICT and change.cause is not Cause.PROVENANCE
+        fails = change.word in FAILING and not moved
+        assert change.effect is (Effect.FAIL if fails else Effect.WARN)
+    assert found.passed == all(change.effect is Effect.WARN for change in found.changes)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("what", EDITS)
+def test_each_edit_and_repair_is_called_so_and_nothing_else_is_found(what: str, seed: int) -> None:
+    before, after, expected = EDITS[what](list(NIGHT), random.Random(seed))
+    found = compared(before, after)
+    assert told(found) == expected
+    check_values(found, before, after)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(REGRESSIONS) >= 20
+    assert len(EDITS) >= 10
+
+
+def test_an_edit_names_both_sides_of_what_moved() -> None:
+    before, after, _ = EDITS["edited code with fewer blocks"](list(NIGHT), random.Random(0))
+    found = compared(before, after)
+    (cycles,) = (change for change in found.changes if change.metric == "npu_cycles")
+    assert cycles.sentence == f"npu_cycles {cycles.before:,} became {cycles.after:,} (-15.0 %)"
+    assert {change.detail for change in found.changes} == {
+        "the model was edited: its code, weights, example inputs or how it is lowered"
+    }
+
+
+def test_a_policy_asks_to_accept_edits() -> None:
+    """It fails until the baseline has the edited model as it is now."""
+    before, after, _ = EDITS["edited weights"](list(NIGHT), random.Random(0))
+    sides = observations(before), observations(after)
+    for effect, passes, shown in ((Effect.FAIL, False, True), (Effect.WARN, True, True), (Effect.IGNORE, True, False)):
+        found = compare_runs(*sides, policy=Policy(effects={**Policy().effects, Word.EDITED: effect}))
+        assert (found.passed, bool(found.changes)) == (passes, shown)
+    accepting = Policy(effects={**Policy().effects, Word.EDITED: Effect.ACCEPT})
+    for baseline in (None, sides[0]):
+        found = compare_runs(*sides, policy=accepting, baseline=baseline)
+        assert {change.effect for change in found.changes} == {Effect.FAIL}
+        assert found.notes == (
+            "3 of the changes fail because the policy asks to accept them: `ethos-hil accept RUN --baseline FILE`, "
+            "then compare with --baseline FILE",
+        )
+    found = compare_runs(*sides, policy=accepting, baseline=sides[1])
+    assert ({change.word for change in found.changes}, found.passed, found.notes) == ({Word.ACCEPTED}, True, ())
+
+
+def edited(record: Record, **changes: object) -> Record:
+    assert record.artifact is not None
+    return replace(record, artifact=replace(record.artifact, question="e" * 64), **changes)  # type: ignore[arg-type]
+
+
+def test_an_edit_explains_no_number_of_another_kind() -> None:
+    """Another provenance, another unit, and a number that differs within the run fail as without the edit."""
+    cycles, *rest = NIGHT[0].metrics
+    for other, word in (
+        (replace(cycles, provenance="vela"), Word.INCOMPARABLE),
+        (replace(cycles, unit="beats"), Word.INCOMPARABLE),
+    ):
+        found = compared([NIGHT[0]], [edited(NIGHT[0], metrics=(other, *rest))])
+        assert {change.metric: (change.word, change.effect) for change in found.changes} == {
+            VERDICT: (Word.EDITED, Effect.WARN), "npu_cycles": (word, Effect.FAIL)
+        }  # fmt: skip
+    twice = [edited(NIGHT[0], metrics=(replace(cycles, value=cycles.value + at), *rest)) for at in (1, 2)]
+    found = compared([NIGHT[0]], twice)
+    assert {change.metric: change.word for change in found.failing} == {"npu_cycles": Word.UNSTABLE}
+
+
+def test_numbers_of_an_edit_after_a_wrong_answer_and_of_a_move_that_is_ignored_are_not_shown() -> None:
+    broken = ended(Verdict.FAILED, FailureKind.FAULT)
+    slower = edited(broken, metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
+    assert only(compared([broken], [slower])).metric == VERDICT
+    moved = replace(NIGHT[0], memory_mode="Sram_Only", metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
+    for effect, count in ((Effect.WARN, 2), (Effect.IGNORE, 0)):
+        found = compared([NIGHT[0]], [moved], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
+        assert (found.passed, len(found.changes)) == (True, count)
+    wrong = replace(moved, verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "no"))
+    assert only(compared([NIGHT[0]], [wrong])).effect is Effect.FAIL
+
+
+@pytest.mark.parametrize("unknown", ["memory_mode", "system_config", "soc", "target", "runner", "scheme"])
+def test_each_field_that_an_early_failure_does_not_know_fits_anything(unknown: str) -> None:
+    """One by one; and a right answer knows all but its scheme."""
+    (whole,) = observations(NIGHT[:1])
+    whole = replace(whole, subject=replace(whole.subject, **dict.fromkeys(("runner", "system_config", "scheme"), "x")))
+    nothing = "none" if unknown == "target" else ""
+    open_one = replace(whole.subject, **{unknown: nothing})
+    early = replace(whole, subject=open_one, verdict="failed: compile", question="", inputs="", numbers={})
+    assert [change.word for change in compare_runs([early], [whole]).changes] == [Word.IMPROVED]
+    assert [change.word for change in compare_runs([whole], [early]).changes] == [Word.REGRESSED]
+    right = replace(whole, subject=open_one)
+    words = {change.word for change in compare_runs([right], [whole]).changes}
+    assert words == (set() if unknown == "scheme" else {Word.INCOMPARABLE})
+
+
+WORST_FIRST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.UNVERIFIED, Verdict.VERIFIED)
+
+
+@pytest.mark.parametrize("old", WORST_FIRST)
+@pytest.mark.parametrize("new", WORST_FIRST)
+def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, new: Verdict) -> None:
+    before, after = (ended(verdict, FailureKind.INTERNAL) for verdict in (old, new))
+    found = compared([before], [after])
+    if old is new:
+        assert found.changes == ()
+        return
+    worse = WORST_FIRST.index(new) < WORST_FIRST.index(old)
+    assert only(found).word is (Word.REGRESSED if worse else Word.IMPROVED)
+    assert found.passed is not worse
+    kind = ended(old, FailureKind.FAULT)
+    if before.failure is not None:
+        assert only(compared([before], [kind])).word is Word.CHANGED
+
+
+def ended(verdict: Verdict, kind: FailureKind) -> Record:
+    fine = verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
+    return replace(NIGHT[0], verdict=verdict, failure=None if fine else Failure(kind, "no"))
+
+
+def test_a_declared_defect_is_worse_than_an_answer_that_is_right_and_than_nothing_else() -> None:
+    assert NIGHT[0].test is not None
+    failed = ended(Verdict.FAILED, FailureKind.MISMATCH)
+    declared = replace(failed, test=replace(NIGHT[0].test, defect="docs/defects/vela-shared-bias.md"))
+    assert only(compared([NIGHT[0]], [declared])).word is Word.REGRESSED
+    assert only(compared([declared], [NIGHT[0]])).word is Word.IMPROVED
+    assert compared([failed], [declared]).changes == compared([declared], [failed]).changes == ()
+    for verdict in WORST_FIRST[1:-1]:
+        other = ended(verdict, FailureKind.CAPABILITY)
+        assert only(compared([other], [declared])).word is Word.CHANGED
+        assert only(compared([declared], [other])).word is Word.CHANGED
+
+
+def test_what_failed_early_and_may_be_one_of_several_is_paired_with_none() -> None:
+    """A model in two schemes could not be exported: its failures are one, and the repair is not a lost test."""
+    schemes = [each for each in NIGHT if each.label == KEYWORDS]
+    early = replace(schemes[0], **EARLY)
+    found = compared([early], schemes)
+    assert sorted(change.word for change in found.changes) == [Word.MISSING, Word.NEW, Word.NEW]
+    assert found.passed
+    broken = compared(schemes, [early])
+    assert sorted(change.word for change in broken.changes) == [Word.MISSING, Word.MISSING, Word.NEW]
+    assert not broken.passed
+
+
+def test_a_run_of_an_earlier_version_knows_neither_scheme_nor_case() -> None:
+    """Histories and baselines that were written before do not have them; each goes on where it can be only one."""
+    new = observations(NIGHT)
+    old = [replace(each, subject=replace(each.subject, case="", scheme="")) for each in new]
+    of_two = {KEYWORDS, "nets/net.py:net"}
+    for one, two in ((old, new), (new, old)):
+        chosen = [[each for each in side if each.subject.label not in of_two] for side in (one, two)]
+        assert compare_runs(*chosen).changes == ()
+    for number in range(2):  # of several, the question tells which
+        (was,) = (each for each in old[number : number + 1])
+        assert compare_runs([was], new[number : number + 1]).changes == ()
+    models = [each for each in new if each.subject.label == KEYWORDS]
+    was = replace(models[1], subject=replace(models[1].subject, scheme=""))
+    assert {change.word for change in compare_runs([was], models).changes} == {Word.NEW}
+
+
+def test_the_accuracy_of_an_unedited_model_warns_and_its_last_digits_do_not_count() -> None:
+    (model, *_) = (each for each in NIGHT if each.label == KEYWORDS)
+    digits = replace(model, accuracy=tuple(replace(each, sqnr_db=each.sqnr_db + 1e-9) for each in model.accuracy))  # type: ignore[operator]
+    assert compared([model], [digits]).changes == ()
+    lower = replace(model, accuracy=tuple(replace(each, sqnr_db=12.0) for each in model.accuracy))
+    change = only(compared([model], [lower]))
+    assert (change.word, change.effect, change.before, change.after) == (Word.REGRESSED, Effect.WARN, 30.0, 12.0)
+    assert only(compared([lower], [model])).word is Word.IMPROVED
+    none = replace(model, accuracy=())
+    assert compared([none], [model]).changes == ()  # runs of earlier versions do not have it
+    edited = replace(none, artifact=replace(none.artifact, question="e" * 64))  # type: ignore[type-var]
+    assert only(compared([edited], [model])).metric == VERDICT
+    assert only(compared([model], [none])).effect is Effect.WARN
+    equal = replace(model, accuracy=tuple(replace(each, sqnr_db=float("inf")) for each in model.accuracy))
+    assert only(compared([model], [equal])).sentence == "sqnr_db 30 became inf"
+
+
+@pytest.mark.parametrize(
+    ("metric", "before", "after", "sentence"),
+    [
+        ("npu_cycles", 37912.0, 13188.0, "npu_cycles 37,912 became 13,188 (-65.2 %)"),
+        ("npu_cycles", 1e6, 1e6 + 1, "npu_cycles 1,000,000 became 1,000,001 (+0.0001 %)"),
+        ("npu_cycles", 0.0, 5.0, "npu_cycles 0 became 5"),
+        ("cpu_instructions", 16141.0, None, "cpu_instructions 16,141 is missing"),
+        ("cpu_instructions", None, 16141.0, "cpu_instructions 16,141 is new"),
+        (VERDICT, "verified", "failed: mismatch", "verdict verified became failed: mismatch"),
+        (VERDICT, "verified", "verified", "verdict verified as before"),
+        (VERDICT, "verified", None, "verdict verified is missing"),
+        (VERDICT, "1" * 16, "2" * 16, f"stream {'1' * 16} became {'2' * 16}"),
+    ],
+)  # fmt: skip
+def test_a_change_is_a_sentence(metric: str, before: float | str, after: float | str, sentence: str) -> None:
+    """Without None and without a float where people count."""
+    subject = observations(NIGHT[:1])[0].subject
+    change = Change(Word.CHANGED, subject, metric, "modelled", "", before, after, Cause.STREAM, "", Effect.WARN)
+    assert change.sentence == sentence
+
+
+def test_a_rule_that_fits_nothing_is_told() -> None:
+    rules = (
+        PolicyRule(metric="npu_*"),
+        PolicyRule(metric="npu_cycels", allowed_percent=5),
+        PolicyRule(label="*mobilenet*"),
+        PolicyRule(metric="npu_cycles", npu="ethos-u55-12"),
+        PolicyRule(metric="npu_cycles", provenance="host"),
+    )
+    found = compared(NIGHT, NIGHT, Policy(rules=(*Policy().rules, *rules)))
+    assert found.notes == (
+        'the policy\'s rule 2 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?',
+        'the policy\'s rule 3 (label = "*mobilenet*") fits nothing',
+        'the policy\'s rule 4 (metric = "npu_cycles", npu = "ethos-u55-12") fits nothing: '
+        'did you mean "ethos-u55-128"?',
+        'the policy\'s rule 5 (metric = "npu_cycles", provenance = "host") fits nothing',
+    )
+    sides = observations(NIGHT), observations(NIGHT[:1])  # a part of the tests need not fit all rules
+    assert compare_runs(*sides, policy=Policy(rules=(*Policy().rules, *rules)), partial=True).notes == ()
 
 
 def test_fifty_equal_nights_raise_no_alarm() -> None:

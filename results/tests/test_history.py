@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
+import math
 import os
 import random
 import signal
@@ -18,8 +20,9 @@ import duckdb
 import fastparquet
 import pytest
 
-from ethos_hil.results.history import CAUSES, COLUMNS, BadHistory, History, compact, compact_records
-from ethos_hil.results.record import Metric, Record
+from ethos_hil.results.compaction.columns import ADDED
+from ethos_hil.results.history import CAUSES, COLUMNS, EDITED, BadHistory, History, compact, compact_records
+from ethos_hil.results.record import BenchInfo, Metric, Record
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.tests.test_record import RECORD
 from ethos_hil.results.verdict import Verdict
@@ -35,7 +38,7 @@ def record(cycles: float = 1234, *, day: int = 1, provenance: str = "modelled", 
             Metric("sram_used", 77, "bytes", "fvp"),
         ),
         created=f"2026-01-{day:02}T02:00:00+00:00",
-        **changes,  # type: ignore[arg-type]
+        **{"bench": None, **changes},  # type: ignore[arg-type]
     )
 
 
@@ -61,7 +64,7 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
         "label": LABEL, "operator": "add",
         "test_case": "same", "profile": "BI", "npu": "ethos-u55-128", "memory_mode": "Shared_Sram", "system_config": "",
         "target_kind": "virtual", "target": "virtual", "soc": "corstone-300", "runner": "cd" * 8,
-        "method": "forward", "question": "12" * 8,
+        "method": "forward", "bench_case": "", "scheme": "", "question": "12" * 8,
         "inputs": "de" * 8, "verdict": "failed", "failure": "mismatch", "executions": 1, "clock_hz": 500e6,
         "npu_ops": 1, "delegated": None, "cpu_ops": 1, "pte_bytes": 4096, "pte": "ab" * 8, "lowering": "ef" * 8,
         "timing_model": "bc" * 8, "timing_adapters": "reset", "firmware": "9a" * 8, "fvp": "", "rules": "bus, uart",
@@ -74,8 +77,10 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
     points = found.rows("SELECT npu, metric, value, unit, provenance, samples FROM points ORDER BY npu, metric")
     assert [tuple(point.values()) for point in points] == [
         ("ethos-u55-128", "npu_cycles", 1234, "cycles", "modelled", [1234]),
+        ("ethos-u55-128", "sqnr_db", -math.inf, "dB", "computed", []),
         ("ethos-u55-128", "sram_used", 77, "bytes", "fvp", []),
         ("ethos-u85-256", "npu_cycles", 2**53 - 1, "cycles", "modelled", [2**53 - 1]),
+        ("ethos-u85-256", "sqnr_db", -math.inf, "dB", "computed", []),
         ("ethos-u85-256", "sram_used", 77, "bytes", "fvp", []),
     ]
 
@@ -140,6 +145,7 @@ def artifact(**changes: object) -> dict[str, object]:
 
 
 CHANGED: dict[str, dict[str, object]] = {
+    "edited": {"artifact": dataclasses.replace(RECORD.artifact, question="3" * 64, delegates=())},  # type: ignore[type-var]
     "tosa": artifact(tosa_sha256="1", weights_sha256="1", stream_sha256="1"),
     "weights": artifact(weights_sha256="1", stream_sha256="1"),
     "stream": {**artifact(stream_sha256="1"), "timing_model": "other"},
@@ -157,14 +163,107 @@ def test_a_change_has_the_first_thing_that_differs_as_its_cause(tmp_path: Path, 
     (change,) = found.changes()
     assert (change.label, change.metric, change.old, change.new) == (LABEL, "npu_cycles", 1, 2)
     assert (change.before, change.run, change.cause) == ("run0", "run1", cause)
-    assert set(CHANGED) == {*CAUSES, ""}
+    assert set(CHANGED) == {EDITED, *CAUSES, ""}
+
+
+def test_edited_inputs_are_a_change_in_the_series_and_unknown_ones_are_not(tmp_path: Path) -> None:
+    found = history(tmp_path, record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256=""))
+    assert [(each.new, each.cause) for each in found.changes()] == [(3, ""), (2, EDITED)]
+
+
+def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", question: str = "1") -> Record:
+    assert RECORD.artifact is not None
+    artifact = dataclasses.replace(RECORD.artifact, scheme=scheme, question=question * 64)
+    bench = BenchInfo("grid", case, case) if case else None
+    return record(cycles, day=day, test=None, model="net.py:net", artifact=artifact, bench=bench)
+
+
+def night(folder: Path, day: int, *records: Record, before: bool = False) -> None:
+    """Put a night into a history; as a version did it that knew neither cases nor schemes."""
+    made = compact_records([StoredRecord(f"night{day}", each.created, each) for each in records], folder)
+    if before:
+        as_before(made.path)
+
+
+def as_before(path: Path) -> None:
+    names = ("label", "npu", "memory_mode", "system_config", "target_kind", "target", "soc", "runner", "method",
+             "question", "inputs")  # fmt: skip
+    rows = duckdb.execute(f"SELECT {', '.join(names)} FROM '{path}' ORDER BY number").fetchall()
+    subjects = [int(hashlib.sha256("\0".join(row).encode()).hexdigest()[:16], 16) for row in rows]
+    subject = f"{subjects}[number + 1]::UBIGINT AS subject"
+    duckdb.sql(
+        f"COPY (SELECT * EXCLUDE ({', '.join(ADDED)}) REPLACE ({subject}) FROM '{path}') "
+        f"TO '{path}.old' (FORMAT parquet, KV_METADATA {{ethos_hil_history: '1', ethos_hil_records: ''}})"
+    )
+    path.with_name(f"{path.name}.old").replace(path)
+
+
+def told(folder: Path) -> list[tuple[str, float, float, str]]:
+    return [(each.run, each.old, each.new, each.cause) for each in History(folder).changes()]
+
+
+def test_two_schemes_and_two_cases_of_a_model_are_series_of_their_own(tmp_path: Path) -> None:
+    both = [("a8w8", "small"), ("a16w8", "small"), ("a8w8", "wide")]
+    for day in (1, 2, 3):
+        night(tmp_path, day, *(model(10 * at + (at == 1 and day == 3), day, scheme=scheme, case=case)
+                               for at, (scheme, case) in enumerate(both)))  # fmt: skip
+    assert told(tmp_path) == [("night3", 10, 11, "")]
+    assert len(History(tmp_path).rows("SELECT DISTINCT series FROM points WHERE metric = 'npu_cycles'")) == 3
+
+
+def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
+    """A test's, and a model's: what later runs know of it is the same."""
+    night(tmp_path, 1, record(1), model(5, 1), before=True)
+    night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
+    night(tmp_path, 3, record(3, day=3), model(7, 3, question="2", case="wide"))
+    found = {(each.run, each.label): (each.old, each.new, each.cause) for each in History(tmp_path).changes()}
+    assert found == {
+        ("night2", LABEL): (1, 2, ""), ("night2", "net.py:net"): (5, 6, EDITED),
+        ("night3", LABEL): (2, 3, ""), ("night3", "net.py:net"): (6, 7, ""),
+    }  # fmt: skip
+    assert [point.value for point in History(tmp_path).points("net.py")] == [5, 6, 7]
+    row = History(tmp_path).rows("FROM records WHERE run = 'night1'")[0]
+    assert row.keys() == set(COLUMNS)
+    assert (row["bench_case"], row["scheme"]) == ("", "")
+
+
+def test_an_older_history_by_itself_is_read(tmp_path: Path) -> None:
+    night(tmp_path, 1, record(1), model(5, 1), before=True)
+    night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
+    assert sorted(told(tmp_path)) == [("night2", 1, 2, ""), ("night2", 5, 6, EDITED)]
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_what_nothing_tells_apart_in_an_older_history_is_followed_by_its_question(tmp_path: Path, later: bool) -> None:
+    """Two cases of one model would be one series that jumps each night."""
+    for day in (1, 2):
+        cases = [model(10 * each, day, question=str(each)) for each in (1, 2)]
+        night(tmp_path, day, *(cases[:1] if later else cases), before=True)
+    if later:
+        night(tmp_path, 3, *(model(30 * each, 3, case=f"case{each}", question=str(each)) for each in (1, 2)))
+    assert told(tmp_path) == []
+
+
+def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Path) -> None:
+    """Files of a later version have more columns, and those of an earlier one fewer."""
+    night(tmp_path, 1, record(1))
+    path = tmp_path / "night1.parquet"
+    marks = f"ethos_hil_history: '1', ethos_hil_columns: '{' '.join(ADDED)} weather'"
+    duckdb.sql(
+        f"COPY (SELECT 'rain' AS weather, * FROM '{path}') TO '{path}.new' (FORMAT parquet, KV_METADATA {{{marks}}})"
+    )
+    path.with_name(f"{path.name}.new").replace(path)
+    night(tmp_path, 2, record(2, day=2))
+    night(tmp_path, 3, record(3, day=3), before=True)
+    assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 3
+    assert [each[:3] for each in told(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
 
 
 @pytest.mark.parametrize(
     "other",
     [
         {"npu": "ethos-u65-256"}, {"memory_mode": "Sram_Only"}, {"system_config": "other"}, {"method": "other"},
-        {"inputs_sha256": "other"}, {"runner": None}, {"test": None},
+        {"runner": None}, {"test": None},
         {"target": dataclasses.replace(RECORD.target, name="other")}, {"provenance": "vela"},
     ],
     ids=lambda other: next(iter(other)),
@@ -271,6 +370,12 @@ def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, 
 def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadHistory, match="has a backslash beside one of"):
         history(tmp_path / "a\\[b]", record())
+
+
+@pytest.mark.parametrize("name", ["lab[12]", "lab*", "lab?", "lab[!x]"])
+def test_a_folder_whose_name_is_a_pattern_is_not_the_one_beside_it(tmp_path: Path, name: str) -> None:
+    history(tmp_path / "lab1", record(1), record(2, day=2))
+    assert [each.value for each in history(tmp_path / name, record(3)).points("test_add")] == [3]
 
 
 def foreign(path: Path) -> None:

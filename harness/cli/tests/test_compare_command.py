@@ -14,6 +14,7 @@ from ethos_hil.results.export import record_json
 from ethos_hil.results.history import compact
 from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.seeded_edits import EDITS, with_models
 from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -39,7 +40,7 @@ def test_equal_runs_pass_and_a_slower_one_does_not(ethos_hil: Call) -> None:
     assert out.startswith("failed  monday -> tuesday")
     assert "another command stream: Vela's arguments: nothing became --optimise=Size (1)" in out
     assert "regressed" in out
-    assert "+7.00 %" in out
+    assert "+7.0 %" in out
     assert "Conv2D stem operator" in out
 
 
@@ -48,6 +49,27 @@ def test_the_other_direction_is_better_and_passes(ethos_hil: Call) -> None:
     assert (status, "improved" in out) == (0, True)
     Path("gate.toml").write_text('schema_version = 1\n[gate]\nimproved = "fail"\n')
     assert ethos_hil("compare", "runs/tuesday", "runs/monday", "--policy", "gate.toml")[0] == 1
+
+
+def test_an_edit_shows_its_numbers_and_a_policy_may_ask_to_accept_it(ethos_hil: Call) -> None:
+    before, after, _ = EDITS["edited code with fewer blocks"](with_models(NIGHT), random.Random(0))
+    for name, records in (("wednesday", before), ("thursday", after)):
+        folder = RunFolder(Path("runs"), name=name)
+        (folder.path / "records-1.jsonl").write_text("".join(record.dumps() + "\n" for record in records))
+    status, out, _ = ethos_hil("compare", "runs/wednesday", "runs/thursday")
+    assert (status, out.startswith("passed")) == (0, True)
+    assert "the model was edited: its code, weights, example inputs or how it is lowered (5)" in out
+    assert ("npu_cycles (modelled)" in out, "-15.0 %" in out) == (True, True)
+    Path("gate.toml").write_text(
+        'schema_version = 1\n[gate]\nedited = "accept"\n[[rule]]\nmetric = "npu_cycels"\nallowed_percent = 1\n'
+    )
+    asked = ("compare", "runs/wednesday", "runs/thursday", "--policy", "gate.toml")
+    status, out, _ = ethos_hil(*asked)
+    assert (status, "5 of the changes fail because the policy asks to accept them" in out) == (1, True)
+    assert 'rule 1 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?' in " ".join(out.split())
+    ethos_hil("accept", "runs/thursday")
+    status, out, _ = ethos_hil(*asked, "--baseline", "baseline.jsonl")
+    assert (status, "accepted" in out) == (0, True)
 
 
 def test_json_is_the_whole_comparison(ethos_hil: Call) -> None:
@@ -128,6 +150,7 @@ def _cut(path: Path) -> None:
         (("compare", "runs", "gate.toml"), "gate.toml has no record"),
         (("compare", "runs", "runs", "--policy", "nix.toml"), "nix.toml cannot be read: No such file"),
         (("compare", "runs", "runs", "--policy", "gate.toml"), "gate.toml: gate.regressed: 'maybe'"),
+        (("compare", "runs", "runs", "--policy", "deep.toml"), "deep.toml is not TOML: arrays or tables are nested"),
         (("compare", "runs", "--baseline", "cut.jsonl"), "cut.jsonl:3: no JSON"),
         (("compare", "runs", "--baseline", "runs"), "runs cannot be read: it is a folder"),
         (("compare", "runs", "runs/monday", "--only", "zzz"), "no test or model has 'zzz' in its name"),
@@ -144,6 +167,7 @@ def _cut(path: Path) -> None:
 )
 def test_what_cannot_be_used_is_one_line(ethos_hil: Call, arguments: tuple[str, ...], message: str) -> None:
     Path("gate.toml").write_text('schema_version = 1\n[gate]\nregressed = "maybe"\n')
+    Path("deep.toml").write_text("schema_version = " + "[" * 5000)
     ethos_hil("accept", "runs/monday", "--baseline", "cut.jsonl")
     _cut(Path("cut.jsonl"))
     Path("empty").mkdir()

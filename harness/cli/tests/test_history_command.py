@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.results.record import Metric, Record, TargetInfo
+from ethos_hil.results.record import ArtifactInfo, Metric, Record, TargetInfo
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
 
@@ -49,6 +49,21 @@ def test_runs_are_added_once_and_listed(ethos_hil: Call) -> None:
     assert [line.split()[0] for line in out.splitlines()] == ["run", "night1", "night2", "night3"]
 
 
+def test_an_edited_model_has_one_series_and_its_edit_is_the_cause(ethos_hil: Call) -> None:
+    """With another scheme beside it, which is another series."""
+    for run, (question, cycles) in enumerate((("1", 79209), ("2", 67623)), start=1):
+        folder = RunFolder(Path("results/runs"), name=f"night{run}")
+        for scheme, factor in (("a8w8", 1), ("a16w8", 10)):
+            artifact = ArtifactInfo("", 0, 0, (), scheme=scheme, question=question * 64 if factor == 1 else "3" * 64)
+            metrics = (Metric("npu_cycles", cycles if factor == 1 else 800_000, "cycles", "modelled"),)
+            folder.append(replace(NET, model="nets/kws.py:keywords", metrics=metrics, artifact=artifact))
+    ethos_hil("add")
+    (change,) = rows(ethos_hil("changes", "keywords", "--json"))
+    assert (change["old"], change["new"], change["cause"], change["scheme"]) == (79209, 67623, "edited", "a8w8")
+    _, out, _ = ethos_hil("changes", "keywords")
+    assert ("79,209" in out, "67,623" in out, "edited" in out, "a8w8" in out) == (True, True, True, True)
+
+
 def test_a_number_is_shown_where_it_changed(ethos_hil: Call) -> None:
     ethos_hil("add")
     assert [row["value"] for row in rows(ethos_hil("show", "net", "--json"))] == [100, 100, 90]
@@ -57,6 +72,7 @@ def test_a_number_is_shown_where_it_changed(ethos_hil: Call) -> None:
     (change,) = rows(ethos_hil("changes", "--json"))
     assert (change["run"], change["before"], change["old"], change["new"]) == ("night3", "night2", 100, 90)
     assert "-10.00 %" in ethos_hil("changes")[1]
+    assert "scheme" not in ethos_hil("changes")[1]
     assert rows(ethos_hil("changes", "--since", "2026-01-04", "--json")) == []
     assert ethos_hil("changes", "--since", "2026-01-04") == (0, "", "nothing\n")
     assert rows(ethos_hil("sql", "SELECT count(*) AS n FROM points", "--json")) == [{"n": 3}]

@@ -107,7 +107,7 @@ def _beside(account: Account) -> Iterator[tuple[str, str]]:
     yield from ((each, each) for each in account.beside if each not in own)
     changed: dict[Subject, list[str]] = {}
     for change in account.failing:
-        told = f"{change.word}: {change.metric} {change.before} became {change.after}: {change.detail}".rstrip(": ")
+        told = f"{change.word}: {change.sentence}: {change.detail}".rstrip(": ")
         changed.setdefault(change.subject, []).append(told)
     for subject, told_of in changed.items():
         place = ", ".join(filter(None, (subject.npu, subject.memory_mode, subject.target)))
