@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.account import Account, Accounted, Problem, take_account
+from ethos_hil.results.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.change import VERDICT, Effect
 from ethos_hil.results.gate.word import Word
@@ -118,12 +118,12 @@ def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top
     results = RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(4)))
     account = take_account(results, problems=[Problem("shard 2/2 is missing")])
     assert headline(account) == "red: 1 problem with the run"
-    made = report(replace(results, account=account))
+    made = report(JudgedResults.of(results, account))
     assert b'class="status bad"' in made
     assert "What makes this run red beside its tests shard 2/2 is missing" in Reader(made).text
     down = take_account(results, down={"virtual": "qemu did not start"})
     assert headline(down) == "red: Not run: virtual could not be used"
-    assert "virtual could not be used: qemu did not start" in Reader(report(replace(results, account=down))).text
+    assert "virtual could not be used: qemu did not start" in Reader(report(JudgedResults.of(results, down))).text
 
 
 def test_without_a_comparison_there_are_no_changes_and_no_word_of_any() -> None:
