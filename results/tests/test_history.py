@@ -346,7 +346,7 @@ def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path:
     with duckdb.connect() as database:
         asked = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
         marks = dict(database.execute(asked, [str(tmp_path / "old.parquet")]).fetchall())
-        kept = ", ".join(f"{key}: '{value}'" for key, value in marks.items())
+        kept = ", ".join(f"{key}: '{value}'" for key, value in marks.items() if key != "ethos_hil_columns")
         since = "job, plan, branch, whole, counts"
         database.execute(f"COPY (SELECT * EXCLUDE ({since}) FROM '{tmp_path}/old.parquet') TO '{tmp_path}/cut' "
                          f"(FORMAT parquet, KV_METADATA {{{kept}}})")  # fmt: skip
