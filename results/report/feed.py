@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
@@ -13,17 +12,13 @@ from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
-from ethos_hil.results.report.summary import SPOKEN
+from ethos_hil.results.report.summary import SMALL, SPOKEN, moved_by
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
 from ethos_hil.results.since import NumberNow, SeriesPlace, Since
 from ethos_hil.results.verdict import Verdict
 
-SMALL = 0.001
-"""The part by which a number has to move to be more than small print: a thousandth of a model's cycles is less than
-another board, clock or input makes, and no user notices it. The gate counts it all the same.
-"""
 _MOST_SUBJECTS = 150
 """Tests that are shown of a cause."""
 _MOST_ROWS = 6
@@ -164,7 +159,7 @@ def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, .
             title = _ONE_SIDED.get(each.word, TITLES[cause])
             found.setdefault((title, detail, cause, new[each.subject]), []).append(each)
     groups = [
-        (_group(title, detail, cause, new, changes, changed, context), max(map(_moved_by, changes)))
+        (_group(title, detail, cause, new, changes, changed, context), max(map(moved_by, changes)))
         for (title, detail, cause, new), changes in found.items()
     ]
     groups.sort(key=lambda each: (not each[0].fails, each[0].new is False, -each[1]))
@@ -182,7 +177,7 @@ def _shown_as_failure(found: Change, context: FeedContext) -> bool:
 def numbers_now(comparison: RunComparison) -> Iterator[NumberNow]:
     """Yield the numbers that moved and are not small print."""
     for each in comparison.changes:
-        if isinstance(each.after, int | float) and each.before is not None and _moved_by(each) >= SMALL:
+        if isinstance(each.after, int | float) and each.before is not None and moved_by(each) >= SMALL:
             yield _number_now(each)
 
 
@@ -204,7 +199,7 @@ def moved_cells(comparison: RunComparison) -> Mapping[tuple[str, str, str], tupl
     for each in comparison.changes:
         key = (each.subject.label, each.subject.npu, each.subject.memory_mode)
         worse = each.effect is Effect.FAIL and each.word not in _HARMLESS
-        if each.metric == "npu_cycles" and _moved_by(each) >= SMALL:
+        if each.metric == "npu_cycles" and moved_by(each) >= SMALL:
             found[key] = (change(each.ratio), worse)
         elif each.metric == VERDICT and each.word is not Word.CHANGED:
             found.setdefault(key, (str(each.word), worse))
@@ -248,8 +243,8 @@ def _group(
     for each in changes:
         by_subject.setdefault(each.subject, []).append(each)
     worst = sorted(by_subject.items(), key=lambda item: (min(map(_weight, item[1])), item[0]))
-    large = [item for item in worst if max(map(_moved_by, item[1])) >= SMALL]
-    small = [item for item in worst if max(map(_moved_by, item[1])) < SMALL]
+    large = [item for item in worst if max(map(moved_by, item[1])) >= SMALL]
+    small = [item for item in worst if max(map(moved_by, item[1])) < SMALL]
     labels = [subject.label for subject, found in worst if any(each.after is not None for each in found)]
     acceptable = labels if context.run and context.baseline else []
     return CauseGroup(
@@ -279,14 +274,9 @@ def _without_title(detail: str) -> str:
     return rest if colon and head.startswith(("another ", "other ")) else detail
 
 
-def _moved_by(found: Change) -> float:
-    """Return the part by which a number moved; infinite for what is no number, or was 0."""
-    return abs(found.ratio - 1) if found.ratio is not None else math.inf
-
-
 def _weight(found: Change) -> tuple[bool, bool, float]:
     """Return what sorts changes, the worst first: failing ones, then by how far the number moved."""
-    return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -_moved_by(found))
+    return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -moved_by(found))
 
 
 def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:

@@ -21,13 +21,13 @@ from ethos_hil.results.report.bench_page import bench_page
 from ethos_hil.results.report.estimate_errors import estimate_errors
 from ethos_hil.results.report.estimates import estimates
 from ethos_hil.results.report.failures import failure_groups, place_of
-from ethos_hil.results.report.feed import SMALL, FeedContext, feed, moved_cells, numbers_now, records_of
+from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, records_of
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.report.matrix import matrix
 from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
 from ethos_hil.results.report.operator_tests import operators
 from ethos_hil.results.report.page import render
-from ethos_hil.results.report.summary import facts, origins, summary
+from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from ethos_hil.results.standing import Standing
 _TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.EDITED, Word.UNKNOWN, Word.IMPROVED,
          Word.CHANGED, Word.NEW, Word.ACCEPTED)  # fmt: skip
 """Words of a comparison in the order in which the sentence has them."""
+SMALL = 0.001
+"""The part by which a number has to move to be more than small print: a thousandth of a model's cycles is less than
+another board, clock or input makes, and no user notices it. The gate counts it all the same.
+"""
 SPOKEN: Mapping[Word, str] = {
     Word.REGRESSED: "got worse",
     Word.INCOMPARABLE: "not comparable",
@@ -110,7 +115,14 @@ def _red_tests(account: Account, new: int | None) -> Iterator[str]:
 def _failing_changes(account: Account) -> Iterator[str]:
     """Yield what fails the gate beside tests that are red themselves."""
     for word, count in _words(account, account.failing):
-        yield f"{counted(count, 'test')} {SPOKEN.get(word, word)}"
+        small = all(moved_by(change) < SMALL for change in account.failing if change.word is word)
+        by = f", by less than {SMALL:.1%}" if small else ""
+        yield f"{counted(count, 'test')} {SPOKEN.get(word, word)}{by}"
+
+
+def moved_by(found: Change) -> float:
+    """Return the part by which a number moved; infinite for what is no number, or was 0."""
+    return abs(found.ratio - 1) if found.ratio is not None else math.inf
 
 
 def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, int]]:

@@ -110,6 +110,8 @@ def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> 
     good = take_account(RunResults("n", "", tuple(samples.suite_of(4))))
     repaired = replace(worse, word=Word.IMPROVED, before="failed: mismatch", after="verified", effect=Effect.WARN)
     assert headline(good.compared(replace(known, changes=(repaired,)))) == "green: The gate passes"
+    tiny = replace(known.changes[0], before=4_469_496.0, after=4_469_504.0)
+    assert headline(good.compared(replace(known, changes=(tiny,)))) == "red: 1 test got worse, by less than 0.1%"
     edited = replace(worse, word=Word.INCOMPARABLE, before="verified", after="verified")
     assert headline(good.compared(replace(known, changes=(edited,)))) == "red: 1 test not comparable"
 
