@@ -25,7 +25,7 @@ _MOST_ROWS = 6
 """Operations that are shown of a test."""
 
 TITLES: Mapping[Cause, str] = {
-    Cause.QUESTION: "Edited models and tests",
+    Cause.QUESTION: "Edited models",
     Cause.INPUTS: "Edited inputs",
     Cause.NAME: "Another name",
     Cause.MEMORY_MODE: "Another memory mode",
@@ -271,7 +271,7 @@ def _longest(changes: Iterable[Change], context: FeedContext) -> Since | None:
 def _without_title(detail: str) -> str:
     """Return a cause's words without "another command stream: ", which is what the title says."""
     head, colon, rest = detail.partition(": ")
-    return rest if colon and head.startswith(("another ", "other ")) else detail
+    return rest if colon and (head.startswith(("another ", "other ")) or head.endswith("was edited")) else detail
 
 
 def _weight(found: Change) -> tuple[bool, bool, float]:
@@ -296,11 +296,16 @@ def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) ->
     return MovedSubject(
         label=subject.label,
         place=", ".join(name for name in where if name),
-        numbers=tuple(_number(each) for each in sorted(found, key=_weight)),
+        numbers=tuple(_number(each) for each in sorted(found, key=_weight) if not _says_nothing(each, found)),
         rows=tuple(_rows(found)),
         commands=tuple(filter(None, commands)),
         since=told([_longest(found, context)], context.links),
     )
+
+
+def _says_nothing(found: Change, beside: Sequence[Change]) -> bool:
+    """Return whether a change is that of a verdict that is as before, beside numbers that are not."""
+    return found.metric == VERDICT and found.before == found.after and len(beside) > 1
 
 
 def _number(found: Change) -> MovedNumber:

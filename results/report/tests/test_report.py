@@ -19,7 +19,7 @@ import pytest
 from ethos_hil.results.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.change import VERDICT, Effect
-from ethos_hil.results.gate.word import Word
+from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History
 from ethos_hil.results.inference_profile import Slice
 from ethos_hil.results.record import Record, RunInfo, TargetInfo
@@ -371,6 +371,20 @@ def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
     found = Reader(report(night, replace(known, changes=changes))).text
     large, middle, small = (found.index(each) for each in ("+20.0 %", "+0.5 %", "+0.0018 %"))
     assert large < middle < found.index("1 that moved by less than 0.1%") < small
+
+
+def test_an_edited_model_is_shown_by_its_numbers() -> None:
+    night = samples.night()
+    known = samples.comparison(night.records)
+    detail = "the model was edited: its code, weights, example inputs or how it is lowered"
+    number = replace(
+        known.changes[0], word=Word.EDITED, cause=Cause.QUESTION, detail=detail, effect=Effect.WARN, rows=()
+    )
+    verdict = replace(number, metric=VERDICT, before="verified", after="verified")
+    found = Reader(report(night, replace(known, changes=(number, verdict)))).text
+    assert "Edited models: its code, weights, example inputs or how it is lowered 1 test: 1 edited" in found
+    assert "npu_cycles (modelled) edited 1,000 1,100 +10.0 %" in found
+    assert "edited verified verified" not in found
 
 
 def test_changed_cells_are_marked_in_the_matrix(page: bytes) -> None:
