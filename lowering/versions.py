@@ -11,6 +11,8 @@ from pathlib import Path
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 
+NOT_SHIPPED = frozenset({"tests", "testing"})
+"""Folders that a wheel does not have (pyproject.toml, `packages.find`)."""
 _PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
 
 
@@ -72,12 +74,12 @@ def installed_digest(record: str) -> str:
 def source_digest(folder: Path) -> str:
     """Return the SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
 
-    Tests are left out: they make no artifact.
+    What no wheel has is left out, so that a checkout and the wheel of its commit are one state: tests make no artifact.
     """
     digest = hashlib.sha256()
     modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
     for name, path in sorted(modules.items()):
-        if "tests" not in name.split("/"):
+        if NOT_SHIPPED.isdisjoint(name.split("/")):
             digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

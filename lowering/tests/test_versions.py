@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,14 @@ import pytest
 import ethos_hil.lowering
 from ethos_hil.lowering import versions as code
 from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.versions import check_source_unchanged, installed_digest, source_digest, versions
+from ethos_hil.lowering.versions import NOT_SHIPPED, check_source_unchanged, installed_digest, source_digest, versions
 
 HERE = Path(ethos_hil.lowering.__file__).parent
-MODULES = sorted(path.relative_to(HERE) for path in HERE.rglob("*.py") if "tests" not in path.relative_to(HERE).parts)
+MODULES = sorted(
+    path.relative_to(HERE)
+    for path in HERE.rglob("*.py")
+    if not {"tests", "testing"} & set(path.relative_to(HERE).parts)
+)
 
 
 @pytest.fixture
@@ -43,10 +48,23 @@ def test_a_module_that_moves_or_goes_moves_the_digest(copy: Path) -> None:
     assert source_digest(copy) != whole
 
 
-def test_a_test_does_not_move_the_digest(copy: Path) -> None:
+def test_what_no_wheel_has_does_not_move_the_digest(copy: Path) -> None:
+    """A laptop's checkout and CI's wheel of one commit are one state, and share what is lowered."""
     whole = source_digest(copy)
     (copy / "tests" / "test_more.py").write_text("")
+    (copy / "testing" / "more.py").write_text("")
+    (copy / "__pycache__").mkdir(exist_ok=True)
+    (copy / "__pycache__" / "versions.cpython-311.pyc").write_bytes(b"?")
     assert source_digest(copy) == whole
+    shutil.rmtree(copy / "tests")
+    shutil.rmtree(copy / "testing")
+    assert source_digest(copy) == whole
+
+
+def test_the_folders_that_do_not_count_are_those_that_setuptools_leaves_out() -> None:
+    project = tomllib.loads((HERE.resolve().parent / "pyproject.toml").read_text())
+    left_out = project["tool"]["setuptools"]["packages"]["find"]["exclude"]
+    assert {each[2:].removesuffix(".*") for each in left_out if each.startswith("*.")} == NOT_SHIPPED
 
 
 def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:
