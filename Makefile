@@ -103,7 +103,7 @@ wheel: setup boards ## Build a wheel with the firmware of all boards and a list 
 
 wheelhouse: setup ## Download every package into build/wheelhouse, for make setup without a network (docs/install.md)
 	@rm -rf build/wheelhouse.new
-	@sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' requirements*.lock > build/wheelhouse.pins
+	@sed -n 's/^\([^ #]*==[^ ]*\).*/\1/p' requirements.lock requirements-build.lock requirements-torch.lock > build/wheelhouse.pins
 	@$(PIP) download --no-deps --require-hashes --no-build-isolation -d build/wheelhouse.new -r requirements-build.lock -r requirements.lock
 	@$(PIP) download --no-build-isolation -d build/wheelhouse.new -c build/wheelhouse.pins -r requirements-torch.lock
 	@rm -rf build/wheelhouse build/wheelhouse.pins && mv build/wheelhouse.new build/wheelhouse
@@ -117,6 +117,7 @@ lock: setup ## Write the locks again: what .venv has, with the hashes of all fil
 	  { grep '^#' requirements$$part.lock && cat build/lock$$part.out; } > build/lock$$part.new || exit; done
 	@mv build/lock.new requirements.lock && mv build/lock-build.new requirements-build.lock
 	@rm build/lock*.in build/lock*.out
+	@$(BIN)/python -m ethos_hil.suites.lab.run_locks
 
 docs: setup ## Build the site of the documents, build/docs/index.html; warnings and broken links are errors
 	@$(BIN)/python -m sphinx -E -W --keep-going -q -c docs . build/docs

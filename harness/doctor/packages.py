@@ -91,7 +91,7 @@ def _package(name: str, required: Requirement | None, tested: str | None) -> Fin
 
 
 def _again() -> str:
-    return f"pip install --no-deps -r {(_LOCKS / 'requirements.lock').resolve()}"
+    return f"pip install --no-deps -r {(_LOCKS / 'requirements-run.lock').resolve()}"
 
 
 def installed(name: str) -> str | None:
@@ -118,8 +118,12 @@ def tested_versions(folder: Path) -> dict[str, str]:
     return found
 
 
-def requirements() -> list[Requirement]:
-    """Return the requirements of ethos-hil, direct and indirect; none if the `packaging` module is missing."""
+def requirements(asked: Iterable[str] | None = None) -> list[Requirement]:
+    """Return the requirements of ethos-hil, direct and indirect; none if the `packaging` module is missing.
+
+    Args:
+        asked: the direct ones; by default those of its metadata.
+    """
     try:
         from packaging import requirements as parser
     except ImportError:
@@ -129,7 +133,7 @@ def requirements() -> list[Requirement]:
     waiting: list[tuple[str, frozenset[str]]] = [(OURS, frozenset())]
     while waiting:
         package, extras = waiting.pop()
-        for text in _requires(package):
+        for text in asked if package == OURS and asked is not None else _requires(package):
             try:
                 one = parser.Requirement(text)
             except parser.InvalidRequirement:  # as old packages write them

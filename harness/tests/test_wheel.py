@@ -115,7 +115,7 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     wrong = [n for n in names if {"tests", "testing", "lab"} & set(n.split("/")) or n.endswith(("conftest.py", ".pyc"))]
     assert not wrong
     assert {name.split("/")[0] for name in names} == {"ethos_hil", f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"}
-    assert len(LOCKS) == 3
+    assert len(LOCKS) == 5
     locks = {f"ethos_hil/{path.name}" for path in LOCKS}
     assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())

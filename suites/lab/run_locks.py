@@ -1,0 +1,65 @@
+"""The locks that users install: the parts of requirements.lock that ethos-hil needs to run, and to put shards together.
+
+    python -m ethos_hil.suites.lab.run_locks
+
+`make lock` calls it when it has written requirements.lock. What needs what is read from the installed packages. torch and
+setuptools stay in locks of their own.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from ethos_hil.harness.doctor.packages import requirements
+from ethos_hil.results.files import write_whole
+from ethos_hil.suites.lab.command import start
+
+ROOT = Path(__file__).resolve().parents[2]
+WHOLE, RUN, MERGE = "requirements.lock", "requirements-run.lock", "requirements-merge.lock"
+LOWERS = ("torch", "executorch")
+"""What only lowers models, with all that it brings. `ethos-hil nightly --merge` needs none of it."""
+_HEADS = {
+    RUN: """\
+# What ethos-hil needs to run models, suites and nightlies: its packages with pytest and pytest-xdist, and without the
+# tools of who develops it. The part of requirements.lock that `make lock` takes for that. torch has a lock of its own.
+""",
+    MERGE: """\
+# What `ethos-hil nightly --merge`, `compare`, `report` and `history` need: no torch, executorch or Vela. The part of
+# requirements.lock that `make lock` takes for that.
+""",
+}
+_PIN = re.compile(r"^(?P<name>[^\s#]+)==.*\n(?: .*\n)*", re.MULTILINE)
+"""A pin, with the lines of its hashes."""
+
+
+def run_locks(root: Path = ROOT) -> dict[str, str]:
+    """Return the contents of the locks that follow from requirements.lock and pyproject.toml, by their names."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = list(map(Requirement, project["dependencies"]))
+    asked = {
+        RUN: [*needed, *map(Requirement, project["optional-dependencies"]["suites"])],
+        MERGE: [each for each in needed if each.name not in LOWERS],
+    }
+    pins = {canonicalize_name(each["name"]): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
+    return {name: _HEADS[name] + "".join(_chosen(pins, each)) for name, each in asked.items()}
+
+
+def _chosen(pins: dict[str, str], asked: Iterable[Requirement]) -> list[str]:
+    names = {canonicalize_name(each.name) for each in requirements([str(each) for each in asked])}
+    return [pin for name, pin in pins.items() if name in names]
+
+
+def main() -> None:
+    """Write the locks."""
+    for name, text in run_locks().items():
+        write_whole(ROOT / name, text)
+
+
+if __name__ == "__main__":
+    start(main)
