@@ -29,6 +29,8 @@ def run_comparison(found: RunComparison, *, top: int) -> RenderableType:
     head.append(f"  {found.before} -> {found.after}")
     facts = Table.grid(padding=(0, 2))
     add_row(facts, "series", f"{sum(found.counts.values()):,}: {counts(found)}")
+    for gap in found.gaps:
+        add_row(facts, "missing", gap)
     for note in found.notes:
         add_row(facts, "note", note)
     parts: list[RenderableType] = [plain_head(head), facts]

@@ -88,7 +88,7 @@ def compare(
         one = _side(before, history)
         two = _side(after, history) if after is not None else None
         plain = baseline is None and policy is None and not only and not partial
-        if plain and two is not None and len(one.records) == len(two.records) == 1:
+        if plain and two is not None and len(one.records) == len(two.records) == 1 and not two.gaps:
             _compare_records(before, after, one.records[0], two.records[0], everything, top, json_file)
             return
         accepted = Side(str(baseline), read_baseline(baseline), accepted=True) if baseline is not None else None

@@ -12,9 +12,9 @@ from ethos_hil.harness.nightly.plan import KNOWN
 from ethos_hil.harness.nightly.preparation import history_of
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.account import Account, JudgedResults, is_audit, part_of
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.gate.account import Account, JudgedResults, is_audit, part_of
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.run_results import RunResults, branch_of
 from ethos_hil.results.store import StoredRecord

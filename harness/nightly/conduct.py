@@ -22,7 +22,7 @@ from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.account import AUDIT, part_of
+from ethos_hil.results.gate.account import AUDIT, part_of
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection

@@ -9,7 +9,7 @@ from ethos_hil.harness.nightly.conduct import Conducted, down_parts
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.results.account import AUDIT, Account, Problem, part_of, take_account
+from ethos_hil.results.gate.account import AUDIT, Account, Problem, part_of, take_account
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selection, SessionEnd

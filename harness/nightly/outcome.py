@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.account import Account, Accounted
+from ethos_hil.results.gate.account import Account, Accounted
 
 SCHEMA_VERSION = 1
 PASSED, RED, INFRASTRUCTURE = 0, 1, 3

@@ -13,7 +13,7 @@ from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.account import part_of
+from ethos_hil.results.gate.account import part_of
 
 
 @dataclass(frozen=True)

@@ -137,6 +137,7 @@ class RunComparison:
         counts: series with each word, unchanged ones too.
         subjects: how many subjects are on both sides.
         notes: what is different of the two runs as a whole: versions, firmware, machine.
+        gaps: what the second run chose and has no answer for, or says of itself and cannot be read, as sentences.
     """
 
     before: str
@@ -145,6 +146,7 @@ class RunComparison:
     counts: Mapping[Word, int]
     subjects: int
     notes: tuple[str, ...] = field(default=())
+    gaps: tuple[str, ...] = ()
 
     @property
     def failing(self) -> tuple[Change, ...]:
@@ -153,8 +155,8 @@ class RunComparison:
 
     @property
     def passed(self) -> bool:
-        """Whether no change fails the gate."""
-        return not self.failing
+        """Whether no change fails the gate, and nothing of the second run is missing."""
+        return not self.failing and not self.gaps
 
     def to_json(self) -> dict[str, Any]:
         """Return the comparison ready for JSON (docs/compare.md)."""
@@ -166,6 +168,7 @@ class RunComparison:
             "subjects": self.subjects,
             "counts": {str(word): self.counts.get(word, 0) for word in Word},
             "notes": list(self.notes),
+            "gaps": list(self.gaps),
             "changes": [_plain(change) for change in self.changes],
         }
 

@@ -47,7 +47,7 @@ def gate(
     if only and not any(each.observations for each in sides):
         raise ValueError(f"no test or model has {' or '.join(map(repr, only))} in its name")
     one, two = sides[:2] if after is not None else sides[::-1]
-    return compare_runs(
+    found = compare_runs(
         one.observations,
         two.observations,
         policy=read_policy(Path(policy)) if policy is not None else DEFAULT,
@@ -55,6 +55,7 @@ def gate(
         baseline=sides[2].observations if len(sides) > 2 else None,
         partial=partial,
     )
+    return replace(found, gaps=() if only else two.gaps)
 
 
 def chosen(found: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.gate.baseline import is_baseline, read_baseline
 from ethos_hil.results.gate.observation import Observation, merged, observations, of_row
 from ethos_hil.results.history import History
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 
 LAST = "last"
@@ -27,6 +29,7 @@ class Side:
         records: its records, where they are at hand.
         skipped: what of it is no readable record.
         accepted: whether it is a baseline.
+        gaps: what it chose and has no answer for, or what of it cannot be read, as sentences.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Side:
     records: tuple[Record, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     accepted: bool = False
+    gaps: tuple[str, ...] = ()
 
 
 def side(text: str, history: Path | None = None) -> Side:
@@ -64,7 +68,10 @@ def side(text: str, history: Path | None = None) -> Side:
 
 def side_of(results: RunResults) -> Side:
     """Return a run as a side."""
-    return Side(results.name, observations(results.records), results.records, results.skipped)
+    account = take_account(results)
+    gaps = [each.text for each in account.problems if each.gap]
+    gaps += [each.sentence for each in account.tests if each.standing is Standing.MISSING]
+    return Side(results.name, observations(results.records), results.records, results.skipped, gaps=tuple(gaps))
 
 
 def _of_history(folder: Path, name: str) -> Side:

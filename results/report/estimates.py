@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.results.account import Accounted
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.model_page import is_model
 from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
 from ethos_hil.results.standing import Standing

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.results.account import Accounted
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.record import Divergence, Record
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from ethos_hil.results.account import Accounted
 from ethos_hil.results.comparison import RowChange
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record

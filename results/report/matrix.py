@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.account import Accounted
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.sparkline import sparkline
 from ethos_hil.results.report.wording import amount
 from ethos_hil.results.standing import Standing

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.account import Accounted
 from ethos_hil.results.clock import frequency, of_system
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.results.record import JOB, CpuOp, Op, Record
 from ethos_hil.results.report import waterfall

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.results.account import Accounted
+from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.report.wording import amount, short_operator

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.clock import StatedClock, of_system
+from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import LedgerRow

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.account import Account, Accounted
+from ethos_hil.results.gate.account import Account, Accounted
 from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Subject
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.report.svg import element, picture

@@ -5,16 +5,20 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Failure, Metric, Record, TargetInfo
+from ethos_hil.results.selection import Selected, Selection
+from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
 from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
@@ -481,3 +485,27 @@ def test_a_comparison_as_json_has_all_words_and_changes() -> None:
     assert [change["metric"] for change in data["changes"]] == [change.metric for change in found.changes]
     assert data["changes"][0]["subject"]["label"] == found.changes[0].subject.label
     assert all(change.metric != VERDICT for change in found.changes)
+
+
+def test_a_run_that_lost_a_record_does_not_pass(tmp_path: Path) -> None:
+    """What is lost may be in neither of the two runs: only the selection knows of it."""
+    (records,) = ([item.record for item in items] for items in nights(count=1, tests=2))
+    folders = []
+    for kept in (records[:1], records[:1]):
+        folder = RunFolder(tmp_path, command=["x"])
+        for record in kept:
+            folder.append(record)
+        folders.append(folder.path)
+    assert gate(*folders).passed
+    assert records[0].test is not None
+    Selection("", tests=(Selected(records[0].label, "a"), Selected("test_lost_BI", "a"))).write(folders[1])
+    found = gate(*folders)
+    assert not found.passed
+    assert found.failing == ()
+    (gap,) = found.gaps
+    assert gap.startswith("M test_lost_BI on none: internal: it was chosen and has no record")
+    assert gate(folders[1], folders[0]).passed, "the run before may lack what it will"
+    path = next(folders[0].glob("records-*.jsonl"))
+    path.write_bytes(path.read_bytes() + bytes(100))
+    (gap,) = gate(folders[1], folders[0]).gaps
+    assert f"{path}:2 cannot be read" in gap

@@ -2,19 +2,19 @@
 
     python -m ethos_hil.suites.lab.run_locks
 
-`make lock` calls it when it has written requirements.lock. What needs what is read from the installed packages. torch and
-setuptools stay in locks of their own.
+`make lock` calls it when it has written requirements.lock. What needs what is read from the installed packages. torch
+and setuptools stay in locks of their own.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from ethos_hil.harness.doctor.packages import requirements
 from ethos_hil.results.files import write_whole
@@ -50,7 +50,7 @@ def run_locks(root: Path = ROOT) -> dict[str, str]:
     return {name: _HEADS[name] + "".join(_chosen(pins, each)) for name, each in asked.items()}
 
 
-def _chosen(pins: dict[str, str], asked: Iterable[Requirement]) -> list[str]:
+def _chosen(pins: Mapping[NormalizedName, str], asked: Iterable[Requirement]) -> list[str]:
     names = {canonicalize_name(each.name) for each in requirements([str(each) for each in asked])}
     return [pin for name, pin in pins.items() if name in names]
 

@@ -19,8 +19,8 @@ from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import night, record, write
 from ethos_hil.harness.progress import Silent
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.account import AUDIT
 from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
 from ethos_hil.results.quarantine import Quarantined

@@ -16,7 +16,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
-from ethos_hil.results.account import AUDIT, Account
+from ethos_hil.results.gate.account import AUDIT, Account
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ethos_hil.results.account import account_of
 from ethos_hil.results.bench.table import bench_rows
 from ethos_hil.results.bench.table_files import as_csv, as_parquet
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ethos_hil.results.account import account_of
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.plain_text import one_line

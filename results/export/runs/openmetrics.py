@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from ethos_hil.results.account import Account, account_of
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import PARTS
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.plain_text import escaped

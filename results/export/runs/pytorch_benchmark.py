@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import escaped
 from ethos_hil.results.record import Metric, Record

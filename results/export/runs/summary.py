@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ethos_hil.results.account import Account, Accounted, account_of
 from ethos_hil.results.export.runs.run_exporter import RunExporter
+from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.markdown_text import code, head, row

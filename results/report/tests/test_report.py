@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History

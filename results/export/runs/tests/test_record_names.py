@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from ethos_hil.results.account import Accounted, account_of
 from ethos_hil.results.export.runs.record_names import PARTS, distinctions
 from ethos_hil.results.export.runs.tests.made import failed, record, run
+from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.record import Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind
 
