@@ -32,7 +32,7 @@ from ethos_hil.results.compaction.columns import (
 )
 from ethos_hil.results.compaction.database import errors_of_files, execute, open_database
 from ethos_hil.results.compaction.older_files import create_records
-from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact, compact_records, complete
+from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact, compact_records, lacking
 
 if TYPE_CHECKING:
     import duckdb
@@ -108,7 +108,7 @@ class History:
         self.files = sorted(path for path in folder.iterdir() if path.suffix == ".parquet")
         if not self.files:
             raise BadHistory(f"{folder} has no runs")
-        self._complete = complete(self.files)
+        self._lacking = lacking(self.files)
 
     def of_runs(self, names: Collection[str]) -> History:
         """Return the history of some runs only; of all where a file has another name than its run."""
@@ -140,7 +140,7 @@ class History:
                 yield self._kept
             return
         with open_database() as database:
-            create_records(database, self.files, self._complete)
+            create_records(database, {path: self._lacking[path] for path in self.files})
             database.execute(f"CREATE VIEW points AS {POINTS}")
             yield database
 

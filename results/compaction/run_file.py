@@ -195,10 +195,17 @@ def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> No
         made.replace(path)
 
 
-def complete(paths: Sequence[Path]) -> frozenset[Path]:
-    """Return the files that say that they have all columns. Errors are those of `all_marks`."""
+def lacking(paths: Sequence[Path]) -> dict[Path, frozenset[str]]:
+    """Return which of the columns `ADDED` each file does not have. Errors are those of `all_marks`."""
     marks = all_marks(paths)
-    return frozenset(path for path in paths if set(ADDED) <= set(marks[path].get(_ADDED, "").split()))
+    found = {path: frozenset(ADDED).difference(marks[path].get(_ADDED, "").split()) for path in paths}
+    silent = [literal(path) for path in paths if found[path]]
+    if silent:
+        asked = "SELECT file_name, name FROM parquet_schema(?) WHERE list_contains(?, name)"
+        with open_database() as database:
+            for name, column in database.execute(asked, [silent, list(ADDED)]).fetchall():
+                found[Path(name)] -= {column}
+    return found
 
 
 def _marks_of(path: Path) -> dict[str, str]:
