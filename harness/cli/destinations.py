@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.export_files import MANIFEST
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
 from ethos_hil.results.regular_file import read_text
 
@@ -52,6 +51,8 @@ def model_file(model: str) -> Path | None:
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Return the files that the manifest in a folder of artefacts lists; none if it is another program's."""
+    from ethos_hil.lowering.export_files import MANIFEST  # with tosa-tools, which who merges a night need not have
+
     return _listed(folder / MANIFEST)
 
 

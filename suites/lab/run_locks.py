@@ -23,14 +23,16 @@ from ethos_hil.suites.lab.command import start
 ROOT = Path(__file__).resolve().parents[2]
 WHOLE, RUN, MERGE = "requirements.lock", "requirements-run.lock", "requirements-merge.lock"
 LOWERS = ("torch", "executorch")
-"""What only lowers models, with all that it brings. `ethos-hil nightly --merge` needs none of it."""
+"""What only lowers models, with all that it brings. `ethos-hil nightly --merge` needs of it no more than the next."""
+VELA = "ethos-u-vela"
+"""A sweep's systems and memory modes are named in the vela.ini of this package, which needs numpy and flatbuffers."""
 _HEADS = {
     RUN: """\
 # What ethos-hil needs to run models, suites and nightlies: its packages with pytest and pytest-xdist, and without the
 # tools of who develops it. The part of requirements.lock that `make lock` takes for that. torch has a lock of its own.
 """,
     MERGE: """\
-# What `ethos-hil nightly --merge`, `compare`, `report` and `history` need: no torch, executorch or Vela. The part of
+# What `ethos-hil nightly --merge`, `compare`, `report` and `history` need: neither torch nor executorch. The part of
 # requirements.lock that `make lock` takes for that.
 """,
 }
@@ -44,9 +46,9 @@ def run_locks(root: Path = ROOT) -> dict[str, str]:
     needed = list(map(Requirement, project["dependencies"]))
     asked = {
         RUN: [*needed, *map(Requirement, project["optional-dependencies"]["suites"])],
-        MERGE: [each for each in needed if each.name not in LOWERS],
+        MERGE: [*(each for each in needed if each.name not in LOWERS), Requirement(VELA)],
     }
-    pins = {canonicalize_name(each["name"]): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
+    pins = {str(canonicalize_name(each["name"])): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
     return {name: _HEADS[name] + "".join(_chosen(pins, each)) for name, each in asked.items()}
 
 

@@ -9,8 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.harness.nightly.night import Start, opened
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.results.account import part_of
 from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
@@ -115,3 +117,17 @@ def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> Ru
 def ended(results: RunResults, **changes: Any) -> RunResults:
     """Return a night whose sessions of pytest ended otherwise."""
     return replace(results, sessions=tuple(replace(each, **changes) for each in results.sessions))
+
+
+def kept(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -> Path:
+    """Write a finished shard that has these records, as `night`. Return its run folder."""
+    results = night(plan, *records, shard=shard)
+    with opened(into, plan.digest, "nightly.toml", str(shard), {"commit": "a"}, Start.FRESH) as made:
+        for each in results.records:
+            made.run_folder.append(each, part=part_of(each))
+        for chosen in results.selections:
+            chosen.write(made.folder)
+        for end in results.sessions:
+            end.write(made.folder)
+        made.finish({"down": {}, "problems": {}})
+    return made.folder

@@ -1,0 +1,126 @@
+"""`--merge` needs neither torch nor QEMU: it imports only packages of requirements-merge.lock."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
+from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.results.record import BenchInfo, Record
+
+LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
+EXPORTS = ("junit", "summary", "openmetrics", "pytorch-benchmark", "github-benchmark", "points-csv", "points-parquet")
+PLAN = """
+[run]
+known_model = "net.py:net"
+[[suite]]
+paths = ["test_plus.py"]
+[[model]]
+model = "net.py:net"
+npus = ["ethos-u55-128"]
+[[sweep]]
+grid = "grid.toml"
+[compare]
+against = "last"
+[history]
+folder = "history"
+[report]
+file = "report.html"
+[quarantine]
+file = "quarantine.toml"
+[audit]
+one_in = 2
+""" + "".join(f'[[export]]\nto = "{to}"\nfile = "{to}.txt"\n' for to in EXPORTS)
+GRID = """
+schema_version = 1
+npus = ["ethos-u55-128"]
+memory_modes = ["Sram_Only"]
+[[case]]
+name = "relu_64"
+steps = [{layer = "ReLU"}]
+inputs = [[1, 64]]
+"""
+MERGE = """\
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ABSENT:
+            raise ModuleNotFoundError(f"{name} is absent here")
+
+ABSENT = frozenset(sys.argv.pop(1).split())
+sys.meta_path.insert(0, Absent())
+from ethos_hil.harness.cli.main import main
+main()
+"""
+
+
+def absent() -> set[str]:
+    """The modules that are installed here, and are not of a package of the lock."""
+    names = {canonicalize_name(name) for name in re.findall(r"^([^\s#]+)==", LOCK.read_text(), re.MULTILINE)}
+    there = metadata.packages_distributions()
+    found = {module for module, by in there.items() if not names & {canonicalize_name(name) for name in by}}
+    return found - {"ethos_hil"}
+
+
+def merge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `ethos-hil nightly --merge shards` where only what the lock has can be imported, and no program is there."""
+    command = [sys.executable, "-c", MERGE, " ".join(sorted(absent())), "nightly", "nightly.toml", "--merge", "shards"]
+    environment = {**os.environ, "PATH": str(folder / "empty"), "GITHUB_REF_NAME": "main"}
+    return subprocess.run(
+        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=200
+    )
+
+
+def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
+    """Write both shards of a night."""
+    (sweep,) = plan.sweeps
+    (model,) = plan.models
+    for number in (1, 2):
+        shard = Shard(number, 2)
+        found: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
+        for name in model.asked_of(shard):
+            found.append(replace(record(name, model.name, npu=model.npu), test=None))
+        for case in sweep.asked_of(shard):
+            point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
+            found.append(point)
+        kept(folder / "shards", plan, shard, *found)
+
+
+def test_the_list_of_what_is_absent_has_what_lowers() -> None:
+    assert {"torch", "executorch", "torchao", "tosa", "tosa_reference_model", "pytest"} <= absent()
+    assert not {"duckdb", "numpy", "jinja2", "ethos_hil"} & absent()
+
+
+def test_a_night_is_put_together_and_compared_without_what_lowers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_REF_NAME", "main")
+    (tmp_path / "grid.toml").write_text(GRID)
+    (tmp_path / "quarantine.toml").write_text("schema_version = 1\n")
+    plan = plan_of(read_config(write(tmp_path, PLAN)))
+    shards(tmp_path, plan, 100)
+    done = merge(tmp_path, "--debug")
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(tmp_path / "shards")
+    shards(tmp_path, plan, 101)
+    done = merge(tmp_path, "--json", "night.json")
+    assert done.returncode == 1, done.stderr
+    assert "the gate fails for 2 against" in done.stdout
+    assert "npu_cycles" in done.stderr
+    assert json.loads((tmp_path / "night.json").read_text())["comparison"]["passed"] is False
+    assert "regressed" in (tmp_path / "report.html").read_text()
+    assert all((tmp_path / f"{to}.txt").stat().st_size for to in EXPORTS)
