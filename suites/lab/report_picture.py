@@ -76,8 +76,8 @@ def take_picture(page: Path, picture: Path, browser: str) -> None:
               for (const figure of document.querySelectorAll("#model-1 figure:nth-child(n + 3)")) figure.remove();
             }"""
         )
-        visit.page.screenshot(path=picture, clip={"x": 0, "y": 0, "width": _WIDTH, "height": _HEIGHT},
-                              full_page=True)  # fmt: skip
+        clip: Any = {"x": 0, "y": 0, "width": _WIDTH, "height": _HEIGHT}
+        _write_small(visit.page.screenshot(clip=clip, full_page=True), picture)
 
 
 def take_mornings(folder: Path, pictures: Path, browser: str) -> None:
