@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 
 from ethos_hil.results.gate.change import Change, RunComparison
-from ethos_hil.results.gate.observation import Observation
+from ethos_hil.results.gate.observation import Observation, of_record
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Failure, Record, RunInfo, SuiteTest, TargetInfo
@@ -169,11 +169,9 @@ class Account:
             comparison: with another run.
             observed: what the run's own records say.
         """
-        allowed = {(each.label, each.record.npu, each.record.target.name) for each in self.tests
-                   if each.standing is Standing.QUARANTINED}  # fmt: skip
+        allowed = {of_record(each.record).subject for each in self.tests if each.standing is Standing.QUARANTINED}
         changes = comparison.failing if comparison is not None else ()
-        failing = tuple(each for each in changes
-                        if (each.subject.label, each.subject.npu, each.subject.target) not in allowed)  # fmt: skip
+        failing = tuple(each for each in changes if each.subject not in allowed)
         return replace(self, comparison=comparison, failing=failing, unstable=tuple(_unstable(observed)))
 
     def _red(self) -> Iterator[str]:

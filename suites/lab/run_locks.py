@@ -48,7 +48,7 @@ def run_locks(root: Path = ROOT) -> dict[str, str]:
         RUN: [*needed, *map(Requirement, project["optional-dependencies"]["suites"])],
         MERGE: [*(each for each in needed if each.name not in LOWERS), Requirement(VELA)],
     }
-    pins = {str(canonicalize_name(each["name"])): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
+    pins = {canonicalize_name(each["name"]): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
     return {name: _HEADS[name] + "".join(_chosen(pins, each)) for name, each in asked.items()}
 
 

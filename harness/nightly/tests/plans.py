@@ -12,7 +12,7 @@ from typing import Any
 from ethos_hil.harness.nightly.night import Start, opened
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.results.account import part_of
+from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd

@@ -21,6 +21,8 @@ from ethos_hil.harness.progress import Silent
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import AUDIT
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
 from ethos_hil.results.quarantine import Quarantined
@@ -86,6 +88,19 @@ def test_what_is_in_quarantine_does_not_fail_the_gate(config: NightlyConfig) -> 
     assert (found.account.comparison.passed, found.account.failing, outcome.status) == (False, (), 0)
     _, outcome = followed(config, "b", failing)
     assert outcome.status == 1
+
+
+def test_quarantine_in_one_memory_mode_allows_nothing_in_another(config: NightlyConfig) -> None:
+    """One test in two modes is two: each fails the gate for itself."""
+    modes = ("Shared_Sram", "Sram_Only")
+    fine = [replace(at("2026-11-20T01:00:00+00:00"), memory_mode=mode) for mode in modes]
+    bad = [replace(at("2026-11-21T01:00:00+00:00", kind=FailureKind.MISMATCH), memory_mode=modes[0]),
+           replace(at("2026-11-21T01:00:00+00:00", cycles=101), memory_mode=modes[1])]  # fmt: skip
+    plan = plan_of(config)
+    entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
+    account = judge(plan, night(plan, bad[0]), Conducted(), (entry,), today())
+    found = compare_runs(observations(fine), observations(bad))
+    assert [change.subject.memory_mode for change in account.compared(found).failing] == [modes[1]]
 
 
 def test_an_exact_number_that_differs_between_two_runs_of_a_night_is_red(config: NightlyConfig) -> None:
