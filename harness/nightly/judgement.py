@@ -44,6 +44,7 @@ def judge(
     found = [*map(Problem, problems), *(Problem(f"{part}: {what}") for part, what in conducted.problems.items())]
     for part in parts:
         found += _of_part(part, results, conducted, shards)
+    found += _not_of_the_plan(plan, results)
     account = take_account(
         results,
         parts={part.name: part.target for part in parts},
@@ -113,6 +114,16 @@ def _not_chosen(part: Part, chosen: Sequence[Selection], results: RunResults) ->
     for name in strange if chosen else ():
         if name not in names:
             yield Problem(f"{part.name}: {name} has a record, and was not chosen")
+
+
+def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem]:
+    """Yield records that say that no part of the plan asked for them: no account has them."""
+    parts = {part.name for part in plan.parts}
+    strange = dict.fromkeys(
+        (part_of(each), each.name) for each in results.records if part_of(each).removesuffix(AUDIT) not in parts
+    )
+    for part, name in strange:
+        yield Problem(f"{name} has a record of {part or 'no part'}, which the plan does not have")
 
 
 def _without_answer(parts: Sequence[Part], account: Account) -> Iterator[Problem]:

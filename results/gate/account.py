@@ -371,8 +371,7 @@ def _unreadable(results: RunResults) -> Iterator[Problem]:
 
 def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Problem]:
     """Yield what pytest called failed, and is not red by a verdict of its own."""
-    told = {(part_of(each), _attempt(each), each.name) for each in results.records
-            if standing_of(each) is not Standing.VERIFIED}  # fmt: skip
+    told = {(part_of(each), _attempt(each), each.name) for each in results.records if standing_of(each).red}
     lost = {(test.part, test.name) for test in tests if test.standing is Standing.MISSING}
     for end in results.sessions:
         for each in end.complaints:

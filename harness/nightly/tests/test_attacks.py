@@ -1,0 +1,129 @@
+"""Attacks on a night's colour: each is of files or records that would make a night green that is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.harness.nightly.conduct import Conducted
+from ethos_hil.harness.nightly.config import read_config
+from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
+from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
+from ethos_hil.results.gate.account import AUDIT
+from ethos_hil.results.quarantine import Quarantined
+from ethos_hil.results.record import Record
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import ReportedFailure, Selected
+from ethos_hil.results.store import Skipped
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+PART = "suite 1: virtual"
+BAD = FailureKind.MISMATCH
+LINK = FailureKind.LINK
+Attack = Callable[[NightlyPlan], RunResults]
+
+
+def said(*ids: str, when: str = "call") -> tuple[ReportedFailure, ...]:
+    return tuple(ReportedFailure(each, when, "") for each in ids)
+
+
+def more(results: RunResults, *records: Record) -> RunResults:
+    return replace(results, records=(*results.records, *records))
+
+
+def chosen(results: RunResults, **changes: Any) -> RunResults:
+    return replace(results, selections=tuple(replace(each, **changes) for each in results.selections))
+
+
+def skipped(name: str) -> Record:
+    return record(name, verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY)
+
+
+RED: dict[str, Attack] = {
+    "a failed record of a part that the plan lacks": lambda p: more(night(p, record("a")), record("b", "suite 9", BAD)),
+    "a verified record of a part that the plan lacks": lambda p: more(night(p, record("a")), record("b", "suite 9")),
+    "a failed record without a part": lambda p: more(night(p, record("a")), record("a", "", BAD)),
+    "a failed record of the audit of another plan": lambda p: more(
+        night(p, record("a")), record("a", "suite 9" + AUDIT, BAD)
+    ),
+    "a part in other case": lambda p: more(night(p, record("a")), record("a", PART.upper(), BAD)),
+    "a known defect that pytest calls failed": lambda p: ended(
+        night(p, record("a", kind=BAD, defect="x")), status=1, complaints=said("a")
+    ),
+    "a skipped test that pytest calls failed": lambda p: ended(
+        night(p, record("b"), skipped("a")), status=1, complaints=said("a")
+    ),
+    "a verified test that pytest calls failed": lambda p: ended(night(p, record("a")), status=1, complaints=said("a")),
+    "the same, with status 0": lambda p: ended(night(p, record("a")), complaints=said("a")),
+    "a failed set-up of a failed test": lambda p: ended(
+        night(p, record("a")), status=1, complaints=said("a", when="setup")
+    ),
+    "a failed teardown": lambda p: ended(night(p, record("a")), status=1, complaints=said("a", when="teardown")),
+    "a crash of what is verified": lambda p: ended(night(p, record("a")), complaints=said("a", when="crash")),
+    "a file that is not collected": lambda p: ended(night(p, record("a")), complaints=said("f.py", when="collect")),
+    "status 1 and no word": lambda p: ended(night(p, record("a")), status=1),
+    "status 2": lambda p: ended(night(p, record("a")), status=2),
+    "status 3": lambda p: ended(night(p, record("a")), status=3),
+    "status 99": lambda p: ended(night(p, record("a")), status=99),
+    "a negative status": lambda p: ended(night(p, record("a")), status=-9),
+    "a status of no tests, with a test": lambda p: chosen(ended(night(p), status=5), tests=(Selected("a"),)),
+    "a file that skipped itself": lambda p: ended(night(p, record("a")), unseen=("f.py: no torch",)),
+    "a session of another part only": lambda p: ended(night(p, record("a")), part="suite 9"),
+    "a session of a shard only": lambda p: ended(night(p, record("a")), shard="1/2"),
+    "a session of a second attempt only": lambda p: ended(night(p, record("a")), attempt=2),
+    "a selection of another part": lambda p: chosen(night(p, record("a")), part="suite 9"),
+    "a selection of a shard": lambda p: chosen(night(p, record("a")), shard="1/2"),
+    "no selection": lambda p: replace(night(p, record("a")), selections=()),
+    "no session": lambda p: replace(night(p, record("a")), sessions=()),
+    "no record": lambda p: replace(night(p, record("a")), records=()),
+    "a selection that is emptied": lambda p: chosen(night(p, record("a")), tests=()),
+    "a function that did not run": lambda p: chosen(night(p, record("a")), functions=("f.py::test_x[1]",)),
+    "one of two ids of a function": lambda p: ended(
+        chosen(night(p, record("a")), functions=("f::t[1]", "f::t[2]")), ran=frozenset({"f::t[1]"})
+    ),
+    "nothing chosen": lambda p: night(p),
+    "only skipped tests": lambda p: night(p, skipped("a"), skipped("b")),
+    "a line that cannot be read": lambda p: replace(night(p, record("a")), skipped=(Skipped("r", "cut"),)),
+    "failed, then verified, attempts forged": lambda p: night(p, record("a", kind=BAD), record("a", attempt=99)),
+    "failed in attempt -1": lambda p: night(p, record("a", kind=BAD, attempt=-1), record("a")),
+    "failed in 1970": lambda p: night(p, replace(record("a", kind=BAD), created="1970"), record("a")),
+    "failed on another NPU": lambda p: night(p, record("a", kind=BAD, npu="ethos-u85-256"), record("a")),
+    "failed in another shard's record": lambda p: night(p, record("a", kind=BAD, shard="3/4"), record("a")),
+    "link twice": lambda p: night(p, record("a", kind=LINK), record("a", kind=LINK, attempt=2)),
+    "a record of an audit that was chosen and lost": lambda p: chosen(night(p, record("a")), part=PART + AUDIT),
+    "unverified": lambda p: night(p, record("a", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),
+}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> NightlyPlan:
+    return plan_of(read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n')))
+
+
+@pytest.mark.parametrize("attack", RED.values(), ids=RED)
+def test_it_is_red(plan: NightlyPlan, attack: Attack) -> None:
+    assert not judge(plan, attack(plan), Conducted(), (), today()).green
+
+
+QUARANTINED = {
+    "another case": ({"id": "T"}, record("t", kind=BAD)),
+    "another NPU": ({"npu": "ethos-u85*"}, record("t", kind=BAD)),
+    "another target": ({"target": "board:*"}, record("t", kind=BAD)),
+    "a bracket is not a set": ({"id": "t[ab]"}, record("ta", kind=BAD)),
+    "unverified": ({}, record("t", verdict=Verdict.UNVERIFIED, kind=BAD)),
+    "skipped": ({}, record("t", verdict=Verdict.SKIPPED, kind=BAD)),
+    "verified": ({}, record("t")),
+    "another kind": ({}, record("t", kind=FailureKind.FAULT)),
+}
+
+
+@pytest.mark.parametrize(("entry", "found"), QUARANTINED.values(), ids=QUARANTINED)
+def test_a_quarantine_does_not_allow_it(plan: NightlyPlan, entry: dict[str, str], found: Record) -> None:
+    allowed = replace(Quarantined("t", BAD, "why", "issue", "ada", today()), **entry)  # type: ignore[arg-type]
+    assert not judge(plan, night(plan, found), Conducted(), (allowed, allowed), today()).green
