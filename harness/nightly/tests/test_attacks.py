@@ -15,11 +15,13 @@ from ethos_hil.harness.nightly.judgement import judge
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
-from ethos_hil.results.gate.account import AUDIT
+from ethos_hil.results.gate.account import AUDIT, Account, Accounted
+from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Subject, Word
 from ethos_hil.results.quarantine import Quarantined
-from ethos_hil.results.record import Record
+from ethos_hil.results.record import BenchInfo, Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected
+from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.verdict import FailureKind, Verdict
 
@@ -127,3 +129,12 @@ QUARANTINED = {
 def test_a_quarantine_does_not_allow_it(plan: NightlyPlan, entry: dict[str, str], found: Record) -> None:
     allowed = replace(Quarantined("t", BAD, "why", "issue", "ada", today()), **entry)  # type: ignore[arg-type]
     assert not judge(plan, night(plan, found), Conducted(), (allowed, allowed), today()).green
+
+
+def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_model() -> None:
+    subject = Subject("m", "ethos-u55-128", "", "", "virtual", "corstone-300", "", "forward", case="two")
+    why = next(iter(Cause))
+    change = Change(Word.REGRESSED, subject, "npu_cycles", "modelled", "cycles", 1, 2, why, "", Effect.FAIL)
+    one, two = (replace(record(""), test=None, model="m", bench=BenchInfo("g", case, "")) for case in ("one", "two"))
+    account = Account((Accounted(one, Standing.QUARANTINED), Accounted(two, Standing.VERIFIED)))
+    assert account.compared(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)
