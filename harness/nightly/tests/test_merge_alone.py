@@ -53,7 +53,7 @@ name = "relu_64"
 steps = [{layer = "ReLU"}]
 inputs = [[1, 64]]
 """
-MERGE = """\
+ALONE = """\
 import sys
 
 class Absent:
@@ -76,13 +76,11 @@ def absent() -> set[str]:
     return found - {"ethos_hil"}
 
 
-def merge(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `ethos-hil nightly --merge shards` where only what the lock has can be imported, and no program is there."""
-    command = [sys.executable, "-c", MERGE, " ".join(sorted(absent())), "nightly", "nightly.toml", "--merge", "shards"]
+def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `ethos-hil` where only what the lock has can be imported, and no program is there."""
+    command = [sys.executable, "-c", ALONE, " ".join(sorted(absent())), *arguments]
     environment = {**os.environ, "PATH": str(folder / "empty"), "GITHUB_REF_NAME": "main"}
-    return subprocess.run(
-        [*command, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=200
-    )
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=200)
 
 
 def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
@@ -112,15 +110,20 @@ def test_a_night_is_put_together_and_compared_without_what_lowers(
     (tmp_path / "grid.toml").write_text(GRID)
     (tmp_path / "quarantine.toml").write_text("schema_version = 1\n")
     plan = plan_of(read_config(write(tmp_path, PLAN)))
+    merge = ("nightly", "nightly.toml", "--merge", "shards")
     shards(tmp_path, plan, 100)
-    done = merge(tmp_path, "--debug")
+    done = alone(tmp_path, *merge)
     assert done.returncode == 0, done.stderr
     shutil.rmtree(tmp_path / "shards")
     shards(tmp_path, plan, 101)
-    done = merge(tmp_path, "--json", "night.json")
+    done = alone(tmp_path, *merge, "--json", "night.json")
     assert done.returncode == 1, done.stderr
     assert "the gate fails for 2 against" in done.stdout
     assert "npu_cycles" in done.stderr
     assert json.loads((tmp_path / "night.json").read_text())["comparison"]["passed"] is False
     assert "regressed" in (tmp_path / "report.html").read_text()
     assert all((tmp_path / f"{to}.txt").stat().st_size for to in EXPORTS)
+    before, after = sorted(map(str, (tmp_path / "history").glob("*.parquet")))
+    for words in (("compare", before, after), ("history", "--history", "history"), ("report", "shards")):
+        done = alone(tmp_path, *words)
+        assert done.returncode == (words[0] == "compare"), done.stderr

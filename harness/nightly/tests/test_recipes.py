@@ -11,7 +11,9 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +24,12 @@ from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.quarantine import read_quarantine
-from ethos_hil.harness.nightly.tests.plans import write
+from ethos_hil.harness.nightly.shard import Shard
+from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.results.verdict import FailureKind
 
-CI = Path(__file__).resolve().parents[3] / "docs/ci"
+ROOT = Path(__file__).resolve().parents[3]
+CI = ROOT / "docs/ci"
 PLAN = """
 [run]
 jobs = 1
@@ -38,25 +43,40 @@ folder = "history"
 [[export]]
 to = "summary"
 file = "summary.md"
+[[export]]
+to = "junit"
+file = "results.xml"
 """
 
 
-def github() -> dict[str, Any]:
-    found: dict[Any, Any] = yaml.safe_load((CI / "github.yml").read_text())
-    found["on"] = found.pop(True)  # YAML 1.1 reads `on` so
+WORKFLOWS = ("github.yml", "github-shards.yml")
+PIPELINES = ("gitlab-ci.yml", "gitlab-ci-shards.yml")
+
+
+def read(name: str) -> dict[str, Any]:
+    found: dict[Any, Any] = yaml.safe_load((CI / name).read_text())
+    if True in found:
+        found["on"] = found.pop(True)  # YAML 1.1 reads `on` so
     return found
 
 
-def script(job: str, step: str, shard: int = 0) -> str:
-    (found,) = (each["run"] for each in github()["jobs"][job]["steps"] if each.get("id") == step)
-    return str(found).replace("${{ matrix.shard }}", str(shard))
+def action_steps() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = read("action/action.yml")["runs"]["steps"]
+    return found
+
+
+def script(steps: list[dict[str, Any]], step: str) -> str:
+    (found,) = (each["run"] for each in steps if each.get("id") == step)
+    return str(found)
 
 
 def run(folder: Path, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a step as a runner of GitHub does: with bash, which stops at the first error."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "GITHUB_STEP_SUMMARY": str(folder / "step.md"), **variables}
-    command = ["bash", "-e", "-o", "pipefail", "-c", text]
+    given = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "GITHUB_ACTION_PATH": str(CI / "action")}
+    asked = {"PLAN": "nightly.toml", "ARGUMENTS": "", "BASE": "", "GITHUB_RUN_ID": "7", "GITHUB_REF_NAME": "main"}
+    environment = {**os.environ, "PATH": path, **given, **asked, **variables}
+    command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", text]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250)
 
 
@@ -73,63 +93,288 @@ def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
     git(tmp_path, "add", ".")
     git(tmp_path, "commit", "-qm", "a")
     commit = git(tmp_path, "rev-parse", "HEAD")
-    for shard in (1, 2):
-        done = run(tmp_path, script("shard", "shard", shard))
+    jobs = read("github-shards.yml")["jobs"]
+    asked, merging = (jobs[job]["steps"][-1]["with"]["arguments"] for job in ("shard", "night"))
+    night = script(action_steps(), "night")
+    for shard in ("1", "2"):
+        done = run(tmp_path, night, ARGUMENTS=asked.replace("${{ matrix.shard }}", shard))
         assert done.returncode == 0, done.stderr
         assert f"shard {shard}/2: 1 verified; green" in done.stdout
-        (tmp_path / "shard").rename(tmp_path / f"shards-{shard}")  # uploaded, and downloaded below one folder
-        (tmp_path / "shards").mkdir(exist_ok=True)
-        (tmp_path / f"shards-{shard}").rename(tmp_path / f"shards/shard-{shard}")
-    night = script("night", "night")
-    done = run(tmp_path, night)
+        (tmp_path / f"shards/shard-{shard}").mkdir(parents=True)
+        (tmp_path / "shard").rename(tmp_path / f"shards/shard-{shard}/shard")  # uploaded, and downloaded
+    assert run(tmp_path, script(action_steps(), "history")).returncode == 0, "there is no history, and no remote"
+    done = run(tmp_path, night, ARGUMENTS=merging)
     assert done.returncode == 0, done.stderr
     assert "2 verified; green" in done.stdout
-    assert run(tmp_path, script("night", "summary")).returncode == 0
+    assert run(tmp_path, script(action_steps(), "summary")).returncode == 0
     assert "2 verified" in (tmp_path / "step.md").read_text()
     assert len(list((tmp_path / "history").glob("*.parquet"))) == 1
 
     # The next night is a pull request's, of a commit after that: it is compared with the night of the one before.
     (tmp_path / "net.py").write_text("# other\n")
     git(tmp_path, "commit", "-qam", "b")
-    for folder in (tmp_path / "shards").glob("*/2*"):
+    for folder in (tmp_path / "shards").glob("*/*/2*"):
         folder.rename(folder.with_name("20990101T000000Z-000000" + folder.name[-5:]))
-    done = run(tmp_path, night, BASE=commit)
+    done = run(tmp_path, night, ARGUMENTS=merging, BASE=commit)
     assert done.returncode == 0, done.stderr
     assert "20990101T000000Z-000000: 2 verified; the gate passes against 2" in done.stdout
     assert json.loads((tmp_path / "night.json").read_text())["comparison"]["subjects"] == 2
 
     # A machine that failed is no smaller night.
     shutil.rmtree(tmp_path / "shards/shard-2")
-    done = run(tmp_path, night)
+    done = run(tmp_path, night, ARGUMENTS=merging)
     assert done.returncode == 1
     assert "red: shard 2/2 is missing" in done.stderr
+    done = run(tmp_path, script(action_steps(), "summary"))
+    assert "::error title=shard 2/2 is missing" in done.stdout
 
 
-def test_the_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
-    found = github()
-    assert {"schedule", "workflow_dispatch", "pull_request"} == set(found["on"])
-    assert found["permissions"] == {"contents": "read"}
-    assert found["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
-    jobs = found["jobs"]
+def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -> None:
+    """The steps of the action, as bash runs them, on the shards of a night in which a test failed."""
+    plan = plan_of(read_config(write(tmp_path, PLAN)))
+    kept(tmp_path / "shards", plan, Shard(1, 2), record("t.py::test_a_U55_BI"))
+    kept(tmp_path / "shards", plan, Shard(2, 2), record("t.py::test_b_U55_BI", kind=FailureKind.MISMATCH))
+    done = run(tmp_path, script(action_steps(), "night"), ARGUMENTS="--merge shards", BASE="origin/main")
+    assert done.returncode == 1, done.stderr
+    assert "1 verified, 1 failed" in done.stdout
+    assert list((tmp_path / "history").glob("*.parquet"))
+    done = run(tmp_path, script(action_steps(), "summary"))
+    assert done.returncode == 0, done.stderr
+    error = "::error file=test_plus.py,line=3,title=test_b_U55_BI[ethos-u55-128] (mismatch)::what mismatch says"
+    assert done.stdout.splitlines() == [error]
+    assert "**1 verified**, **1 failed**" in (tmp_path / "step.md").read_text()
+
+
+def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
+    for name in WORKFLOWS:
+        found = read(name)
+        assert {"schedule", "workflow_dispatch", "pull_request"} == set(found["on"])
+        assert found["permissions"] == {"contents": "read"}
+        assert found["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+        jobs = found["jobs"]
+        writing = {job for job, each in jobs.items() if "write" in str(each.get("permissions"))}
+        assert writing == {"history"}
+        assert not any(
+            {"ethos-hil", "checkout"} & set(re.split(r"[\s/@]", str(step))) for step in jobs["history"]["steps"]
+        )
+    jobs = read("github-shards.yml")["jobs"]
     count = len(jobs["shard"]["strategy"]["matrix"]["shard"])
     assert jobs["shard"]["strategy"]["matrix"]["shard"] == list(range(1, count + 1))
-    assert f"--shard 0/{count} " in script("shard", "shard")
-    assert jobs["night"]["if"] == "always()"
-    writing = {name for name, job in jobs.items() if "write" in str(job.get("permissions"))}
-    assert writing == {"history"}
-    assert not any("ethos-hil" in str(step.get("run")) for step in jobs["history"]["steps"])
-    for job in jobs.values():
-        for step in job["steps"]:
-            if "upload-artifact" in step.get("uses", ""):
-                assert step["if"] == "always()", "what failed is what somebody looks at"
+    assert jobs["shard"]["steps"][-1]["with"]["arguments"] == f"--shard ${{{{ matrix.shard }}}}/{count} --into shard"
+    assert jobs["shard"]["strategy"]["fail-fast"] is False
+    assert jobs["night"]["if"] == "${{ !cancelled() }}", "a shard that failed does not keep the night from being judged"
+    assert jobs["night"]["steps"][-1]["with"]["install"] == "merge"
+    one = read("github.yml")["jobs"]
+    assert one["history"] == jobs["history"]
+
+
+def test_a_red_night_keeps_what_it_lowered_and_found() -> None:
+    """`actions/cache` keeps nothing when the job fails, nor does a cache of GitLab's unless it is told to."""
+    steps = action_steps()
+    uses: dict[str, list[dict[str, Any]]] = {}
+    for step in steps:
+        uses.setdefault(str(step.get("uses", "")).partition("@")[0], []).append(step)
+    assert "actions/cache" not in uses
+    saved = [step for step in uses["actions/cache/save"] if step["with"]["path"] == ".cache/ethos-hil"]
+    assert [step["if"].partition(" &&")[0] for step in saved] == ["always()"]
+    restored = {step["with"]["path"]: step["with"] for step in uses["actions/cache/restore"]}
+    assert saved[0]["with"]["key"] == restored[".cache/ethos-hil"]["key"]
+    assert "run_attempt" in saved[0]["with"]["key"], "a key cannot be written twice"
+    assert saved[0]["with"]["key"].startswith(restored[".cache/ethos-hil"]["restore-keys"])
+    (upload,) = uses["actions/upload-artifact"]
+    assert upload["if"] == "always()"
+    assert upload["with"]["overwrite"] is True
+    written = {each["file"] for each in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
+    assert written - {"metrics.txt"} <= set(upload["with"]["path"].split())
+    assert {"history", "report.html", "shard"} <= set(upload["with"]["path"].split())
+    assert next(step for step in steps if step.get("id") == "summary")["if"] == "always()"
+    assert "ETHOS_HIL_CACHE_LIMIT" in next(step for step in steps if step.get("id") == "night")["env"]
+    for name in PIPELINES:
+        jobs = [each for each in read(name).values() if isinstance(each, dict) and "script" in each]
+        for job in jobs:
+            caches = job["cache"] if isinstance(job["cache"], list) else [job["cache"]]
+            assert {each["when"] for each in (*caches, job["artifacts"])} == {"always"}
+        assert "ETHOS_HIL_CACHE_LIMIT" in (CI / name).read_text()
+
+
+@pytest.mark.parametrize(
+    ("event", "branch", "writes"),
+    [
+        ("schedule", "main", True),
+        ("push", "main", True),
+        ("push", "try", False),
+        ("workflow_dispatch", "main", False),
+        ("workflow_dispatch", "try", False),
+        ("pull_request", "7/merge", False),
+    ],
+)
+def test_only_a_night_of_the_default_branch_becomes_part_of_the_history(event: str, branch: str, writes: bool) -> None:
+    condition = read("github.yml")["jobs"]["history"]["if"].removeprefix("${{").removesuffix("}}").strip()
+    values = {"github.event.repository.default_branch": "main", "github.event_name": event, "github.ref_name": branch}
+    for name, value in values.items():
+        condition = condition.replace(name, repr(value))
+    condition = condition.replace("!cancelled()", "True").replace("&&", "and").replace("||", "or")
+    assert eval(condition, {"__builtins__": {}}) is writes
+
+
+def test_only_a_night_of_the_default_branch_becomes_part_of_gitlabs_history() -> None:
+    for name in PIPELINES:
+        night = read(name)["night"]
+        caches = night["cache"] if isinstance(night["cache"], list) else [night["cache"]]
+        (history,) = (each for each in caches if each["paths"] == ["history"])
+        assert history["policy"] == "$HISTORY"
+        assert night["variables"]["HISTORY"] == "pull"
+        writing = [rule["if"] for rule in night["rules"] if rule.get("variables", {}).get("HISTORY") == "pull-push"]
+        assert writing == ['$CI_PIPELINE_SOURCE == "schedule" && $CI_COMMIT_BRANCH == $CI_DEFAULT_BRANCH']
+
+
+def test_the_job_that_keeps_the_history_may_run_again(tmp_path: Path) -> None:
+    """With git itself, in a repository of its own: nothing is written twice, and nothing that is there is replaced."""
+    url = tmp_path / "remote.git"
+    git(tmp_path, "init", "-q", "--bare", str(url))
+    keep = script(read("github.yml")["jobs"]["history"]["steps"], "keep")
+
+    def once(machine: str, **files: str) -> list[str]:
+        folder = tmp_path / machine
+        (folder / "night/history").mkdir(parents=True)
+        for name, content in files.items():
+            (folder / f"night/history/{name}.parquet").write_text(content)
+        done = run(folder, keep, URL=str(url))
+        assert done.returncode == 0, done.stderr
+        return git(url, "log", "--format=%s", "nightly-history").splitlines()
+
+    assert once("a", one="1") == ["nightly: 7"]
+    assert once("again", one="1") == ["nightly: 7"]
+    assert once("nothing") == ["nightly: 7"]
+    assert len(once("b", one="other", two="2")) == 2
+    assert git(url, "show", "nightly-history:one.parquet") == "1"
+    assert git(url, "show", "nightly-history:two.parquet") == "2"
+
+
+def test_what_is_red_is_told_to_github_with_its_place_and_nothing_in_it_is_a_command(tmp_path: Path) -> None:
+    case = """<testcase name="a, b"><properties><property name="source" value="t.py:3"/></properties>
+    <failure type="mismatch" message="100%&#10;::stop-commands::x"/></testcase>"""
+    passed = '<testcase name="right"><skipped type="s" message="m"/></testcase>'
+    (tmp_path / "results.xml").write_text(f"<testsuites><testsuite>{case * 12}{passed}</testsuite></testsuites>")
+    done = run(tmp_path, script(action_steps(), "summary"))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "::error file=t.py,line=3,title=a%2C b (mismatch)::100%25%0A::stop-commands::x"
+    assert lines[10:] == ["::notice::2 more are red; results.xml has all"]
+    (tmp_path / "results.xml").unlink()
+    assert run(tmp_path, script(action_steps(), "summary")).stdout == ""
+
+
+PROGRAM = """\
+#!/bin/sh
+echo "${0##*/} $* index=${PIP_EXTRA_INDEX_URL-}" >> "$TOLD"
+for word; do case "$word" in *.lock) cp "$word" "$TOLD.${word##*/}";; esac; done
+"""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder with a wheel that has our locks, and programs that write down how they were called."""
+    (tmp_path / "bin").mkdir()
+    for name in ("pip", "apt-get", "sudo", "ethos-hil", "git"):
+        (tmp_path / "bin" / name).write_text(PROGRAM)
+        (tmp_path / "bin" / name).chmod(0o755)
+    for name in ("sh", "mktemp", "rm", "cp", "id"):
+        (tmp_path / "bin" / name).symlink_to(str(shutil.which(name)))
+    (tmp_path / "bin/python").symlink_to(sys.executable)
+    with zipfile.ZipFile(tmp_path / "ethos_hil-0.1.0-py3-none-any.whl", "w") as wheel:
+        for lock in ROOT.glob("requirements*.lock"):
+            wheel.write(lock, f"ethos_hil/{lock.name}")
+    return tmp_path
+
+
+def installed(machine: Path, *arguments: str, status: int = 0) -> list[str]:
+    environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
+    command = ["sh", str(CI / "action/install.sh"), *arguments]
+    done = subprocess.run(command, cwd=machine, env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == status, done.stderr
+    return (machine / "told").read_text().splitlines() if status == 0 else [done.stderr]
+
+
+def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path) -> None:
+    said = installed(machine)
+    assert next(line for line in said if "apt-get install" in line).split(" index")[0].endswith("qemu-system-arm")
+    locks = [match[1] for line in said if (match := re.search(r"(requirements\S*)", line))]
+    assert [Path(each).name for each in locks] == [f"requirements-{each}.lock" for each in ("build", "run", "torch")]
+    assert {line.rpartition("index=")[2] for line in said if "-torch.lock" in line} == {
+        "https://download.pytorch.org/whl/cpu"
+    }
+    assert not any("pytorch.org" in line for line in said if "-torch.lock" not in line)
+    assert (machine / "told.requirements-run.lock").read_bytes() == (ROOT / "requirements-run.lock").read_bytes()
+    assert said[-2].startswith("pip install --no-deps ethos_hil-0.1.0-py3-none-any.whl")
+    assert said[-1].startswith("ethos-hil doctor")
+    assert not list(machine.glob("tmp.*")), "nothing is left behind"
+
+
+def test_a_machine_that_merges_gets_neither_torch_nor_qemu(machine: Path) -> None:
+    said = " ".join(installed(machine, "merge"))
+    assert "requirements-merge.lock" in said
+    assert not re.search("torch|qemu|doctor|run.lock", said)
+
+
+def test_a_machine_without_a_wheel_or_with_two_is_told_so(machine: Path) -> None:
+    (wheel,) = machine.glob("*.whl")
+    shutil.copy(wheel, machine / "ethos_hil-0.2.0-py3-none-any.whl")
+    assert "there must be one wheel" in installed(machine, status=2)[0]
+    for path in machine.glob("*.whl"):
+        path.unlink()
+    assert "there must be one wheel" in installed(machine, status=2)[0]
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The Dockerfile's instructions, with lines that go on put together."""
+    text = re.sub(r"^#.*\n", "", (ROOT / "Dockerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    return [(line.split()[0], line.partition(" ")[2]) for line in text.splitlines() if line]
+
+
+def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine: Path) -> None:
+    """There is no Docker here: the shell reads the steps, and runs those that install from the wheel."""
+    found = instructions()
+    assert [word for word, _ in found] == ["FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
+    assert found[0][1] == "debian:bookworm-slim", "whose Python is 3.11"
+    for word, text in found:
+        if word == "RUN":
+            assert subprocess.run(["sh", "-n", "-c", text]).returncode == 0
+    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", found[1][1])[0].split()
+    assert set(packages) == {"git", "python3-venv", "qemu-system-arm"}
+    assert set(packages) <= set((ROOT / "docs/install.md").read_text().split()), "names of Debian's packages"
+
+    script, wheel, folder = found[4][1].split()
+    ignored = (ROOT / ".dockerignore").read_text().split()
+    assert ignored == ["*", f"!{script}", f"!{wheel}"], "nothing else of a checkout is sent to the builder"
+    (made,) = machine.glob("*.whl")
+    assert fnmatch(f"dist/{made.name}", wheel), "what `make wheel` writes"
+    image = machine / "image"
+    image.mkdir()
+    shutil.copy(ROOT / script, image)
+    made.rename(image / made.name)
+    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
+    step = found[5][1].replace(folder.rstrip("/"), str(image))
+    environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
+    done = subprocess.run(["sh", "-c", step], env=environment, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    said = (machine / "told").read_text()
+    assert "requirements-run.lock" in said
+    assert "apt-get" not in said
+    assert not image.exists()
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
     """Every call of ours in the recipes, with the variables of the CI system filled in."""
-    filled: Mapping[str, str] = {"CI_NODE_INDEX": "1", "CI_NODE_TOTAL": "2"}
-    for file in ("github.yml", "gitlab-ci.yml", "ethos-hil-nightly.service"):
-        text = re.sub(r"\$\{\{ matrix.shard \}\}", "1", (CI / file).read_text().replace("\\\n", " "))
-        for found in re.findall(r"ethos-hil nightly [^\n]*", re.sub(r"\$\{BASE.*", "", text)):
+    filled: Mapping[str, str] = {
+        "CI_NODE_INDEX": "1",
+        "CI_NODE_TOTAL": "2",
+        "PLAN": "nightly.toml",
+        "ARGUMENTS": "--shard 1/2 --into shard",
+    }
+    for file in (*PIPELINES, "action/action.yml", "ethos-hil-nightly.service"):
+        text = re.sub(r"\$\{CI_MERGE.*|\"\$\{against.*?\"", "", (CI / file).read_text())
+        for found in re.findall(r"ethos-hil nightly [^\n]*(?:toml|PLAN)[^\n]*", text):
             words = shlex.split(re.sub(r"\$(\w+)", lambda match: filled[match[1]], found))
             yield file, words[1:]
 
@@ -144,16 +389,16 @@ def test_every_recipe_calls_the_same_command_with_options_that_it_has(
         with pytest.raises(Exception, match="swoop is not known"):
             app(words, standalone_mode=False)
         seen.add(file)
-    assert len(seen) == 3
+    assert len(seen) == 4
 
 
 def test_gitlabs_jobs_hand_on_what_the_plan_writes() -> None:
-    found = yaml.safe_load((CI / "gitlab-ci.yml").read_text())
-    night, shard = found["night"]["artifacts"], found["shard"]["artifacts"]
     files = {each["file"] for each in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
-    assert set(night["reports"].values()) <= files
-    assert shard["when"] == night["when"] == found["night"]["when"] == "always"
-    assert shard["paths"] == ["shards"]
+    for name in PIPELINES:
+        assert set(read(name)["night"]["artifacts"]["reports"].values()) <= files
+    found = read("gitlab-ci-shards.yml")
+    assert {rule["when"] for rule in found["night"]["rules"]} == {"always"}, "also when a shard failed"
+    assert found["shard"]["artifacts"]["paths"] == ["shards"]
     assert "--into shards" in found["shard"]["script"][0]
 
 
