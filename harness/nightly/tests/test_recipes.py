@@ -109,6 +109,7 @@ def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
     assert run(tmp_path, script(action_steps(), "summary")).returncode == 0
     assert "2 verified" in (tmp_path / "step.md").read_text()
     assert len(list((tmp_path / "history").glob("*.parquet"))) == 1
+    assert not [path for path in (tmp_path / "shards").rglob("*") if set(path.name) & set('":<>|*?')]
 
     # The next night is a pull request's, of a commit after that: it is compared with the night of the one before.
     (tmp_path / "net.py").write_text("# other\n")
@@ -143,6 +144,8 @@ def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -
     error = "::error file=test_plus.py,line=3,title=test_b_U55_BI[ethos-u55-128] (mismatch)::what mismatch says"
     assert done.stdout.splitlines() == [error]
     assert "**1 verified**, **1 failed**" in (tmp_path / "step.md").read_text()
+    kept_files = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")]
+    assert not [name for name in kept_files if set(name) & set('":<>|*?')], "GitHub takes no such file in an artifact"
 
 
 def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
