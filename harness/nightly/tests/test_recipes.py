@@ -253,6 +253,18 @@ def test_the_job_that_keeps_the_history_may_run_again(tmp_path: Path) -> None:
     assert git(url, "show", "nightly-history:one.parquet") == "1"
     assert git(url, "show", "nightly-history:two.parquet") == "2"
 
+    # The next night fetches it, and its work tree is as clean as before.
+    checkout = tmp_path / "checkout"
+    git(tmp_path, "init", "-q", "-b", "main", str(checkout))
+    git(checkout, "remote", "add", "origin", str(url))
+    (checkout / "net.py").write_text("")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "a")
+    done = run(checkout, script(action_steps(), "history"))
+    assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in (checkout / "history").iterdir()) == ["one.parquet", "two.parquet"]
+    assert git(checkout, "status", "--porcelain") == "?? history/"
+
 
 def test_what_is_red_is_told_to_github_with_its_place_and_nothing_in_it_is_a_command(tmp_path: Path) -> None:
     case = """<testcase name="a, b"><properties><property name="source" value="t.py:3"/></properties>
