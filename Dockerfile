@@ -1,9 +1,10 @@
-# An image with ethos-hil, for jobs of CI: Debian, Python 3.11, QEMU, git, the wheel and requirements-run.lock.
+# An image with ethos-hil, for jobs of CI: Debian, Python 3.11, QEMU, a C compiler for its plug-ins, git, the wheel and
+# requirements-run.lock.
 #
 #     make wheel && docker build -t registry.example.org/ethos-hil .
 FROM debian:bookworm-slim
 RUN apt-get update -q \
-    && apt-get install -qy --no-install-recommends git python3-venv qemu-system-arm \
+    && apt-get install -qy --no-install-recommends gcc git libc6-dev python3-venv qemu-system-arm \
     && rm -rf /var/lib/apt/lists/*
 RUN python3 -m venv /opt/ethos-hil
 ENV PATH=/opt/ethos-hil/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1

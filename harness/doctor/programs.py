@@ -1,4 +1,4 @@
-"""The programs: QEMU, Arm's FVPs, and what builds the firmware."""
+"""The programs: QEMU, Arm's FVPs, and what builds the firmware and plug-ins of QEMU."""
 
 from __future__ import annotations
 
@@ -6,20 +6,41 @@ import os
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from ethos_hil.harness.doctor.ask import ask
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, installed_fvp
+from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
 from ethos_hil.lowering.errors import ToolError
 
 _OLDEST_QEMU = (7, 2)
-_BUILDERS = {
-    "arm-none-eabi-g++": "gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib",
-    "cmake": "cmake",
-    "ninja": "ninja-build",
-}
-"""Programs, and Debian's packages of them."""
+
+
+@dataclass(frozen=True)
+class _Tool:
+    """A program that only some of what we do needs.
+
+    Attributes:
+        names: what it may be called. The first that is on PATH is used.
+        packages: Debian's.
+        purpose: what needs it, as the end of a sentence.
+    """
+
+    names: tuple[str, ...]
+    packages: str
+    purpose: str
+
+
+_BUILD = "to build the firmware"
+_PLUGINS = "to profile on a virtual board, for --strict-board, and for other people's programs on a Corstone-320"
+_TOOLS = (
+    _Tool(("arm-none-eabi-g++",), "gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib", _BUILD),
+    _Tool(("cmake",), "cmake", _BUILD),
+    _Tool(("ninja",), "ninja-build", _BUILD),
+    _Tool(COMPILERS, "gcc libc6-dev", _PLUGINS),
+)
 
 
 def qemu() -> list[Finding]:
@@ -41,19 +62,19 @@ def qemu() -> list[Finding]:
 
 
 def toolchain() -> list[Finding]:
-    """Examine what builds the firmware. Nothing else needs it, so a missing tool is only a note."""
-    with ThreadPoolExecutor(len(_BUILDERS)) as pool:
-        return list(pool.map(_builder, _BUILDERS))
+    """Examine the tools that only some of what we do needs, so that a missing one is only a note."""
+    with ThreadPoolExecutor(len(_TOOLS)) as pool:
+        return list(pool.map(_tool, _TOOLS))
 
 
-def _builder(name: str) -> Finding:
-    path = shutil.which(name)
+def _tool(tool: _Tool) -> Finding:
+    name = tool.names[0]
+    path = next((found for each in tool.names if (found := shutil.which(each))), None)
     if path is None:
-        remedy = f"to build it: apt install {_BUILDERS[name]}"
-        return Finding(name, Status.NOTE, "not found; needed only to build the firmware", remedy)
+        return Finding(name, Status.NOTE, f"not found; needed only {tool.purpose}", f"apt install {tool.packages}")
     answer = ask([path, "--version"])
     if isinstance(answer, str):
-        return Finding(name, Status.NOTE, f"{path}: {answer}", f"apt install --reinstall {_BUILDERS[name]}")
+        return Finding(name, Status.NOTE, f"{path}: {answer}", f"apt install --reinstall {tool.packages}")
     return Finding(name, Status.OK, f"{answer[0]} ({path})")
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from ethos_hil.harness.errors import TargetNotAvailable
 
 _FOLDER = Path(__file__).parent
-_COMPILERS = ("cc", "gcc", "clang")
+COMPILERS = ("cc", "gcc", "clang")
+"""One of them compiles it: the first that is on PATH."""
 _SECONDS = 60
 _LAST = 300  # characters of a compiler's message
 
@@ -57,10 +58,11 @@ class Plugin:
 @functools.cache
 def _compiled(folder: Path, name: str, purpose: str) -> bytes:
     source = folder / f"{name}.c"
-    compiler = next((found for each in _COMPILERS if (found := shutil.which(each))), None)
+    compiler = next((found for each in COMPILERS if (found := shutil.which(each))), None)
     if compiler is None:
         raise TargetNotAvailable(
-            f"{purpose} by {source.name}, and no C compiler is on PATH to compile it (Debian: apt install gcc)"
+            f"{purpose} by {source.name}, and no C compiler is on PATH to compile it "
+            "(Debian: apt install gcc libc6-dev)"
         )
     import tempfile  # late: every start of a launcher would pay for it
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Install ethos-hil from its wheel: `install.sh` in the folder that has it. The wheel also has the locks.
+# The C compiler is for plug-ins of QEMU, such as the one that counts instructions for a profile.
 # `install.sh merge` leaves out QEMU and all that lowers models: `ethos-hil nightly --merge` needs none of it.
 set -eu
 what="${1:-run}"
@@ -11,11 +12,11 @@ if [ ! -e "$1" ] || [ $# -ne 1 ]; then
   exit 2
 fi
 python -m zipfile -e "$1" "$locks"
-if [ "$what" != merge ] && ! command -v qemu-system-arm >/dev/null; then
+if [ "$what" != merge ] && ! { command -v qemu-system-arm && command -v cc; } >/dev/null; then
   as_root=
   [ "$(id -u)" = 0 ] || as_root=sudo
   $as_root apt-get update -q
-  $as_root apt-get install -qy --no-install-recommends qemu-system-arm
+  $as_root apt-get install -qy --no-install-recommends gcc libc6-dev qemu-system-arm
 fi
 pip install --no-deps -r "$locks/ethos_hil/requirements-build.lock"
 pip install --no-deps --no-build-isolation --use-pep517 -r "$locks/ethos_hil/requirements-$what.lock"

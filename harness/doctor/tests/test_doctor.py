@@ -65,7 +65,7 @@ def test_here_everything_is_there_and_each_thing_has_a_line() -> None:
     assert all(line.split()[0] in ("ok", "note") for line in lines), told.out
     assert "\x1b" not in told.out, "no colour in a pipe"
     wanted = ["ethos-hil", "python", "torch", "executorch", "ethos-u-vela", "tosa-tools", "numpy", "other packages"]
-    wanted += ["qemu", *(f"firmware of {soc}" for soc in NAMES), "cache", "disk", "cmake", "ninja", "serial ports"]
+    wanted += ["qemu", *(f"firmware of {soc}" for soc in NAMES), "cache", "disk", "cmake", "cc", "serial ports"]
     for name in wanted:
         assert sum(line[9:].startswith(f"{name}  ") for line in lines) == 1, name
 
@@ -126,6 +126,7 @@ def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> Non
     assert "apt install qemu-system-arm" in line
     for name in ("arm-none-eabi-g++", "cmake", "ninja"):
         assert re.search(rf"^note +{re.escape(name)} +not found; needed only to build the firmware", told.out, re.M)
+    assert re.search(r"^note +cc +not found; needed only to profile .*apt install gcc", told.out, re.M)
 
 
 @pytest.mark.parametrize(

@@ -313,7 +313,8 @@ def installed(machine: Path, *arguments: str, status: int = 0) -> list[str]:
 
 def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path) -> None:
     said = installed(machine)
-    assert next(line for line in said if "apt-get install" in line).split(" index")[0].endswith("qemu-system-arm")
+    asked = next(line for line in said if "apt-get install" in line).split(" index")[0]
+    assert asked.endswith("gcc libc6-dev qemu-system-arm")
     locks = [match[1] for line in said if (match := re.search(r"(requirements\S*)", line))]
     assert [Path(each).name for each in locks] == [f"requirements-{each}.lock" for each in ("build", "run", "torch")]
     assert {line.rpartition("index=")[2] for line in said if "-torch.lock" in line} == {
@@ -324,6 +325,13 @@ def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path
     assert said[-2].startswith("pip install --no-deps ethos_hil-0.1.0-py3-none-any.whl")
     assert said[-1].startswith("ethos-hil doctor")
     assert not list(machine.glob("tmp.*")), "nothing is left behind"
+
+
+def test_a_machine_that_has_qemu_and_no_compiler_gets_one(machine: Path) -> None:
+    """A plan with `profile = true`, as that of the recipes, counts instructions, by a plug-in of QEMU's in C."""
+    assert "profile = true" in (CI / "nightly.toml").read_text()
+    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
+    assert any("apt-get install" in line and " gcc libc6-dev " in line for line in installed(machine))
 
 
 def test_a_machine_that_merges_gets_neither_torch_nor_qemu(machine: Path) -> None:
@@ -356,7 +364,7 @@ def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine
         if word == "RUN":
             assert subprocess.run(["sh", "-n", "-c", text]).returncode == 0
     packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", found[1][1])[0].split()
-    assert set(packages) == {"git", "python3-venv", "qemu-system-arm"}
+    assert set(packages) == {"gcc", "git", "libc6-dev", "python3-venv", "qemu-system-arm"}, "a profile needs a compiler"
     assert set(packages) <= set((ROOT / "docs/install.md").read_text().split()), "names of Debian's packages"
 
     script, wheel, folder = found[4][1].split()
@@ -368,7 +376,8 @@ def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine
     image.mkdir()
     shutil.copy(ROOT / script, image)
     made.rename(image / made.name)
-    (machine / "bin/qemu-system-arm").symlink_to(machine / "bin/git")
+    for name in ("qemu-system-arm", "cc"):
+        (machine / "bin" / name).symlink_to(machine / "bin/git")
     step = found[5][1].replace(folder.rstrip("/"), str(image))
     environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
     done = subprocess.run(["sh", "-c", step], env=environment, capture_output=True, text=True, timeout=30)
