@@ -169,23 +169,23 @@ def _counts(folder: Path, config: NightlyConfig, branch: str) -> bool:
     )
 
 
-def _is_night(run: Mapping[str, Any], config: NightlyConfig, branch: str) -> bool:
-    """Return whether a run of the history is a whole night of this plan's file on a branch.
+def _is_night(run: Mapping[str, Any], config: NightlyConfig, branch: str | None = None) -> bool:
+    """Return whether a run of the history is a whole night of this plan's file, on a branch if one is given.
 
     A file that was written before these were kept does not say so, and counts.
     """
     if run["whole"] is None:
         return True
-    return bool(run["whole"]) and run["plan"] == config.path.name and run["branch"] == branch
+    return bool(run["whole"]) and run["plan"] == config.path.name and branch in (None, run["branch"])
 
 
 def _of_commit(config: NightlyConfig, text: str, name: str) -> str:
-    """Return the last run of a commit, or of the nearest one before it that has one; "" where the history has none."""
+    """Return the last whole night of a commit, or of the nearest one before it; "" where the history has none."""
     history = history_of(config)
     if history is None or len(text) < _LEAST_COMMIT or not set(text) <= set("0123456789abcdef"):
         return ""
-    # The last run of each commit comes last, and stays.
-    runs = {row["commit"]: str(row["run"]) for row in history.runs() if row["commit"] and row["run"] != name}
+    rows = [row for row in history.runs() if row["run"] != name and _is_night(row, config)]
+    runs = {row["commit"]: str(row["run"]) for row in rows if row["commit"]}  # the last of each commit stays
     exact = next((run for commit, run in runs.items() if commit.startswith(text)), "")
     return exact or next((runs[commit] for commit in _before(config.folder, text) if commit in runs), "")
 

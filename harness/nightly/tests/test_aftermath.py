@@ -147,12 +147,23 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
         before(config, "b")
 
 
-@pytest.mark.parametrize("beside", ["branch", "plan", "part of a night", "desk"])
-def test_last_is_the_last_whole_night_of_this_plan_on_this_branch(config: NightlyConfig, beside: str) -> None:
-    """What else is in the history is newer, and would let the regression pass as new."""
+COMMIT = "c0ffee" + "0" * 34
+
+
+@pytest.mark.parametrize(
+    ("beside", "against"),
+    [
+        *((beside, "last") for beside in ("branch", "plan", "part of a night", "desk")),
+        *((beside, COMMIT) for beside in ("plan", "part of a night", "desk")),
+    ],
+)
+def test_what_a_night_is_compared_with_is_a_whole_night_of_this_plan(
+    config: NightlyConfig, beside: str, against: str
+) -> None:
+    """On this branch, or of this commit. What else there is, is newer, and would let the regression pass as new."""
     assert config.history is not None
-    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
-    other = at("2026-11-21T01:00:00+00:00", cycles=101)
+    followed(config, "a", at("2026-11-20T01:00:00+00:00", commit=COMMIT))
+    other = at("2026-11-21T01:00:00+00:00", cycles=101, commit=COMMIT)
     if beside == "branch":
         followed(config, "b", other, branch="feature")
     elif beside == "plan":
@@ -162,7 +173,8 @@ def test_last_is_the_last_whole_night_of_this_plan_on_this_branch(config: Nightl
         followed(config, "b", results=replace(whole, sessions=()))
     else:
         compact_records([StoredRecord("b", "2026-11-21T01:00:00+00:00", other)], config.history)
-    found, outcome = followed(config, "c", at("2026-11-22T01:00:00+00:00", cycles=101))
+    night_after = at("2026-11-22T01:00:00+00:00", cycles=101)
+    found, outcome = followed(replace(config, against=against), "c", night_after)
     assert found.account.comparison is not None
     assert (found.account.comparison.before, outcome.status) == ("a", 1)
 
