@@ -148,6 +148,23 @@ def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -
     assert not [name for name in kept_files if set(name) & set('":<>|*?')], "GitHub takes no such file in an artifact"
 
 
+def test_gitlabs_job_merges_for_real_and_compares_a_merge_request_where_there_is_a_history(tmp_path: Path) -> None:
+    plan = plan_of(read_config(write(tmp_path, PLAN)))
+    for number in (1, 2):
+        kept(tmp_path / "shards", plan, Shard(number, 2), record(f"t.py::test_{number}_U55_BI"))
+    merging = "\n".join(read("gitlab-ci-shards.yml")["night"]["script"])
+    alone = "\n".join(read("gitlab-ci.yml")["night"]["script"])
+    assert alone == merging.replace(" --merge shards", "")
+    base = {"CI_MERGE_REQUEST_DIFF_BASE_SHA": "c0ffee" + "0" * 34}
+    done = run(tmp_path, merging, **base)
+    assert done.returncode == 0, done.stderr
+    assert "2 verified; green" in done.stdout
+    assert (tmp_path / "night.json").exists()
+    done = run(tmp_path, merging, **base)
+    assert done.returncode == 2
+    assert f"has no run {base['CI_MERGE_REQUEST_DIFF_BASE_SHA']}" in done.stderr
+
+
 def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
     for name in WORKFLOWS:
         found = read(name)
