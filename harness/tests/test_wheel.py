@@ -87,7 +87,8 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         if "ethos_hil" not in path.name and path.name != "__pycache__":
             (packages / path.name).symlink_to(path)
     command = [str(root / "bin/python"), "-m", "pip", "install", "-q", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run(command, check=True, timeout=100)
+    # With a checkout on PYTHONPATH pip would take ethos-hil for installed.
+    subprocess.run(command, env={**os.environ, "PYTHONPATH": ""}, check=True, timeout=100)
     return root / "bin/python"
 
 
