@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import resource
+import sys
 
 from ethos_hil.lowering.errors import ToolError, causes
 
@@ -22,6 +24,9 @@ _DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 def shortage(error: BaseException) -> ToolError | None:
     """Return the error for a shortage that caused `error`, or None if there is none."""
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package and package not in sys.modules and importlib.util.find_spec(package) is None:
+        return ToolError(f"{package} is not installed", hint="`ethos-hil doctor` lists what is missing")
     for cause in causes(error):
         if isinstance(cause, MemoryError):
             return ToolError("out of memory", hint=_REMEDIES[errno.ENOMEM])

@@ -392,6 +392,28 @@ def test_an_end_of_file_inside_is_a_defect_and_no_interruption(capsys: pytest.Ca
     assert "internal error: EOFError: marshal data too short" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "said"),
+    [
+        ("absent_package.part", 3, "absent_package is not installed (`ethos-hil doctor` lists what is missing)"),
+        ("ethos_hil.absent", 70, "internal error: ModuleNotFoundError: no ethos_hil.absent (a defect in ethos-hil;"),
+        ("json.absent", 70, "internal error: ModuleNotFoundError: no json.absent (a defect in ethos-hil;"),
+    ],
+)
+def test_a_package_that_is_not_installed_is_no_defect(
+    name: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as tosa-tools, where shards are put together and nothing is lowered. A missing part of a package is one."""
+
+    def command() -> None:
+        raise ModuleNotFoundError(f"no {name}", name=name)
+
+    with pytest.raises(SystemExit) as ended:
+        main.guard(command)
+    assert ended.value.code == status
+    assert said in capsys.readouterr().err
+
+
 def test_debug_shows_the_traceback(ethos_hil: Run) -> None:
     assert "Traceback" in ethos_hil("run", "absent.py:net", "--debug").err
     assert "Traceback" not in ethos_hil("run", "absent.py:net").err
