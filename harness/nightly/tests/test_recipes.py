@@ -465,13 +465,12 @@ def test_the_plan_of_the_recipes_can_be_used(tmp_path: Path) -> None:
         "model 1: ethos-u85-256 virtual",
     ]
     assert read_quarantine(tmp_path / "ci/quarantine.toml") == ()
-    example = (
-        (CI / "quarantine.toml")
-        .read_text()
-        .replace("# [[", "[[")
-        .replace("\n# ", "\n")
-        .replace("2027-01-31", "2026-01-31")
-    )
-    (tmp_path / "q.toml").write_text(example)
+    uncommented = {
+        name: (CI / name).read_text().replace("# [", "[").replace("\n# ", "\n")
+        for name in ("nightly.toml", "quarantine.toml")
+    }
+    (tmp_path / "q.toml").write_text(uncommented["quarantine.toml"].replace("2027-01-31", "2026-01-31"))
     (entry,) = read_quarantine(tmp_path / "q.toml")
     assert entry.owner == "ada"
+    (tmp_path / "ci/linked.toml").write_text(uncommented["nightly.toml"].split("\n", 1)[1])
+    assert read_config(tmp_path / "ci/linked.toml").links.to_commit("c0ffee").endswith("/commit/c0ffee")
