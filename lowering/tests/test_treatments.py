@@ -1,0 +1,509 @@
+"""What each treatment of a defect of Vela finds in a TOSA program, and what it leaves alone.
+
+No Vela here: whether it has the defects is tested in suites/lab/random_models/tests/test_repairs.py. What is rewritten
+must compute the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from ethos_hil.lowering.formats.tosa_draft import TosaDraft
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.batched_average import split_averages
+from ethos_hil.lowering.repairs.constant_results import fold_transposes
+from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
+from ethos_hil.lowering.repairs.defect import Treatment
+from ethos_hil.lowering.repairs.dropped_output import keep_outputs
+from ethos_hil.lowering.repairs.fused_shape import cut, fold_activations
+from ethos_hil.lowering.repairs.hoist_tables import free_padded, free_tables
+from ethos_hil.lowering.repairs.reduce_min import keep_minima
+from ethos_hil.lowering.repairs.reduced_concat import keep_reductions
+from ethos_hil.lowering.repairs.scales import find_input_weights, find_shifted_operands
+from ethos_hil.lowering.repairs.shared_bias import part_biases
+from ethos_hil.lowering.repairs.shram import scan
+from ethos_hil.lowering.repairs.sliced_input import find_slices, keep_slices
+from ethos_hil.lowering.repairs.uneven_resize import find_uneven, repeat_elements
+from ethos_hil.lowering.testing.programs.pieces import per_channel, weights
+from ethos_hil.lowering.testing.reference import reference
+from ethos_hil.lowering.testing.tosa_graph import Graph, Value
+from ethos_hil.lowering.testing.tosa_program import Rng, draw
+
+Build = Callable[[Graph, Rng], Value | Sequence[Value]]
+CASES: list[tuple[Treatment, Family, str, Build, list[str]]] = []
+
+
+def case(treat: Treatment, family: Family, what: str, found: Sequence[str], build: Build) -> None:
+    """Add a program: which of its operators are found, in order; an empty list for a program that is left alone."""
+    CASES.append((treat, family, what, build, list(found)))
+
+
+def small(graph: Graph, sums: Value) -> Value:
+    """Sums of int32 as int8."""
+    return graph.rescale(sums, 0.01)
+
+
+def table(graph: Graph, rng: Rng, source: Value) -> Value:
+    return graph.table(source, rng.integers(-128, 128, 256))
+
+
+ADDED = (0, 0, 0, 0)
+
+# --- average pools
+
+
+def pool(batch: int, stride: tuple[int, int], pad: int, depth: int = 5) -> Callable[[Graph], Value]:
+    return lambda graph: graph.average_pool(
+        graph.input((batch, 9, 9, depth)), kernel=(3, 3), stride=stride, pad=(pad, pad, pad, pad)
+    )
+
+
+AVERAGE = ["AVG_POOL2D"]
+case(split_averages, "u85", "a batch", AVERAGE, lambda g, _: pool(2, (4, 4), 1)(g))
+case(split_averages, "u85", "a batch of one channel", AVERAGE, lambda g, _: pool(2, (4, 4), 1, 1)(g))
+case(split_averages, "u85", "a large stride along one axis", AVERAGE, lambda g, _: pool(2, (1, 4), 1)(g))
+case(split_averages, "u85", "a stride of 3", [], lambda g, _: pool(2, (3, 3), 1)(g))
+case(split_averages, "u85", "no padding", [], lambda g, _: pool(2, (4, 4), 0)(g))
+case(split_averages, "u85", "one sample", [], lambda g, _: pool(1, (4, 4), 1)(g))
+case(split_averages, "u85", "a part of a map", AVERAGE,
+     lambda g, _: g.pad(g.reshape(pool(1, (4, 4), 1)(g), (1, 9, 1, 5)), (0, 0, 1, 0, 0, 0, 0, 0), 3))  # fmt: skip
+case(split_averages, "u85", "another pool in a batch", [],
+     lambda g, _: g.max_pool(g.input((2, 9, 9, 5)), kernel=(3, 3), stride=(4, 4), pad=(1, 1, 1, 1)))  # fmt: skip
+
+# --- cropped transposed convolutions
+
+
+def transposed(
+    graph: Graph, rng: Rng, size: tuple[int, int], crop: Sequence[int], stride: tuple[int, int] = (2, 2), batch: int = 1
+) -> Value:
+    kernels = weights(rng, 4, 3, 3, 5)
+    source = graph.input((batch, *size, 5))
+    return graph.transpose_conv(source, kernels, rng.integers(-99, 99, 4), out_pad=crop, stride=stride)
+
+
+CROPPED = ["TRANSPOSE_CONV2D"]
+case(widen_crops, "u55", "one position", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -2, -2, -2))))
+case(widen_crops, "u55", "one row", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 3), (-2, -2, 0, 0))))
+case(widen_crops, "u55", "one column", CROPPED, lambda g, r: small(g, transposed(g, r, (3, 2), (0, 0, -2, -2))))
+case(
+    widen_crops, "u55", "one row, its sums as they are", CROPPED, lambda g, r: transposed(g, r, (2, 3), (-2, -2, 0, 0))
+)
+case(widen_crops, "u55", "one row that is added to", CROPPED,
+     lambda g, r: g.binary("ADD", transposed(g, r, (2, 3), (-2, -2, 0, 0)), g.input((1, 1, 7, 4), "int32")))  # fmt: skip
+case(widen_crops, "u55", "two rows", [], lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -1, -2, -1))))
+case(widen_crops, "u55", "nothing cropped", [], lambda g, r: small(g, transposed(g, r, (2, 2), (0, 0, 0, 0))))
+case(widen_crops, "u55", "a row of one", [], lambda g, r: small(g, transposed(g, r, (1, 2), (-1, -1, 0, 0))))
+case(widen_crops, "u55", "a stride of 1", [],
+     lambda g, r: small(g, transposed(g, r, (3, 3), (-2, -2, -2, -2), stride=(1, 1))))  # fmt: skip
+case(widen_crops, "u55", "a stride of 1 along the cropped axis", [],
+     lambda g, r: small(g, transposed(g, r, (3, 2), (-2, -2, 0, 0), stride=(1, 2))))  # fmt: skip
+
+# --- outputs that would be dropped
+
+
+def rotated(graph: Graph, rng: Rng) -> list[Value]:
+    """A rotation of the axes, and another one, which does not undo it."""
+    first = graph.transpose(graph.input((4, 5, 6)), (1, 2, 0))
+    return [first, table(graph, rng, graph.transpose(first, (1, 2, 0)))]
+
+
+def turned_back(graph: Graph, rng: Rng) -> list[Value]:
+    first = graph.transpose(graph.input((4, 5, 6)), (1, 2, 0))
+    return [first, table(graph, rng, graph.transpose(first, (2, 0, 1)))]
+
+
+def read_by(*names: str) -> Build:
+    """An output that operators of these kinds read, one after the other."""
+
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        first = last = table(graph, rng, graph.input((1, 4, 5, 6)))
+        for name in names:
+            last = {
+                "TRANSPOSE": lambda: graph.transpose(last, (0, 2, 1, 3)),  # noqa: B023
+                "RESHAPE": lambda: graph.reshape(last, (1, *last.shape[2:0:-1], last.shape[3])),  # noqa: B023
+                "TABLE": lambda: table(graph, rng, last),  # noqa: B023
+            }[name]()
+        return [first, last]
+
+    return build
+
+
+case(keep_outputs, "u55", "a rotation and another", ["TRANSPOSE"], rotated)
+case(keep_outputs, "u55", "a rotation and back", ["TRANSPOSE"], turned_back)
+case(keep_outputs, "u55", "a transposition", ["TABLE"], read_by("TRANSPOSE"))
+case(keep_outputs, "u55", "a transposition behind reshapes", ["TABLE"], read_by("RESHAPE", "RESHAPE", "TRANSPOSE"))
+case(keep_outputs, "u55", "a reshape", [], read_by("RESHAPE", "TABLE"))
+case(keep_outputs, "u55", "something else before the transposition", [], read_by("TABLE", "TRANSPOSE"))
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimensions"),
+    [
+        ((6,), (1, 1, 1, 6)),
+        ((4, 6, 16), (1, 4, 6, 16)),
+        ((1, 4, 6, 16), (1, 4, 6, 16)),
+        ((2, 4, 6, 16), (1, 8, 6, 16)),
+        ((2, 4, 1, 16), (1, 2, 4, 16)),
+        ((48, 1, 1, 16), (1, 48, 1, 16)),
+        ((2, 1, 6, 1), (1, 2, 1, 6)),
+        ((2, 3, 4, 5, 6), (1, 24, 5, 6)),
+        ((2, 3, 1, 5, 6), (1, 6, 5, 6)),
+        ((1, 1, 4, 1, 6), (1, 4, 1, 6)),
+    ],
+)
+def test_an_elementwise_operator_is_computed_in_four_dimensions(
+    shape: tuple[int, ...], dimensions: tuple[int, ...]
+) -> None:
+    """Those of regor's ReshapeElementwise."""
+    assert cut(shape) == dimensions
+
+
+# --- activations that are fused
+
+
+def convolved(
+    graph: Graph, rng: Rng, batch: int, kernel: int, *, size: tuple[int, int] = (4, 6), out: int = 16
+) -> Value:
+    pad = kernel // 2
+    source = graph.input((batch, *size, 5))
+    sums = graph.conv(source, weights(rng, out, kernel, kernel, 5), rng.integers(-99, 99, out), pad=(pad,) * 4)
+    return small(graph, sums)
+
+
+def plus(graph: Graph, shape: Sequence[int]) -> Value:
+    wide = [graph.rescale(graph.input(shape), 1.0, dtype="int32") for _ in range(2)]
+    return graph.rescale(graph.binary("ADD", *wide), 0.5)
+
+
+def product(graph: Graph, shape: Sequence[int]) -> Value:
+    return graph.reshape(small(graph, graph.matmul(graph.input((2, 3, 4)), graph.input((2, 4, 5)))), shape)
+
+
+TABLE = ["TABLE"]
+case(
+    fold_activations,
+    "u55",
+    "of an input",
+    [],
+    lambda g, r: table(g, r, g.reshape(g.input((1, 4, 6, 16)), (2, 2, 6, 16))),
+)
+case(fold_activations, "u55", "one sample", [], lambda g, r: table(g, r, convolved(g, r, 1, 3)))
+case(fold_activations, "u55", "a batch of sums", [], lambda g, r: table(g, r, plus(g, (2, 4, 6, 16))))
+case(fold_activations, "u55", "sums in the same four dimensions", [],
+     lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (4, 2, 6, 16))))  # fmt: skip
+case(fold_activations, "u55", "sums in others", TABLE,
+     lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16))))  # fmt: skip
+case(fold_activations, "u55", "a clamp of sums in others", ["CLAMP"],
+     lambda g, r: g.clamp(g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16)), -50, 77))  # fmt: skip
+case(fold_activations, "u55", "a batch of products", TABLE,
+     lambda g, r: table(g, r, product(g, (2, 3, 1, 5))))  # fmt: skip
+case(fold_activations, "u55", "a batch of a convolution", [], lambda g, r: table(g, r, convolved(g, r, 2, 3)))
+case(fold_activations, "u55", "a batch of a dense layer", TABLE, lambda g, r: table(g, r, convolved(g, r, 2, 1)))
+case(fold_activations, "u55", "a reshaped convolution", TABLE,
+     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (1, 2, 4, 3, 16))))  # fmt: skip
+case(fold_activations, "u55", "a reshaped dense layer of one sample", TABLE,
+     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 1), (24, 1, 1, 16))))  # fmt: skip
+case(fold_activations, "u55", "a convolution reshaped to its own four dimensions", [],
+     lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (2, 2, 6, 16))))  # fmt: skip
+case(fold_activations, "u55", "a reshaped batch of a convolution", [],
+     lambda g, r: table(g, r, g.reshape(convolved(g, r, 2, 3), (2, 4, 3, 2, 16))))  # fmt: skip
+case(fold_activations, "u55", "a reshaped batch of a transposed convolution", TABLE,
+     lambda g, r: table(g, r, g.reshape(small(g, transposed(g, r, (2, 2), ADDED, batch=2)), (2, 5, 1, 5, 4))))  # fmt: skip
+
+# --- activations before transpositions
+
+
+def late(dtype: str, *, behind: str = "", twice: bool = False) -> Build:
+    """An activation behind a transposition, and what comes behind it."""
+
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        moved = graph.transpose(graph.input((1, 4, 5, 6), dtype), (0, 2, 3, 1))
+        made = table(graph, rng, moved) if dtype == "int8" else graph.clamp(moved, -500, 700)
+        if behind == "PAD":
+            made = graph.pad(graph.reshape(made, (1, 5, 24, 1)), (0, 0, 1, 0, 0, 0, 0, 0), 3)
+        if behind == "CLAMP":
+            made = graph.clamp(made, -50, 77)
+        return [made, graph.clamp(moved, -7, 8)] if twice else [made]
+
+    return build
+
+
+case(free_tables, "u55", "a table", TABLE, late("int8"))
+case(free_tables, "u55", "a table of what something else reads", [], late("int8", twice=True))
+case(free_tables, "u55", "a clamp", [], late("int16"))
+case(free_tables, "u55", "no transposition", [], lambda g, r: table(g, r, g.reshape(g.input((4, 6)), (1, 24))))
+case(free_padded, "u55", "a table that is padded", TABLE, late("int8", behind="PAD"))
+case(free_padded, "u55", "a clamp of int16 that is padded", ["CLAMP"], late("int16", behind="PAD"))
+case(free_padded, "u55", "a table that is not padded", [], late("int8", behind="CLAMP"))
+case(free_padded, "u55", "sums that are padded", [],
+     lambda g, r: g.pad(plus(g, (1, 4, 5, 6)), (0, 0, 1, 0, 0, 0, 0, 0), 3))  # fmt: skip
+
+# --- minima and maxima
+
+
+def least(dtype: str, then: Callable[[Graph, Value], Value], name: str = "MIN") -> Build:
+    return lambda graph, rng: then(graph, graph.reduce(name, graph.input((2, 4, 6), dtype), 2))
+
+
+def flat(graph: Graph, value: Value) -> Value:
+    return graph.reshape(value, (2, 4))
+
+
+def joined(graph: Graph, value: Value) -> Value:
+    return graph.concat([value, graph.input(value.shape, value.dtype)], 1)
+
+
+case(keep_minima, "u55", "a minimum that is reshaped", ["REDUCE_MIN"], least("int8", flat))
+case(keep_minima, "u55", "of int16", ["REDUCE_MIN"], least("int16", flat))
+case(keep_minima, "u55", "transposed", ["REDUCE_MIN"], least("int8", lambda g, v: g.transpose(v, (1, 0, 2))))
+case(keep_minima, "u55", "of int32", [], least("int32", flat))
+case(keep_minima, "u55", "with its dimensions", [], least("int8", joined))
+case(keep_minima, "u55", "a maximum", [], least("int8", flat, "MAX"))
+case(keep_reductions, "u55", "a part of a map", ["REDUCE_MAX"], least("int8", joined, "MAX"))
+case(keep_reductions, "u55", "a minimum of int16", ["REDUCE_MIN"], least("int16", joined))
+case(
+    keep_reductions, "u55", "a part in another shape", ["REDUCE_MIN"], least("int8", lambda g, v: joined(g, flat(g, v)))
+)
+case(keep_reductions, "u55", "not a part", [], least("int8", flat, "MAX"))
+case(keep_reductions, "u55", "of int32", [], least("int32", joined, "MAX"))
+
+# --- slices
+
+
+def sliced(
+    reader: Callable[[Graph, Rng, Value], Value], shape: Sequence[int], part: Sequence[int], dtype: str = "int8"
+) -> Build:
+    """A slice of the last part of a tensor, and what reads it."""
+
+    def build(graph: Graph, rng: Rng) -> Value:
+        start = [whole - some for whole, some in zip(shape, part, strict=True)]
+        return reader(graph, rng, graph.slice(graph.input(shape, dtype), start, part))
+
+    return build
+
+
+def window(
+    name: str, pad: int = 1, stride: tuple[int, int] = (1, 1), dilation: tuple[int, int] = (1, 1)
+) -> Callable[[Graph, Rng, Value], Value]:
+    def read(graph: Graph, rng: Rng, value: Value) -> Value:
+        pads = (pad,) * 4
+        if name == "CONV2D":
+            kernels, bias = weights(rng, 4, 3, 3, value.shape[3]), rng.integers(-99, 99, 4)
+            return small(graph, graph.conv(value, kernels, bias, pad=pads, stride=stride, dilation=dilation))
+        return graph.max_pool(value, kernel=(3, 3), stride=stride, pad=pads)
+
+    return read
+
+
+SLICE, MAPS, MAP = ["SLICE"], ((3, 9, 9, 4), (2, 9, 9, 4)), ((1, 9, 9, 6), (1, 9, 9, 4))
+case(keep_slices, "u55", "a batch of a padded convolution", SLICE, sliced(window("CONV2D"), *MAPS))
+case(keep_slices, "u55", "a batch of a padded pool", SLICE, sliced(window("MAX"), *MAPS))
+case(keep_slices, "u55", "a batch without padding", [], sliced(window("CONV2D", 0), *MAPS))
+case(keep_slices, "u55", "one sample", [], sliced(window("CONV2D"), *MAP))
+case(keep_slices, "u55", "a stride of 3", [], sliced(window("CONV2D", 1, (3, 3)), *MAP))
+case(keep_slices, "u55", "a stride of 4 along one axis", SLICE, sliced(window("CONV2D", 1, (4, 1)), *MAP))
+case(keep_slices, "u55", "a dilation of 2", [], sliced(window("CONV2D", 2, (1, 1), (2, 2)), *MAP))
+case(keep_slices, "u55", "a dilation of 3 along one axis", SLICE, sliced(window("CONV2D", 2, (1, 1), (3, 1)), *MAP))
+case(keep_slices, "u55", "a reduction", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
+case(keep_slices, "u55", "a reduction in another type", SLICE,
+     sliced(lambda g, _, v: g.reduce("SUM", g.rescale(v, 1.0, dtype="int32"), 3), *MAP))  # fmt: skip
+case(keep_slices, "u55", "a reduction of int32", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
+case(find_slices, "u55", "a reduction of int32", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
+case(find_slices, "u55", "a reduction of int8", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
+case(keep_slices, "u55", "the first factor", SLICE,
+     sliced(lambda g, _, v: g.matmul(v, g.input((2, 4, 3))), (2, 5, 6), (2, 5, 4)))  # fmt: skip
+case(keep_slices, "u55", "the second factor", [],
+     sliced(lambda g, _, v: g.matmul(g.input((2, 3, 5)), v), (2, 5, 6), (2, 5, 4)))  # fmt: skip
+case(keep_slices, "u55", "a table", [], sliced(lambda g, r, v: table(g, r, v), *MAP))
+case(keep_slices, "u55", "the first of five dimensions is dropped", SLICE,
+     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
+case(keep_slices, "u55", "one map is left", [],
+     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 1, 4, 5, 6), (1, 1, 4, 5, 6)))  # fmt: skip
+case(keep_slices, "u55", "the first of four dimensions is dropped", [],
+     sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 4, 5, 6), (1, 4, 5, 6)))  # fmt: skip
+case(keep_slices, "u55", "two of the first of five are left", [],
+     sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 4, 5, 6))), (3, 2, 4, 5, 6), (2, 2, 4, 5, 6)))  # fmt: skip
+case(keep_slices, "u55", "another reshape of five dimensions", [],
+     sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 2, 5, 6))), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
+
+# --- scales
+
+
+def computed_weights(name: str, *, each: bool = True, constant: bool = False) -> Build:
+    def build(graph: Graph, rng: Rng) -> Value:
+        held = graph.const(weights(rng, 1, 1, 4, 3), "int8") if constant else graph.input((1, 1, 4, 3))
+        bias, source = rng.integers(-99, 99, 4), graph.input((1, 5, 5, 3))
+        sums = graph.conv(source, graph.transpose(held, (2, 0, 1, 3)), bias)
+        return graph.rescale(sums, per_channel(rng, 4, 0.01) if each else 0.01)
+
+    return build
+
+
+case(find_input_weights, "u85", "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"))
+case(find_input_weights, "u85", "one scale", [], computed_weights("CONV2D", each=False))
+case(find_input_weights, "u85", "constant weights", [], computed_weights("CONV2D", constant=True))
+
+
+def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD") -> Build:
+    def build(graph: Graph, rng: Rng) -> Value:
+        wide = [graph.rescale(graph.input((1, 4, 6, 16), dtype), each, dtype="int32") for each in (first, second)]
+        return graph.rescale(graph.binary(name, *wide), 1 / 4096, dtype=dtype)
+
+    return build
+
+
+case(find_shifted_operands, "u55", "two powers", ["ADD"], summed(2048.0, 1024.0))
+case(find_shifted_operands, "u55", "two powers below 1", ["SUB"], summed(0.5, 0.125, name="SUB"))
+case(find_shifted_operands, "u55", "equal powers", [], summed(1024.0, 1024.0))
+case(find_shifted_operands, "u55", "one that is not a power", [], summed(1024.0, 1000.0))
+case(find_shifted_operands, "u55", "the other one is not a power", [], summed(1000.0, 1024.0))
+case(find_shifted_operands, "u55", "int8", [], summed(2048.0, 1024.0, "int8"))
+case(find_shifted_operands, "u55", "another operator", [], summed(2048.0, 1024.0, name="MAXIMUM"))
+case(find_shifted_operands, "u55", "operands without scales", [],
+     lambda g, r: g.binary("ADD", g.input((4, 6), "int32"), g.input((4, 6), "int32")))  # fmt: skip
+
+# --- biases
+
+
+def twins(*biases: int, scales: Sequence[float] = (), other_weights: bool = False, name: str = "conv") -> Build:
+    """Convolutions of one input with the same weights, by their biases; the last one perhaps with others."""
+
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        kernels, made = weights(rng, 5, 3, 3, 5), []
+        for number, bias in enumerate(biases):
+            held = kernels + (other_weights and number > 0)
+            held = held[0][:, :, :, None] if name == "depthwise" else held
+            values = np.full(5, bias)
+            sums = getattr(graph, name)(
+                source_of(graph), held, values, pad=(1, 0, 2, 1), stride=(1, 2), dilation=(2, 1)
+            )
+            made.append(graph.rescale(sums, scales[number] if scales else 0.01))
+        return made
+
+    return build
+
+
+def source_of(graph: Graph) -> Value:
+    """The graph's input, the same for all."""
+    return graph.inputs[0] if graph.inputs else graph.input((1, 7, 8, 5))
+
+
+CONV = "CONV2D"
+case(part_biases, "u55", "two biases", [CONV], twins(3, 4))
+case(part_biases, "u85", "three biases, one of them twice", [CONV, CONV, CONV], twins(3, 4, 5, 4))
+case(part_biases, "u55", "one bias", [], twins(3, 3))
+case(part_biases, "u55", "other scales", [], twins(3, 4, scales=(0.01, 0.02)))
+case(part_biases, "u55", "other weights", [], twins(3, 4, other_weights=True))
+case(part_biases, "u55", "depthwise", ["DEPTHWISE_CONV2D"], twins(3, 4, name="depthwise"))
+
+
+def filling(*pads: Sequence[int], biases: Sequence[int] = (3, 4, 5), out: Sequence[int] = (4, 4, 4)) -> Build:
+    def build(graph: Graph, rng: Rng) -> list[Value]:
+        made = []
+        for number, pad in enumerate(pads):
+            kernels = weights(rng, out[number], 3, 3, 5)
+            values = np.full(out[number], biases[number])
+            source = graph.input((1, 4, 6, 5))
+            made.append(small(graph, graph.transpose_conv(source, kernels, values, out_pad=pad, stride=(2, 2))))
+        return made
+
+    return build
+
+
+ADDS, CUTS = (0, 1, 0, 1), (-1, 0, -1, 0)
+case(part_biases, "u55", "what two transposed convolutions add", CROPPED, filling(ADDS, ADDS))
+case(part_biases, "u65", "one that adds and crops", CROPPED, filling(ADDS, (1, 0, -1, 2)))
+case(part_biases, "u85", "what two add, on an NPU that fills otherwise", [], filling(ADDS, ADDS))
+case(part_biases, "u55", "the second one adds nothing", [], filling(ADDS, CUTS))
+case(part_biases, "u55", "the first one adds nothing", [], filling((0, 0, 0, 0), ADDS))
+case(part_biases, "u55", "two that add with one bias", [], filling(ADDS, ADDS, biases=(3, 3)))
+case(part_biases, "u55", "as many biases as channels", [], filling(ADDS, ADDS, out=(4, 6)))
+
+# --- enlargements
+
+
+def enlarged(
+    scale: tuple[int, int, int, int],
+    offset: tuple[int, int] = (0, 0),
+    border: tuple[int, int] = (0, 0),
+    mode: str = "NEAREST",
+) -> Build:
+    return lambda graph, rng: graph.resize(graph.input((2, 5, 6, 3)), mode, scale, offset, border)
+
+
+RESIZE, HALF = ["RESIZE"], ((4, 2, 8, 2), (-1, -3), (1, 3))
+case(repeat_elements, "u55", "two rows, four columns", RESIZE, enlarged(*HALF))
+case(repeat_elements, "u55", "four rows, three columns", RESIZE, enlarged((8, 2, 6, 2), (-3, -2), (3, 2)))
+case(find_uneven, "u55", "two rows, four columns", [], enlarged(*HALF))
+for treat, found in ((repeat_elements, []), (find_uneven, RESIZE)):
+    case(treat, "u55", "from corners", found, enlarged((2, 1, 4, 1)))
+    case(treat, "u55", "with another border", found, enlarged((4, 2, 8, 2), (-1, -3), (1, 1)))
+    case(treat, "u55", "with another offset", found, enlarged((4, 2, 8, 2), (-1, -1), (1, 3)))
+    case(treat, "u55", "by a half", found, enlarged((5, 2, 8, 2), (-1, -3), (1, 3)))
+for treat in (repeat_elements, find_uneven):
+    case(treat, "u55", "two rows, two columns", [], enlarged((4, 2, 4, 2), (-1, -1), (1, 1)))
+    case(treat, "u55", "one row, two columns", [], enlarged((2, 2, 4, 2), (0, -1), (0, 1)))
+    case(treat, "u55", "two rows, one column", [], enlarged((4, 2, 2, 2), (-1, 0), (1, 0)))
+    case(treat, "u55", "bilinear", [], enlarged(*HALF, "BILINEAR"))
+
+# --- constants
+
+case(fold_transposes, "u55", "of a constant", ["CONST"],
+     lambda g, r: g.concat([g.input((3, 4)), g.transpose(g.const(weights(r, 4, 3), "int8"), (1, 0))], 0))  # fmt: skip
+case(fold_transposes, "u55", "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))
+case(fold_transposes, "u55", "another operator on a constant", [],
+     lambda g, r: g.concat([g.input((3, 4)), g.reverse(g.const(weights(r, 3, 4), "int8"), 1)], 0))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("treat", "family", "build", "found"),
+    [
+        pytest.param(treat, family, build, found, id=f"{treat.__name__}: {what}")
+        for treat, family, what, build, found in CASES
+    ],
+)
+def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
+    treat: Treatment, family: Family, build: Build, found: list[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    graph = Graph()
+    made = build(graph, rng)
+    tosa = graph.output(*([made] if isinstance(made, Value) else made)).serialize()
+    draft = TosaDraft(tosa)
+    (block,) = draft.blocks
+    assert [each.op for each in treat(block, family)] == found
+    rewritten = draft.finish()
+    finds_only = treat in (find_uneven, find_slices, find_input_weights, find_shifted_operands)
+    assert (rewritten != tosa) == (bool(found) and not finds_only)
+    if rewritten != tosa:
+        for kind in ("random", "extreme"):
+            inputs = [draw(value, kind, rng, None) for value in graph.inputs]
+            assert reference(rewritten, inputs) == reference(tosa, inputs)
+        again = TosaDraft(rewritten)
+        (block,) = again.blocks
+        assert treat(block, family) == [], "it does not meet the defect any more"
+
+
+@pytest.mark.parametrize(
+    ("begin", "length", "internal", "found"),
+    [
+        (0x4000, 0x100, True, [(0x4000, 0x4100)]),
+        (0x3F00, 0x100, True, []),
+        (0x3F00, 0x101, True, [(0x3F00, 0x4001)]),
+        (0x4000, 0x100, False, []),
+        (0x1_0000_0000, 0x100, True, [(0x1_0000_0000, 0x1_0000_0100)]),
+    ],
+)
+def test_a_transfer_must_end_within_shram(
+    begin: int, length: int, internal: bool, found: list[tuple[int, int]]
+) -> None:
+    """Commands of the register description: DMA0_DST_REGION, DMA0_DST and DMA0_LEN (48 bits each), DMA_START."""
+    wide = [word for code, value in ((0x031, begin), (0x032, length))
+            for word in (0x4000 | code | value >> 32 << 16, value & 0xFFFFFFFF)]  # fmt: skip
+    words = [0x131 | (0x100 if internal else 1) << 16, *wide, 0x010]
+    stream = b"".join(word.to_bytes(4, "little") for word in words)
+    assert [(each.begin, each.end) for each in scan(stream, 0x4000)] == found
+    assert all((each.shram, each.offset) == (0x4000, 20) for each in scan(stream, 0x4000))
