@@ -92,7 +92,8 @@ case(
     widen_crops, "u55", "one row, its sums as they are", CROPPED, lambda g, r: transposed(g, r, (2, 3), (-2, -2, 0, 0))
 )
 case(widen_crops, "u55", "one row that is added to", CROPPED,
-     lambda g, r: g.binary("ADD", transposed(g, r, (2, 3), (-2, -2, 0, 0)), g.input((1, 1, 7, 4), "int32")))  # fmt: skip
+     lambda g, r: g.binary("ADD", transposed(g, r, (2, 3), (-2, -2, 0, 0)), g.input((1, 1, 7, 4), "int32")),
+)  # fmt: skip
 case(widen_crops, "u55", "two rows", [], lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -1, -2, -1))))
 case(widen_crops, "u55", "nothing cropped", [], lambda g, r: small(g, transposed(g, r, (2, 2), (0, 0, 0, 0))))
 case(widen_crops, "u55", "a row of one", [], lambda g, r: small(g, transposed(g, r, (1, 2), (-1, -1, 0, 0))))
@@ -211,7 +212,8 @@ case(fold_activations, "u55", "a convolution reshaped to its own four dimensions
 case(fold_activations, "u55", "a reshaped batch of a convolution", [],
      lambda g, r: table(g, r, g.reshape(convolved(g, r, 2, 3), (2, 4, 3, 2, 16))))  # fmt: skip
 case(fold_activations, "u55", "a reshaped batch of a transposed convolution", TABLE,
-     lambda g, r: table(g, r, g.reshape(small(g, transposed(g, r, (2, 2), ADDED, batch=2)), (2, 5, 1, 5, 4))))  # fmt: skip
+     lambda g, r: table(g, r, g.reshape(small(g, transposed(g, r, (2, 2), ADDED, batch=2)), (2, 5, 1, 5, 4))),
+)  # fmt: skip
 
 # --- activations before transpositions
 

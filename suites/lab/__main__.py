@@ -116,6 +116,12 @@ def _mutants(options: LabOptions) -> list[Command]:
     ]
 
 
+def _code(options: LabOptions) -> list[Command]:
+    rooms = ("verdict", "gate", "nightly", "link", "repairs")
+    settings = ("-n", 100, "--seed", options.seed, "-j", options.jobs, "--at-least", 85)
+    return [_module("mutants_of_code", *rooms, *settings)]
+
+
 def _upstream(options: LabOptions) -> list[Command]:
     return [_module("upstream", "--sample", 60, "--seed", options.seed, "-j", options.jobs)]
 
@@ -182,6 +188,7 @@ PARTS: Mapping[str, Callable[[LabOptions], list[Command]]] = {
     "profiles": _profiles,
     "fuzz": _fuzz,
     "mutants": _mutants,
+    "code": _code,
     "upstream": _upstream,
     "peers": _peers,
     "zoo": _zoo,
@@ -207,9 +214,9 @@ def main(
         int | None, typer.Option(min=1, help="Of the parts that draw at random; default: today's date, as 20270131.")
     ] = None,
 ) -> None:
-    """Run the laboratory's own tests, conformance, random graphs and networks, profiles, fuzzing, mutants, upstream's
-    tests, peers, the zoo, stress, the boards' campaign, a farm, suites, proofs, published totals, published baselines,
-    and the benchmark in turn.
+    """Run the laboratory's own tests, conformance, random graphs and networks, profiles, fuzzing, mutants of programs,
+    mutants of our own code, upstream's tests, peers, the zoo, stress, the boards' campaign, a farm, suites, proofs,
+    published totals, published baselines, and the benchmark in turn.
     """
     unknown = [name for name in parts or () if name not in PARTS]
     if unknown:

@@ -101,24 +101,11 @@ def _tried(
     meant = [each for each, why in reasons.items() if not why]
     with tempfile.TemporaryDirectory(prefix="ethos-hil-mutants-") as folder:
         job = MutationJob(str(ROOT), folder, room.files, meant, jobs, slowest, budget, room.own_cache)
-        arguments = [
-            "-q",
-            "-s",
-            "-n",
-            "0",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            session.__name__,
-            "-m",
-            "not slow and not proof",
-        ]
-        arguments += ["-W", "ignore::DeprecationWarning"]
+        arguments = [*session.OPTIONS, "-s", "-p", session.__name__, "-m", "not slow and not proof"]
         environment = {
             **os.environ,
             session.JOB: str(job.save()),
             session.PRELOAD: "\n".join(session.HEAVY),
-            "PYTEST_ADDOPTS": session.OPTIONS,
             "OMP_NUM_THREADS": "1",  # a forked process has no threads but one
         }
         command = [sys.executable, "-m", "pytest", *arguments, *room.tests]

@@ -41,6 +41,7 @@ _OTHER_OPERATORS = MappingProxyType(
 )
 _OTHER_NAMES = MappingProxyType({"min": "max", "max": "min", "any": "all", "all": "any"})
 _LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_FIRST = "first"  # the kind of an index of 0: it does not become -1, as the first of one element is the last, too
 Edit = Callable[[], None]
 
 
@@ -135,6 +136,8 @@ def _below(node: ast.AST, statement: _Statement) -> Iterator[tuple[ast.AST, _Sta
                 here = _Statement(child.lineno, last, here.in_function)
             elif isinstance(child, ast.match_case):
                 here = _Statement(child.pattern.lineno, child.pattern.end_lineno or 0, here.in_function)
+            if isinstance(node, ast.Subscript) and isinstance(child, ast.Constant) and child.value == 0:
+                child.kind = _FIRST
             yield child, here
             yield from _below(child, here)
 
@@ -182,7 +185,8 @@ def _edits(node: ast.AST) -> list[Edit]:
         case ast.Constant() if isinstance(node.value, bool):
             return _set(node, value=not node.value)
         case ast.Constant() if isinstance(node.value, int | float):
-            return _set(node, value=node.value + 1) + _set(node, value=node.value - 1)
+            less = [] if node.kind == _FIRST else _set(node, value=node.value - 1)
+            return _set(node, value=node.value + 1) + less
         case ast.Call(func=ast.Name(id=name)) if name in _OTHER_NAMES:
             return _set(node, func=ast.Name(_OTHER_NAMES[name], ast.Load()))
     return []

@@ -32,13 +32,13 @@ class Room:
 
 
 _GATE = ("results/tests/test_gate.py", "results/tests/test_baseline.py", "results/tests/test_comparison.py")
-_REPAIRS = ("test_mend.py", "test_hoist_tables.py", "test_shram.py")
+_REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
-            ("harness/verdict/*.py", "results/verdict*.py"),
+            ("harness/verdict/*.py", "results/verdict.py"),
             ("harness/verdict/tests", "results/tests/test_record.py", "harness/tests/test_against_pytorch.py"),
         ),
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),

@@ -41,9 +41,8 @@ HEAVY = (
     "ethosu.vela.vela",
 )
 """What is worth it for our own tests."""
-OPTIONS = "--assert=plain -n 0 -p no:cacheprovider"
-"""pytest's, for every session. With its own assertions it would compile the product, which is a plugin's distribution,
-from the source itself."""
+OPTIONS = ("-q", "--assert=plain", "-n", "0", "-p", "no:cacheprovider")
+"""pytest's. With assertions of its own it compiles the product, which is a plugin's distribution, in its own way."""
 KILLED, SURVIVED, NOT_REACHED = "killed", "survived", "not reached"
 _CANNOT_SWAP = 3
 _LEAST_SECONDS = 20.0
@@ -343,9 +342,7 @@ class Laboratory:
             os.environ["ETHOS_HIL_CACHE"] = str(scratch / "cache")
         os.environ.pop(JOB, None)
         tests = [each.test for each in reaches]
-        os.execv(
-            sys.executable, [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
-        )
+        os.execv(sys.executable, [sys.executable, "-m", "pytest", "-x", *OPTIONS, *tests])
 
 
 # While this module is imported, before any conftest and plugin: modules that they import are watched too.
