@@ -269,6 +269,20 @@ def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
             assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True), (one.name, other.name)
 
 
+def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:
+    for name, count in (("night1", 3), ("night2", 2)):
+        folder = RunFolder(tmp_path / "runs", name=name)
+        for record in NIGHT[:count]:
+            folder.append(record)
+        compact(folder.path, tmp_path / "history")
+    newest = side("last", tmp_path / "history")
+    assert (newest.name, len(newest.observations), newest.accepted) == ("night2", 2, False)
+    lines = next((tmp_path / "runs/night1").glob("*.jsonl"))
+    assert (side(str(lines)).name, side(str(tmp_path / "runs/night1")).name) == (str(lines), "night1")
+    baseline = side(str(written(tmp_path, NIGHT)))
+    assert (baseline.name, baseline.accepted) == (str(written(tmp_path, NIGHT)), True)
+
+
 def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"nix is no run folder, record or baseline$"):
         side("nix")

@@ -15,6 +15,8 @@ from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import Policy, PolicyRule
+from ethos_hil.results.gate.samples import SampleDifference, difference
+from ethos_hil.results.gate.sides import Side
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Failure, Metric, Record, TargetInfo
 from ethos_hil.results.selection import Selected, Selection
@@ -409,6 +411,24 @@ def test_equal_measurements_raise_few_alarms() -> None:
     assert alarms == 0
 
 
+def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> None:
+    low, high = (
+        [100, 101, 102, 103, 104, 105, 111, 112, 113, 114, 115],
+        [100, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116],
+    )
+    assert difference(low, high, smallest=0.02, least=10) is SampleDifference.NONE
+    assert difference(low, [each + 20 for each in low], smallest=0.02, least=10) is SampleDifference.MORE
+    assert difference([each + 20 for each in low], low, smallest=0.02, least=10) is SampleDifference.LESS
+    assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
+    assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
+    assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
+
+
+def test_a_median_has_to_differ_by_more_than_two_percent() -> None:
+    before, after = ([value + at for at in range(10)] for value in (100_000, 101_500))
+    assert compared([on_a_board(*before)], [on_a_board(*after)]).changes == ()
+
+
 def test_too_few_samples_are_not_enough_to_tell() -> None:
     found = compared([on_a_board(100_000, 100_100)], [on_a_board(110_000)])
     assert (only(found).word, found.passed) == (Word.UNKNOWN, True)
@@ -441,6 +461,54 @@ def test_an_alias_keeps_a_renamed_test_quiet() -> None:
     assert compared(NIGHT, bad, Policy(aliases={new: old})).changes == ()
 
 
+def test_a_renamed_test_has_its_own_change_and_those_of_its_numbers() -> None:
+    assert NIGHT[0].test is not None
+    cycles, *rest = NIGHT[0].metrics
+    another = replace(NIGHT[0], test=replace(NIGHT[0].test, id="another"))
+    quiet = compared([NIGHT[0]], [another])
+    assert [(change.word, change.metric) for change in quiet.changes] == [(Word.CHANGED, VERDICT)]
+    numbers = len(observations([NIGHT[0]])[0].numbers) - sum(metric.provenance == "host" for metric in NIGHT[0].metrics)
+    assert quiet.counts == {Word.CHANGED: 1, Word.UNCHANGED: numbers}
+    slower = compared([NIGHT[0]], [replace(another, metrics=(replace(cycles, value=cycles.value * 2), *rest))])
+    assert {change.metric for change in slower.changes} == {VERDICT, "npu_cycles"}
+    failed = replace(another, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no"))
+    assert [change.word for change in compared([NIGHT[0]], [failed]).changes] == [Word.REGRESSED, Word.CHANGED]
+
+
+def test_notes_say_what_is_different_of_both_sides_where_both_know_it() -> None:
+    one = observations(NIGHT[:1])[0]
+
+    def notes(before: dict[Cause, str], after: dict[Cause, str], old: dict[str, str], new: dict[str, str]) -> list[str]:
+        sides = [replace(one, facts=facts, versions=versions) for facts, versions in ((before, old), (after, new))]
+        return list(compare_runs(sides[:1], sides[1:]).notes)
+
+    here, there = {Cause.FIRMWARE: "1.0"}, {Cause.FIRMWARE: "1.1"}
+    assert notes(here, there, {}, {}) == ["firmware 1.0 became 1.1"]
+    assert notes(here, here, {}, {}) == notes(here, {}, {}, {}) == notes({}, there, {}, {}) == []
+    old, new = {"torch": "2.12", "vela": "5.1"}, {"torch": "2.13", "vela": "5.1"}
+    assert notes({}, {}, old, new) == ["torch 2.12 became 2.13"]
+    assert notes({}, {}, old, {"vela": "5.1"}) == ["torch 2.12 became none"]
+    assert notes({}, {}, {}, new) == notes({}, {}, old, {}) == notes({}, {}, old, old) == []
+
+
+def test_only_some_of_the_tests_are_compared_and_that_leaves_some() -> None:
+    one, two, three = (Side(name, observations(NIGHT[:count])) for name, count in (("a", 3), ("b", 2), ("c", 3)))
+    labels = [each.subject.label for each in one.observations]
+    (gone,) = {each.subject.label for each in one.observations} - {each.subject.label for each in two.observations}
+    assert {change.subject.label: change.word for change in gate(one, two).changes} == {gone: Word.MISSING}
+    assert gate(one, two, partial=True).passed
+    assert not gate(one, two, only=[gone, "no such test"]).passed
+    assert not gate(one, two, only=[f"{gone[:-1]}?"]).passed
+    there = next(label for label in labels if label != gone)
+    found = gate(one, two, only=[there])
+    assert (found.passed, found.subjects) == (True, 1)
+    with pytest.raises(ValueError, match="no test or model has 'no such test' in its name"):
+        gate(one, two, only=["no such test"])
+    assert {change.word for change in gate(one, two, baseline=two).changes} == {Word.ACCEPTED}
+    assert {change.word for change in gate(one, two, baseline=three).changes} == {Word.MISSING}
+    assert (gate(one, baseline=three).before, gate(one, baseline=three).after) == ("c", "a")
+
+
 def test_two_tests_of_one_question_are_not_taken_for_renamed_ones() -> None:
     twin = replace(NIGHT[0], test=replace(NIGHT[0].test, id="twin"))  # type: ignore[type-var]
     third = replace(NIGHT[0], test=replace(NIGHT[0].test, id="third"))  # type: ignore[type-var]
@@ -452,6 +520,13 @@ def test_a_part_of_the_tests_misses_nothing() -> None:
     before, after = observations(NIGHT), observations(NIGHT[:9])
     assert not compare_runs(before, after).passed
     assert compare_runs(before, after, partial=True).changes == ()
+    first = replace(
+        after[0], numbers={key: number for key, number in after[0].numbers.items() if key[0] != "npu_cycles"}
+    )
+    (lost,) = compare_runs(
+        before, (first, *after[1:]), partial=True
+    ).changes  # of a test that ran nothing may be missing
+    assert (lost.word, lost.metric, lost.subject) == (Word.MISSING, "npu_cycles", first.subject)
 
 
 def test_what_the_baseline_has_is_accepted() -> None:
