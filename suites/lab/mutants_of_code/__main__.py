@@ -64,7 +64,9 @@ def main(
     seed: Annotated[int, typer.Option(help="The same seed draws the same mutants of the same sources.")] = 1,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Processes at once.")] = os.cpu_count() or 1,
     slowest: Annotated[float, typer.Option(help="CPU seconds above which a test is left out.")] = 5.0,
-    budget: Annotated[float, typer.Option(help="CPU seconds of tests for a mutant.")] = 30.0,
+    budget: Annotated[
+        float, typer.Option(help="CPU seconds of tests for a mutant, as they take while they are watched.")
+    ] = 120.0,
     at_least: Annotated[float, typer.Option(help="Percent of a room's mutants that must be killed.")] = 0.0,
     only: Annotated[
         str, typer.Option(help="Only mutants of files and lines that have this text, as `pack.py:12`.")

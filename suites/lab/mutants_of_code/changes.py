@@ -150,7 +150,7 @@ def _left_out(node: ast.AST) -> bool:
             "__name__",
         } != set()
     if isinstance(node, ast.keyword):
-        return node.arg == "strict"  # of zip: an assertion, as `assert` is
+        return node.arg in ("strict", "hash")  # of zip: an assertion, as `assert` is; of a dataclass: for sets alone
     return isinstance(node, ast.Assert)
 
 

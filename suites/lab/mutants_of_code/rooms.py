@@ -43,7 +43,10 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
         ),
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
         "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),
-        "gate": Room(("results/gate/*.py",), (*_GATE, "harness/tests/test_gate_on_runs.py")),
+        "gate": Room(
+            ("results/gate/*.py",),
+            (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
+        ),
         "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",)),
         "repairs": Room(
             ("lowering/repairs/*.py",),

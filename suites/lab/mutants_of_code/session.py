@@ -236,7 +236,7 @@ class Laboratory:
 
     def _lines(self, file: Path) -> frozenset[tuple[str, int]]:
         places = (line.rpartition(":") for line in (file.read_text().splitlines() if file.exists() else ()))
-        return frozenset((name, int(line)) for name, _, line in places)
+        return frozenset((name, int(line)) for name, _, line in places if line.isdigit())  # the last one may be cut
 
     def _measured(self) -> Iterator[Reach]:
         """Run each test alone. Yield those that pass, are fast, and reach the room."""
