@@ -16,6 +16,7 @@ from ethos_hil.lowering.formats.tosa import TosaTensor
 from ethos_hil.lowering.oracle import reference
 from ethos_hil.lowering.oracle.bounds import arrange, elementwise, graph, sums
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation, of_constant
+from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.tests.one_operator import OPERATORS, Input, OneOperator
 
 IDS = [f"{one.op}-{number}" for number, one in enumerate(OPERATORS)]
@@ -54,6 +55,21 @@ def moved(variable: Input, array: np.ndarray, rng: np.random.Generator, size: fl
     other = (array + error * rng.uniform(-1, 1, array.shape)).astype(np.float32)
     value = array.astype(float)
     return Bounded(value, np.where(error > 0, np.maximum(error, np.abs(other - value)), 0.0)), other
+
+
+@pytest.mark.parametrize("error", [0, 1, 2, 255])
+def test_a_table_may_answer_for_every_number_that_its_input_may_be(error: int) -> None:
+    """The table of 256 entries: exactly as far as the farthest of those entries is, and no farther."""
+    rng = np.random.default_rng(error)
+    entries, numbers = rng.integers(-128, 128, 256), np.arange(-128, 128)
+    program = Graph()
+    program.output(program.table(program.input((1, 256)), entries))
+    given = Bounded(numbers.reshape(1, 256), np.full((1, 256), float(error)))
+    (found,) = graph.evaluate(program.serialize(), [given], EXACT)
+    assert found.value.ravel().tolist() == entries.tolist()
+    reached = [[abs(entries[other] - entries[code]) for other in range(256) if abs(other - code) <= error]
+               for code in range(256)]  # fmt: skip
+    assert found.error.ravel().tolist() == [max(each) for each in reached]
 
 
 def test_the_programs_cover_every_rule_that_floats_have() -> None:

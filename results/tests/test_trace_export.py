@@ -16,7 +16,9 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
 
 from ethos_hil.results.export import chrome_trace, perfetto
+from ethos_hil.results.export.counters import Levels
 from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.results.export.tracks import _counter
 from ethos_hil.results.inference_profile import Slice
 from ethos_hil.results.plain_text import valid
 from ethos_hil.results.record import JOB, Record
@@ -147,6 +149,13 @@ def test_a_slice_has_the_numbers_of_its_row() -> None:
         "begin_cycle": 1530, "cycles": 70, "row": "cpu00003.kernel", "operator": "q::dequantize", "part": "kernel",
         "module": "tail", "source": "net.py:9", "row_cycles": 70, "calls": 2, "provenance": "measured",
     }  # fmt: skip
+
+
+def test_a_counter_has_a_point_where_its_value_becomes_another_one() -> None:
+    levels = Levels("SRAM in use", "bytes", ((0, 5.0), (10, 5.0), (20, 7.0), (30, 7.0), (40, 5.0)))
+    track = _counter(levels, 1e9)
+    assert (track.name, track.unit, track.points) == ("SRAM in use", "bytes", ((0, 5.0), (20, 7.0), (40, 5.0)))
+    assert _counter(Levels("", "", ((0, 5.0), (0, 6.0))), 1e9).points == ((0, 6.0),), "the last one of a moment counts"
 
 
 def test_modules_contain_their_parts() -> None:

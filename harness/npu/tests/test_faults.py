@@ -22,6 +22,7 @@ from ethos_hil.harness.npu.isa.registers_u85 import SHORT as SHORT_U85
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
+from ethos_hil.lowering.testing.reference import reference
 
 
 def compiled(name: str, npu: str) -> CompiledGraph:
@@ -107,6 +108,16 @@ def test_a_transposition_of_many_channels_is_not_endless() -> None:
     program = npu.decode(one.stream[:-4] + piece * 65_537 + one.stream[-4:])
     assert len(program.ops) > 65_537
     npu.run(program, one.memory([]))
+
+
+def test_a_branch_to_the_end_changes_nothing_of_what_runs_before_it() -> None:
+    program = PROGRAMS["chain of additions"]
+    one = compiled("chain of additions", "ethos-u85-256")
+    jump = one.stream[:-4] + long(BRANCH, len(one.stream) + 4) + one.stream[-4:]
+    assert Npu(Configuration.parse(one.npu)).decode(jump).has_branches
+    _, inputs = program.input_sets()[0]
+    arrays = [np.ascontiguousarray(each) for each in inputs]
+    assert replace(one, stream=jump).run(arrays)[0] == one.run(arrays)[0] == reference(program.tosa, arrays)
 
 
 def test_an_endless_loop_is_ended() -> None:

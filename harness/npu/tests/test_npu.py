@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from dataclasses import replace
@@ -70,6 +71,22 @@ def test_configurations_are_parsed_by_name() -> None:
         "ethos-u85-2048",
     ]
     assert (U55_128.config_word, U55_128.id_word) == (0x1807, 0x10066001)
+
+
+def test_every_element_of_a_micro_block_takes_eight_channels_in_a_cycle() -> None:
+    for each in CONFIGURATIONS:
+        cores = 1 if "u85" in each.name else each.cores  # of an Ethos-U85 these are decoders of weights
+        assert math.prod(each.ublock) * each.ifm_ublock_depth * cores == each.macs, each.name
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_a_table_of_int16_has_signed_indices(name: str) -> None:
+    rng = np.random.default_rng(3)
+    graph = Graph()
+    looked_up = graph.table(graph.input((1, 4, 5, 8), "int16"), np.linspace(-20000, 9000, 513).astype(int))
+    tosa = graph.output(graph.rescale(looked_up, 1 / 128, dtype="int16")).serialize()
+    given = rng.integers(-32768, 32768, (1, 4, 5, 8)).astype(np.int16)
+    assert compile_graph(tosa, name).run([given])[0] == reference(tosa, [given])
 
 
 def test_an_unknown_configuration_lists_the_known() -> None:

@@ -74,4 +74,5 @@ def test_float_is_known_for_the_example_inputs_alone() -> None:
     assert accuracies(artifact, (), (INPUT,)) == ()
     assert accuracies(artifact, (INPUT,), (INPUT, INPUT)) == ()
     assert accuracies(artifact, (INPUT,), (INPUT[:3],)) == ()
+    assert accuracies(dataclasses.replace(artifact, floating=(INPUT[:0],)), (INPUT,), (INPUT[:0],)) == ()
     assert accuracies(dataclasses.replace(artifact, floating=()), (INPUT,), (INPUT,)) == ()

@@ -91,6 +91,21 @@ def test_an_answer_for_each_set_or_for_each_execution() -> None:
     assert "input set 0, repeat 1" in difference.message
 
 
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (np.zeros(2, "f8"), "y: expected float32[2], found float64[2]"),
+        (np.zeros(3, "f4"), "y: expected float32[2], found float32[3]"),
+    ],
+)
+def test_another_type_or_shape_is_a_mismatch_of_every_element(found: np.ndarray, text: str) -> None:
+    result = compare(outcome(found), ExpectedOutputs("y.npz", ((np.zeros(2, "f4"),),)), ("y",))
+    (output,) = result.outputs
+    assert (output.compared, output.mismatches, output.max_abs_error) == (found.size, found.size, INF)
+    assert result.difference is not None
+    assert result.difference.message == text
+
+
 def test_executions_that_are_missing_are_a_mismatch() -> None:
     row = np.zeros(1, "f4")
     expected = ExpectedOutputs("y.npz", ((row,), (row,)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.verdict.verify import Comparison, merged, verify
+from ethos_hil.harness.verdict.verify import Comparison, merged, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.results.record import Failure, Output
 from ethos_hil.results.verdict import FailureKind
@@ -107,6 +107,12 @@ def test_the_sign_of_a_nan_does_not_count() -> None:
     logits = LOGITS.copy()
     logits.view(np.uint32)[0, 2] ^= 1 << 31
     assert verify(outcome(execution(logits)), [REFERENCE]).difference is None
+
+
+def test_bits_are_those_of_one_type_and_shape() -> None:
+    assert same_bits(LOGITS, LOGITS.copy())
+    assert not same_bits(np.zeros(4, np.float32), np.zeros(4, np.int32))
+    assert not same_bits(np.zeros(4, np.int8), np.zeros((1, 4), np.int8))
 
 
 def test_truth_values_are_compared_too() -> None:
