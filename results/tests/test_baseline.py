@@ -14,7 +14,7 @@ import pytest
 from ethos_hil.results.gate.baseline import BadBaseline, accept, dumps, is_baseline, read_baseline
 from ethos_hil.results.gate.change import Effect
 from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.gate.observation import Number, observations
 from ethos_hil.results.gate.policy import BadPolicy, read_policy
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.gate.word import Word
@@ -52,6 +52,20 @@ def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert dumps(found) == path.read_text()
     comparison = compare_runs(found, observations(NIGHT))
     assert (comparison.changes, comparison.passed, comparison.subjects) == ((), True, len(NIGHT))
+
+
+def test_a_number_keeps_its_fraction_and_a_whole_one_has_none(tmp_path: Path) -> None:
+    one = observations(NIGHT[:1])[0]
+    numbers = {("npu_cycles", "modelled"): Number(12.0, "cycles", (12.0,)), ("x", "vela"): Number(0.75, "", (0.75,))}
+    path = tmp_path / "baseline.jsonl"
+    path.write_text(dumps([replace(one, numbers=numbers)]))
+    assert [json.loads(line)[4] for line in path.read_text().splitlines() if line.startswith("[")] == [12, 0.75]
+    assert ',"modelled",12,' in path.read_text()
+    (found,) = read_baseline(path)
+    assert {key: number.value for key, number in found.numbers.items()} == {
+        ("npu_cycles", "modelled"): 12,
+        ("x", "vela"): 0.75,
+    }
 
 
 def test_every_regression_is_found_against_a_baseline_too(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.results.comparison import RowChange
+from ethos_hil.results.gate.cause import words
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.gate.pairing import place_cause
 from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.gate.samples import SampleDifference, difference
 from ethos_hil.results.gate.sides import Side
@@ -329,6 +331,37 @@ def operator(change: Change) -> str:
     return change.subject.label.split("test_")[-1].rsplit("_case", 1)[0]
 
 
+def test_equal_executions_of_one_run_are_not_unstable() -> None:
+    (one,) = observations([NIGHT[0], NIGHT[0]])
+    assert one.unstable == frozenset()
+    assert compared([NIGHT[0]], [NIGHT[0], NIGHT[0]]).changes == ()
+
+
+def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
+    subject = observations(NIGHT[:1])[0].subject
+    names = [replace(subject, label="net", case=case, scheme=scheme).name
+             for case, scheme in (("", ""), ("wide", ""), ("wide", "a16w8"))]  # fmt: skip
+    assert names == ["net", "net (wide)", "net (wide, a16w8)"]
+
+
+def test_another_place_is_told_with_both_of_them() -> None:
+    one = observations(NIGHT[:1])[0].subject
+    here, there = replace(one, system_config=""), replace(one, system_config="fast")
+    assert place_cause(here, there)[1] == "another system config: none became fast"
+    assert place_cause(there, here)[1] == "another system config: fast became none"
+    assert place_cause(here, here) == (Cause.NONE, "")
+
+
+def test_a_cause_names_our_lowering_where_nothing_else_is_another_one() -> None:
+    one = replace(observations(NIGHT[:1])[0], lowering="a")
+    told = "another TOSA program: {}"
+    assert words(Cause.TOSA, one, replace(one, lowering="b")) == told.format("our lowering is another one")
+    same = told.format("versions, arguments and lowering are the same")
+    assert words(Cause.TOSA, one, one) == words(Cause.TOSA, one, replace(one, lowering="")) == same
+    newer = replace(one, lowering="b", versions={**one.versions, "executorch": "9"})
+    assert words(Cause.TOSA, one, newer) == told.format(f"executorch {one.versions['executorch']} became 9")
+
+
 def test_a_cause_names_the_versions_and_arguments_behind_it() -> None:
     bad, _ = REGRESSIONS["a Vela flag makes another stream, slower"](list(NIGHT), random.Random(0))
     assert (
@@ -444,6 +477,7 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
         found = compared(NIGHT, bad, allowing)
         assert found.passed is passes
         assert only(found).word is (Word.CHANGED if passes else Word.REGRESSED)
+        assert only(found).allowed == f"{percent} %"
     elsewhere = Policy(rules=(*Policy().rules, PolicyRule(label="another", allowed_percent=50)))
     assert not compared(NIGHT, bad, elsewhere).passed
     strict = Policy(effects={**Policy().effects, Word.IMPROVED: Effect.FAIL})
