@@ -147,6 +147,15 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
         before(config, "b")
 
 
+def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
+    followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    assert config.history is not None
+    (config.history / "README.txt").write_text("the nights of this branch")
+    found, _ = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
+    assert found.account.comparison is not None
+    assert found.account.comparison.before == "a"
+
+
 COMMIT = "c0ffee" + "0" * 34
 
 

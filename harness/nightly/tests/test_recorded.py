@@ -108,3 +108,10 @@ def test_of_several_records_the_last_one_says_it(
     """The order of time counts, not that of files; of two in one second, the worse."""
     both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
     assert recorded(kept(tmp_path, *both), PART) == (frozenset() if again else {"a"})
+
+
+def test_of_two_attempts_the_later_one_says_it_whatever_the_clock_said(tmp_path: Path) -> None:
+    failed = replace(today("a"), verdict=Verdict.FAILED, created="02")
+    kept(tmp_path, failed, attempt=1)
+    folder = kept(tmp_path, replace(today("a"), created="01"), attempt=2)
+    assert recorded(folder, PART) == {"a"}
