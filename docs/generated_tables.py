@@ -159,6 +159,15 @@ def _system_clocks() -> str:
     return "\n".join(lines) + "\n"
 
 
+def _mutation_scores() -> str:
+    lines = ["| room | tests | mutants | killed | survived | not reached | equivalent | score |"]
+    lines += ["| --- |" + " ---: |" * 7]
+    for each in data("mutants-of-code")["rooms"]:
+        counts = (each[name] for name in ("tests", "mutants", "killed", "survived", "not reached", "equivalent"))
+        lines.append(f"| {each['room']} | {' | '.join(map(str, counts))} | {each['percent']:.0f} % |")
+    return "\n".join(lines) + "\n"
+
+
 @cache
 def _boards() -> dict[str, str]:
     from ethos_hil.harness.boards.board_tables import tables
@@ -204,6 +213,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "bench-grid": _bench_grid,
     "fuzzing-sessions": _fuzzing_sessions,
     "fuzzing-boots": _fuzzing_boots,
+    "mutation-scores": _mutation_scores,
 }
 
 

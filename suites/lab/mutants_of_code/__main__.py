@@ -24,11 +24,13 @@ from rich.text import Text
 from ethos_hil.harness.render import console
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
-from ethos_hil.suites.lab.mutants_of_code import session
+from ethos_hil.suites.lab.mutants_of_code import firmware, session
 from ethos_hil.suites.lab.mutants_of_code.changes import CodeChange, draw
 from ethos_hil.suites.lab.mutants_of_code.equivalents import EQUIVALENT, why_equivalent
-from ethos_hil.suites.lab.mutants_of_code.rooms import ROOMS, ROOT, Room
+from ethos_hil.suites.lab.mutants_of_code.rooms import FIRMWARE, ROOMS, ROOT, Room
 from ethos_hil.suites.lab.mutants_of_code.session import KILLED, NOT_REACHED, SURVIVED, MutantFate, MutationJob
+
+_SLOW = 20  # times as long a slow test may take, where they take part
 
 
 @dataclass(frozen=True)
@@ -81,9 +83,13 @@ def main(
     scores = []
     for name in names:
         room = ROOMS[name]
-        mutants = [each for each in draw(ROOT, room.files, count, seed) if only in str(each)]
+        drawn = (firmware.draw if name == FIRMWARE else draw)(ROOT, room.files, count, seed)
+        mutants = [each for each in drawn if only in str(each)]
         started = time.monotonic()
-        tests, fates = _tried(room, mutants, jobs, slowest, budget)
+        if name == FIRMWARE:
+            tests, fates = 0, list(firmware.tried(ROOT, mutants))
+        else:
+            tests, fates = _tried(room, mutants, jobs, slowest, budget)
         scores.append(RoomScore(name, tests, fates, time.monotonic() - started))
     console().print(*_report(scores), sep="\n", soft_wrap=True)
     if json_file:
@@ -102,8 +108,16 @@ def _tried(
     fates = [MutantFate(each, EQUIVALENT, why) for each, why in reasons.items() if why]
     meant = [each for each, why in reasons.items() if not why]
     with tempfile.TemporaryDirectory(prefix="ethos-hil-mutants-") as folder:
-        job = MutationJob(str(ROOT), folder, room.files, meant, jobs, slowest, budget, room.own_cache)
-        arguments = [*session.OPTIONS, "-s", "-p", session.__name__, "-m", "not slow and not proof"]
+        limits = (_SLOW * slowest if room.slow else slowest, budget)
+        job = MutationJob(str(ROOT), folder, room.files, meant, jobs, *limits, room.own_cache)
+        arguments = [
+            *session.OPTIONS,
+            "-s",
+            "-p",
+            session.__name__,
+            "-m",
+            "not proof" if room.slow else "not slow and not proof",
+        ]
         environment = {
             **os.environ,
             session.JOB: str(job.save()),
@@ -143,8 +157,8 @@ def _figures(score: RoomScore) -> dict[str, object]:
         {"mutant": str(each.mutant), "fate": each.fate, "by": each.by, "tests": each.tests, "seconds": each.seconds}
         for each in score.fates
     ]
-    figures = {"room": score.room, "tests": score.tests, **fates, "percent": round(score.percent, 1)}
-    return {**figures, "seconds": round(score.seconds), "mutants": mutants}
+    figures = {"room": score.room, "tests": score.tests, "mutants": len(score.fates), **fates}
+    return {**figures, "percent": round(score.percent, 1), "seconds": round(score.seconds), "each": mutants}
 
 
 if __name__ == "__main__":

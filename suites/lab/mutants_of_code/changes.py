@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, MappingProxyType
@@ -87,10 +87,16 @@ class _Statement:
     in_function: bool
 
 
-def places(root: Path, file: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the places of a source that can be changed: file, node, and how many ways there are to change it."""
-    for number, (node, _) in enumerate(_nodes(ast.parse((root / file).read_bytes()))):
-        if count := len(_edits(node)):
+def places(root: Path, file: str, lines: Container[int] = range(1 << 30)) -> Iterator[tuple[str, int, int]]:
+    """Yield the places of a source that can be changed: file, node, and how many ways there are to change it.
+
+    Args:
+        root: the checkout.
+        file: the source.
+        lines: only in statements that begin in one of these.
+    """
+    for number, (node, statement) in enumerate(_nodes(ast.parse((root / file).read_bytes()))):
+        if statement.line in lines and (count := len(_edits(node))):
             yield file, number, count
 
 

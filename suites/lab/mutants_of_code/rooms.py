@@ -18,11 +18,13 @@ class Room:
         sources: patterns of files.
         tests: files and folders.
         own_cache: whether the code is of `lowering`: what it made before the change must not come from the cache.
+        slow: whether slow tests take part, because some of the code runs in these alone.
     """
 
     sources: tuple[str, ...]
     tests: tuple[str, ...]
     own_cache: bool = False
+    slow: bool = False
 
     @property
     def files(self) -> list[str]:
@@ -35,6 +37,8 @@ _GATE = ("results/tests/test_gate.py", "results/tests/test_baseline.py", "result
 _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 
+FIRMWARE = "firmware/runtime"
+"""The room whose sources are C++."""
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
@@ -47,7 +51,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             ("results/gate/*.py",),
             (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
         ),
-        "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",)),
+        "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",), slow=True),
         "repairs": Room(
             ("lowering/repairs/*.py",),
             (*(f"lowering/tests/{name}" for name in _REPAIRS), "suites/lab/random_models/tests/test_repairs.py"),
@@ -57,6 +61,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             ("lowering/oracle/**/*.py",), tuple(f"lowering/tests/{name}" for name in _ORACLE), own_cache=True
         ),
         "npu/decode": Room(("harness/npu/decode/*.py",), ("harness/npu/tests",)),
+        FIRMWARE: Room(("firmware/runtime/**/*.cc",), ("firmware/tests",)),
         "npu/compute": Room(("harness/npu/compute/*.py",), ("harness/npu/tests",)),
     }
 )

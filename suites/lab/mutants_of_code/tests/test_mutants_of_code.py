@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.suites.lab.mutants_of_code import hook, session
+from ethos_hil.suites.lab.mutants_of_code import firmware, hook, session
 from ethos_hil.suites.lab.mutants_of_code.changes import change, draw, places
 from ethos_hil.suites.lab.mutants_of_code.equivalents import reasons, why_equivalent
-from ethos_hil.suites.lab.mutants_of_code.rooms import ROOMS, ROOT
+from ethos_hil.suites.lab.mutants_of_code.rooms import FIRMWARE, ROOMS, ROOT
 from ethos_hil.suites.lab.mutants_of_code.session import KILLED, NOT_REACHED, SURVIVED, MutationJob
 
 SOURCE = '''
@@ -91,21 +91,25 @@ def test_operators_numbers_conditions_and_guards_are_changed(tmp_path: Path) -> 
 
 def test_a_seed_draws_the_same_mutants_and_every_room_has_some() -> None:
     for name, room in ROOMS.items():
-        drawn = draw(ROOT, room.files, 5, seed=3)
+        of_room = firmware.draw if name == FIRMWARE else draw
+        drawn = of_room(ROOT, room.files, 5, seed=3)
         assert len(drawn) == 5, name
-        assert drawn == draw(ROOT, room.files, 5, seed=3)
-        assert drawn != draw(ROOT, room.files, 5, seed=4)
+        assert drawn == of_room(ROOT, room.files, 5, seed=3)
+        assert drawn != of_room(ROOT, room.files, 5, seed=4)
         assert all((ROOT / test).exists() for test in room.tests), name
 
 
 def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
     """An entry whose line has changed would excuse nothing, or something else."""
-    there_are = {
-        (each.file, each.text, f"{each.before} -> {each.after}")
-        for file in {file for file, _, _ in reasons()}
-        for name, node, ways in places(ROOT, file)
-        for each in (change(ROOT, name, node, way) for way in range(ways))
-    }
+    there_are = set()
+    for file in {file for file, _, _ in reasons()}:
+        texts = {text for name, text, _ in reasons() if name == file}
+        lines = [
+            number for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if line.strip() in texts
+        ]
+        for name, node, ways in places(ROOT, file, lines):
+            for each in (change(ROOT, name, node, way) for way in range(ways)):
+                there_are.add((each.file, each.text, f"{each.before} -> {each.after}"))
     assert reasons().keys() <= there_are
     assert all(reasons().values())
     assert why_equivalent(draw(ROOT, ["harness/link/control_bytes.py"], 1, seed=1)[0]) == ""
@@ -123,6 +127,22 @@ def test_functions_get_the_mutants_code_wherever_they_are_kept(tmp_path: Path) -
     assert hook.swap(original, mutated) == 1
     assert module["inside"]() != 3  # type: ignore[operator]
     assert gc.get_freeze_count() == hook.swap(original, original) == 0
+
+
+def test_operators_and_numbers_of_cpp_are_changed_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "source.cc").write_text(
+        "#include <x>  // a < b\nstatic_assert(1 < 2);\n"
+        'std::vector<int> f(int a) {\n  log("a + 1 < 2");\n  return a + 10 <= 0x10 && a < -1 ? a : b;\n}\n'
+    )
+    found = {
+        (each.line, each.before, each.after)
+        for seed in range(20)
+        for each in firmware.draw(tmp_path, ["source.cc"], 99, seed)
+    }
+    assert found == {
+        (5, "+", "-"), (5, "10", "11"), (5, "10", "9"), (5, "<=", "<"), (5, "<=", ">"), (5, "&&", "||"),
+        (5, "<", "<="), (5, "<", ">="), (5, "1", "2"), (5, "1", "0"),
+    }  # fmt: skip
 
 
 @pytest.fixture(scope="module")
