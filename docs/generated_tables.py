@@ -163,8 +163,9 @@ def _mutation_scores() -> str:
     lines = ["| room | tests | mutants | killed | survived | not reached | equivalent | score |"]
     lines += ["| --- |" + " ---: |" * 7]
     for each in data("mutants-of-code")["rooms"]:
-        counts = (each[name] for name in ("tests", "mutants", "killed", "survived", "not reached", "equivalent"))
-        lines.append(f"| {each['room']} | {' | '.join(map(str, counts))} | {each['percent']:.0f} % |")
+        counts = (each[name] for name in ("mutants", "killed", "survived", "not reached", "equivalent"))
+        cells = (each["room"], each["tests"] or "-", *counts, f"{each['percent']:.0f} %")
+        lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 
 
