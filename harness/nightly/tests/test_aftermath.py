@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,10 @@ from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.night import STATE, Start, opened
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
-from ethos_hil.harness.nightly.preparation import before
+from ethos_hil.harness.nightly.preparation import before, read_policy_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import night, record, write
 from ethos_hil.harness.progress import Silent
@@ -145,6 +147,36 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
     (config.history / "x.parquet").write_text("no")
     with pytest.raises(UsageError, match="is no history: "):
         before(config, "b")
+
+
+def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "last"\n'))
+
+    def made(plan: str = "nightly.toml", shard: str = "", *, finished: bool = True, whole: bool = True) -> Path:
+        with opened(config.into, plan_of(config).digest, plan, shard, {}, Start.FRESH) as night:
+            night.run_folder.append(record("t"), part=PART)
+            if finished:
+                night.finish({"down": {}, "problems": {}}, whole=whole)
+        return night.folder
+
+    counting = made()
+    elsewhere = made()
+    state = json.loads((elsewhere / STATE).read_text())
+    (elsewhere / STATE).write_text(json.dumps({**state, "branch": "another"}))
+    others = [elsewhere, made("other.toml"), made(shard="1/2"), made(finished=False), made(whole=False)]
+    assert len({counting, *others}) == 6
+    found = before(config, "tonight")
+    assert found is not None
+    assert found.name == counting.name
+    assert before(config, counting.name) is None
+
+
+def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyConfig) -> None:
+    with pytest.raises(UsageError, match=r"gone\.toml cannot be read: No such file or directory"):
+        read_policy_of(replace(config, policy=config.folder / "gone.toml"))
 
 
 def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
