@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -74,15 +75,14 @@ def _nearest(root: Path, mutant: CodeChange) -> list[str]:
 
 def _built(root: Path, mutant: CodeChange, folder: Path) -> str:
     """Put the mutant's ELF into a folder. Return why that is not possible, or ""."""
-    sys.path.insert(0, str(root / "firmware/tests"))
-    import builds
-    from saboteur import Change, sabotaged
-
-    builds.build(_BOARD)
+    sys.path.insert(0, str(root / "firmware/tests"))  # its helpers are not a package
+    import_module("builds").build(_BOARD)
+    saboteur = import_module("saboteur")
     source = (root / mutant.file).read_text()
     after = source[: mutant.node] + mutant.after + source[mutant.node + len(mutant.before) :]
     try:
-        elf = sabotaged(_BOARD, Change(str(Path(mutant.file).relative_to("firmware")), source, after))
+        change = saboteur.Change(str(Path(mutant.file).relative_to("firmware")), source, after)
+        elf = saboteur.sabotaged(_BOARD, change)
     except AssertionError:
         return "the compiler"
     (folder / "ethos-hil.elf").write_bytes(elf)
