@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import KNOWN
-from ethos_hil.harness.nightly.preparation import history_of
+from ethos_hil.harness.nightly.preparation import LAST, history_of
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
@@ -73,6 +73,10 @@ def follow_up(
             policy=policy,
             names=(before.name, results.name),
         )
+    elif config.against == LAST:
+        where = f" on branch {branch_of(results)}" if branch_of(results) else ""
+        said = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"
+        account = replace(account, notes=(*account.notes, said))
     account = account.compared(comparison, after)
     written = [_kept(config, results, account)] if config.history is not None and results.records else []
     tests = replace(results, records=tuple(each for each in results.records if not is_audit(each)))

@@ -69,6 +69,8 @@ def at(time: str, *, commit: str = "", **facts: object) -> Record:
 def test_a_number_that_moved_since_the_last_night_is_red(config: NightlyConfig) -> None:
     found, outcome = followed(config, "a", at("2026-11-20T01:00:00+00:00"))
     assert (found.account.comparison, outcome.status) == (None, 0)
+    nothing = "compared with nothing: there is no whole night of nightly.toml before this one"
+    assert found.account.notes == (nothing,)
     found, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
     assert found.account.comparison is not None
     assert found.account.comparison.before == "a"
