@@ -22,7 +22,7 @@ from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.gate.account import AUDIT, part_of
+from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
@@ -227,7 +227,7 @@ def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
     return [
         record.name
         for record in final(records)
-        if record.failure is not None and record.failure.kind in NOT_ATTEMPTED and _attempt(record) == 1
+        if record.failure is not None and record.failure.kind in NOT_ATTEMPTED and attempt_of(record) == 1
     ]
 
 
@@ -236,13 +236,9 @@ def final(records: Iterable[Record]) -> list[Record]:
     found: dict[tuple[str, str], Record] = {}
     for record in records:
         key = (part_of(record), record.name)
-        if key not in found or _attempt(record) >= _attempt(found[key]):
+        if key not in found or attempt_of(record) >= attempt_of(found[key]):
             found[key] = record
     return list(found.values())
-
-
-def _attempt(record: Record) -> int:
-    return record.run.attempt if record.run is not None else 1
 
 
 def _arguments(names: Iterable[str], selection: Selection) -> list[str]:

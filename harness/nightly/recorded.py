@@ -8,6 +8,7 @@ from pathlib import Path
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
+from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.record import Record
 from ethos_hil.results.standing import settled
 from ethos_hil.results.store import StoredRecord, read_run
@@ -38,7 +39,7 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
     for record in _made(folder, part, attempt):
         done = settled(record, compile_only=compile_only)
         # Of two in one second the one that is not settled counts.
-        found = record.run.attempt if record.run is not None else 1, record.created, not done
+        found = attempt_of(record), record.created, not done
         last[record.name] = max(found, last.get(record.name, found))
     return frozenset(name for name, (_, _, open_) in last.items() if not open_)
 

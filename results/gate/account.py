@@ -242,7 +242,8 @@ def part_of(record: Record) -> str:
     return record.run.part if record.run is not None else ""
 
 
-def _attempt(record: Record) -> int:
+def attempt_of(record: Record) -> int:
+    """Return which attempt at its question a record is of."""
     return record.run.attempt if record.run is not None else 1
 
 
@@ -286,7 +287,7 @@ def _accounted(
     found: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
 ) -> Accounted:
     """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
-    in_time = sorted(found, key=lambda each: (_attempt(each), each.created))
+    in_time = sorted(found, key=lambda each: (attempt_of(each), each.created))
     made = [each for each in in_time if each.failure is None or each.failure.kind not in NOT_ATTEMPTED]
     counting = made or in_time[-1:]
     judged = [_judged(each, standing_of(each), parts, quarantine, today) for each in reversed(counting)]
@@ -371,7 +372,7 @@ def _unreadable(results: RunResults) -> Iterator[Problem]:
 
 def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Problem]:
     """Yield what pytest called failed, and is not red by a verdict of its own."""
-    told = {(part_of(each), _attempt(each), each.name) for each in results.records if standing_of(each).red}
+    told = {(part_of(each), attempt_of(each), each.name) for each in results.records if standing_of(each).red}
     lost = {(test.part, test.name) for test in tests if test.standing is Standing.MISSING}
     for end in results.sessions:
         for each in end.complaints:
