@@ -96,8 +96,10 @@ def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: Failed
 
 
 def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) -> None:
-    assert command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path).returncode == 0
+    made = command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path)
+    assert made.returncode == 0
     assert (tmp_path / "b.zip").read_bytes() == failed.data
+    assert "did not end alike" not in made.stderr
 
 
 def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: Run, here: Path) -> None:

@@ -36,6 +36,7 @@ class Room:
 _GATE = ("results/tests/test_gate.py", "results/tests/test_baseline.py", "results/tests/test_comparison.py")
 _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
+_BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
 
 FIRMWARE = "firmware/runtime"
 """The room whose sources are C++."""
@@ -58,7 +59,9 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
             own_cache=True,
         ),
         "oracle": Room(
-            ("lowering/oracle/**/*.py",), tuple(f"lowering/tests/{name}" for name in _ORACLE), own_cache=True
+            ("lowering/oracle/**/*.py",),
+            (*(f"lowering/tests/{name}" for name in _ORACLE), *_BOUNDS),
+            own_cache=True,
         ),
         "npu/decode": Room(("harness/npu/decode/*.py",), ("harness/npu/tests",)),
         FIRMWARE: Room(("firmware/runtime/**/*.cc",), ("firmware/tests",)),

@@ -298,7 +298,7 @@ class Laboratory:
         return chosen
 
     def _limit(self, trial: tuple[CodeChange, list[Reach]]) -> float:
-        return _LEAST_SECONDS + 10 * sum(each.seconds for each in trial[1])
+        return _LEAST_SECONDS + 3 * sum(each.seconds for each in trial[1])
 
     def _fate(self, ended: _Ended[tuple[CodeChange, list[Reach]]]) -> MutantFate:
         mutant, reaches = ended.subject

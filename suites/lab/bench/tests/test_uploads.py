@@ -1,4 +1,4 @@
-"""A host that gives up in the middle of an upload leaves a monitor that the next one finds, without a probe."""
+"""Uploads that a host gives up, or the line damages: what the next one finds, without a probe."""
 
 from __future__ import annotations
 
@@ -50,3 +50,18 @@ def test_a_monitor_in_an_upload_that_was_given_up_is_found(
     with SerialLine(bench.serial, FIRST) as line:
         assert MonitorLink(line).sync(Deadline(10)) is not None
     assert bench.status()["packets"] == packets
+
+
+def test_frames_that_the_line_damages_are_counted_for_their_own_upload(make_bench: MakeBench, tmp_path: Path) -> None:
+    """The firmware counts since it started; a record says it of one upload."""
+    bench = make_bench()
+    board = BoardTarget(find_board(str(bench.write_board_file(tmp_path))), NPU)
+    board.load(CampaignRun("add", (1,)).image())
+    board.run(timeout=60)
+    with SerialLine(bench.serial, FIRST) as line:
+        link = MonitorLink(line)
+        assert link.sync(Deadline(10)) is not None
+        bench.tell("fault to-board.corrupt:2000")
+        assert link.upload(bytes(20_000), Deadline(60)).damaged > 0
+        bench.tell("heal")
+        assert link.upload(bytes(2_000), Deadline(60)).damaged == 0
