@@ -36,18 +36,25 @@ def read_policy_of(config: NightlyConfig) -> Policy:
     """Return what the gate allows.
 
     Raises:
-        UsageError: the policy cannot be used.
+        UsageError: the policy cannot be used, or not with what the night is compared with.
     """
     from ethos_hil.results.gate.policy import DEFAULT, read_policy
 
     if config.policy is None:
         return DEFAULT
     try:
-        return read_policy(config.policy)
+        policy = read_policy(config.policy)
     except OSError as error:
         raise UsageError(f"{config.policy} cannot be read: {error.strerror or error}", hint=_HINT) from error
     except ValueError as error:
         raise UsageError(one_line(str(error)), hint="docs/compare.md explains policies") from error
+    if config.against == LAST and policy.accepts:
+        raise UsageError(
+            f'{config.policy} has the effect "accept", which waits for a baseline; with against = "last" the next '
+            "night would take the change for the norm",
+            hint='compare with a baseline that `ethos-hil accept` writes, or say "fail" or "warn"',
+        )
+    return policy
 
 
 def read_quarantine_of(config: NightlyConfig) -> tuple[Quarantined, ...]:

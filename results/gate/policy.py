@@ -141,6 +141,11 @@ class Policy:
     rules: tuple[PolicyRule, ...] = RULES
     aliases: Mapping[str, str] = field(default_factory=dict, hash=False)
 
+    @property
+    def accepts(self) -> bool:
+        """Whether some change waits until a baseline has it."""
+        return any(Effect.ACCEPT in each.effects.values() for each in (self, *self.rules))
+
     def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
         """Return what is allowed of a number."""
         matching = tuple(rule.matches(metric, provenance, label, npu) for rule in self.rules)

@@ -181,6 +181,17 @@ def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyCon
         read_policy_of(replace(config, policy=config.folder / "gone.toml"))
 
 
+@pytest.mark.parametrize(
+    "policy", ['[gate]\nedited = "accept"', '[[rule]]\nlabel = "a*"\neffects = { regressed = "accept" }']
+)
+def test_a_change_cannot_wait_for_a_baseline_that_is_not_there(config: NightlyConfig, policy: str) -> None:
+    (config.folder / "p.toml").write_text(f"schema_version = 1\n{policy}\n")
+    asked = replace(config, policy=config.folder / "p.toml")
+    assert read_policy_of(replace(asked, against="baseline.jsonl")).accepts
+    with pytest.raises(UsageError, match='"accept", which waits for a baseline'):
+        read_policy_of(replace(asked, against="last"))
+
+
 def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
     followed(config, "a", at("2026-11-20T01:00:00+00:00"))
     assert config.history is not None
