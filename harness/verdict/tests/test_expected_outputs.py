@@ -79,6 +79,11 @@ def test_only_floats_have_a_remedy() -> None:
         difference = compare(outcome(np.ones(2, dtype)), expected, ("y",)).difference
         assert difference is not None
         assert difference.hint == hint
+    expected = ExpectedOutputs("y.npz", ((np.zeros(2, "i4"), np.zeros(2, "f4")),))
+    both = Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, (np.ones(2, "i4"), np.ones(2, "f4")), ()),), (), {})
+    difference = compare(both, expected, ("a", "b")).difference
+    assert difference is not None
+    assert difference.hint is not None, "one of them is a float"
 
 
 def test_an_answer_for_each_set_or_for_each_execution() -> None:

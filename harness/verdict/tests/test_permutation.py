@@ -64,6 +64,8 @@ def test_outputs_that_are_nearly_equal_are_not_told_apart() -> None:
     (one,) = answers(1, 100)
     wanted = [one, one + np.float32(STEP)]
     assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
+    wanted = [one, one + np.float32(10 * STEP)]  # a constant apart
+    assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
     constant = [np.full((1, 100), value, np.float32) for value in (1.0, 2.0)]  # one value says it all
     assert permutation(constant, constant[::-1], [STEP] * 2) is None
 

@@ -53,6 +53,15 @@ class Case:
         return replay(Npu(Configuration.parse(self.npu)), self.blob, self.inputs, self.rows, self.expected)
 
 
+def test_inputs_are_as_many_and_as_large_as_the_delegate_says() -> None:
+    program, npu = PROGRAMS["matmul"], NpuName.parse("ethos-u55-128")
+    blob = run_vela(program.tosa, flags(npu, MemoryMode.default(npu))).parsed
+    right = [bytes(place.size) for place in blob.inputs]
+    for wrong in ([*right[:-1], right[-1] + b"0"], [*right[:-1], right[-1][:-1]], right[:-1], [*right, b""]):
+        with pytest.raises(ValueError, match="bytes was given|zip"):
+            run_delegate(Npu(Configuration.parse(str(npu))), blob, wrong)
+
+
 @pytest.fixture(scope="module", params=CASES, ids=" on ".join)
 def case(request: pytest.FixtureRequest) -> Case:
     name, npu = request.param

@@ -44,7 +44,8 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
             ("harness/verdict/*.py", "results/verdict.py"),
-            ("harness/verdict/tests", "results/tests/test_record.py", "harness/tests/test_against_pytorch.py"),
+            ("harness/verdict/tests", "results/tests/test_record.py", "harness/tests/test_against_pytorch.py",
+             "harness/cli/tests/test_npu.py"),
         ),
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
         "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),
