@@ -106,6 +106,27 @@ def test_an_edit_names_both_sides_of_what_moved() -> None:
     }
 
 
+def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
+    before, after, _ = EDITS["edited code with fewer blocks"](list(NIGHT), random.Random(0))
+    (edited,) = {change.subject for change in compared(before, after).changes}
+    found = compared(before, [replace(each, metrics=(*each.metrics, Metric("more", 1.0, "", "modelled")))
+                              if each.label == edited.label else each for each in after])  # fmt: skip
+    words = {change.subject == edited: change.word for change in found.changes if change.metric == "more"}
+    assert words == {True: Word.EDITED, False: Word.NEW}, "the model's other scheme was not edited"
+
+
+@pytest.mark.parametrize(
+    ("after", "percent"),
+    [(100.04, "+0.04 %"), (99.5, "-0.5 %"), (101.04, "+1.0 %"), (100, "+0.0 %"), (35, "-65.0 %")],
+)
+def test_percents_of_small_changes_are_not_rounded_away(after: float, percent: str) -> None:
+    (subject,) = {each.subject for each in observations(NIGHT[:1])}
+    change = Change(
+        Word.CHANGED, subject, "npu_cycles", "modelled", "cycles", 100, after, Cause.STREAM, "", Effect.WARN
+    )
+    assert change.percent == percent
+
+
 def test_a_policy_asks_to_accept_edits() -> None:
     """It fails until the baseline has the edited model as it is now."""
     before, after, _ = EDITS["edited weights"](list(NIGHT), random.Random(0))

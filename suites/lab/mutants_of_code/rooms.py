@@ -33,7 +33,7 @@ class Room:
         return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-_GATE = ("results/tests/test_gate.py", "results/tests/test_baseline.py", "results/tests/test_comparison.py")
+_GATE = tuple(f"results/tests/test_{name}.py" for name in ("gate", "account", "observation", "baseline", "comparison"))
 _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")
@@ -44,8 +44,12 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
             ("harness/verdict/*.py", "results/verdict.py"),
-            ("harness/verdict/tests", "results/tests/test_record.py", "harness/tests/test_against_pytorch.py",
-             "harness/cli/tests/test_npu.py"),
+            (
+                "harness/verdict/tests",
+                "results/tests/test_record.py",
+                "harness/tests/test_against_pytorch.py",
+                "harness/cli/tests/test_npu.py",
+            ),
         ),
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
         "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),

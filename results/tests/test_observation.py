@@ -1,0 +1,85 @@
+"""What a run says is the same from its records, from a history and from a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethos_hil.results.gate.baseline import accept, dumps
+from ethos_hil.results.gate.observation import Observation, merged, of_record
+from ethos_hil.results.gate.sides import side
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.history import compact
+from ethos_hil.results.record import BenchInfo, Failure, Metric, Record
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.testing.seeded_edits import with_models
+from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])
+ONE = NIGHT[0]
+MODEL = NIGHT[-1]
+TIMED = (*ONE.metrics, Metric("wall", 2.0, "s", "host", samples=(1.0, 2.0, 9.0)))
+RECORDS: Mapping[str, Record] = {
+    "verified": ONE,
+    "samples": replace(ONE, metrics=TIMED),
+    "rules": replace(ONE, target=replace(ONE.target, rules=("waits",))),
+    "two rules": replace(ONE, target=replace(ONE.target, rules=("waits", "alignment"))),
+    "board's FVP": replace(ONE, versions={**ONE.versions, "fvp": "11.27"}, timing_adapters="axi 0"),
+    "failed": replace(ONE, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "1 of 4")),
+    "unverified": replace(ONE, verdict=Verdict.UNVERIFIED),
+    "no artifact": replace(
+        ONE, verdict=Verdict.FAILED, failure=Failure(FailureKind.COMPILE, "no"), artifact=None, metrics=()
+    ),
+    "a case": replace(MODEL, bench=BenchInfo("grid", "group", "small")),
+    "a method": replace(MODEL, method="encode"),
+}
+
+
+def seen(one: Observation) -> dict[str, Any]:
+    """Everything that a history keeps: not the record, nor what a test declares."""
+    return {each.name: getattr(one, each.name) for each in fields(one) if each.name not in ("record", "declared")}
+
+
+@pytest.mark.parametrize("what", RECORDS)
+def test_a_history_says_what_the_record_says(what: str, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "runs", name="night")
+    (run.path / "records-1.jsonl").write_text(RECORDS[what].dumps() + "\n")
+    compact(run.path, tmp_path / "history")
+    (found,) = side("night", tmp_path / "history").observations
+    assert seen(found) == seen(of_record(RECORDS[what]))
+
+
+def observed(verdict: str) -> Observation:
+    return replace(of_record(ONE), verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "expected"),
+    [
+        (("failed: link", "verified"), "verified"),
+        (("verified", "failed: link"), "verified"),
+        (("failed: mismatch", "verified"), "failed: mismatch"),
+        (("verified", "failed: mismatch"), "failed: mismatch"),
+        (("failed: mismatch", "failed: link"), "failed: mismatch"),
+        (("failed: link", "failed: timeout"), "failed: timeout"),
+        (("unverified", "verified"), "unverified"),
+    ],
+)
+def test_of_several_attempts_the_worst_counts_that_could_be_made(verdicts: tuple[str, ...], expected: str) -> None:
+    (found,) = merged(map(observed, verdicts))
+    assert found.verdict == expected
+
+
+@pytest.mark.parametrize("cause", [Cause.TOSA, Cause.WEIGHTS, Cause.STREAM])
+def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_before(cause: Cause) -> None:
+    (before,) = accept([], [of_record(ONE)]).observations
+    after = replace(before, facts={**before.facts, cause: "0123456789ab"})
+    (kept,) = accept([before], [after]).observations
+    assert kept.facts[cause] == "0123456789ab"
+    other = replace(before, facts={**before.facts, Cause.FIRMWARE: "0123456789ab"})
+    assert dumps(accept([before], [other]).observations) == dumps([before]), "the same program on another firmware"
