@@ -144,7 +144,7 @@ class Policy:
     @property
     def accepts(self) -> bool:
         """Whether some change waits until a baseline has it."""
-        return any(Effect.ACCEPT in each.effects.values() for each in (self, *self.rules))
+        return any(Effect.ACCEPT in each.values() for each in (self.effects, *(rule.effects for rule in self.rules)))
 
     def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
         """Return what is allowed of a number."""
