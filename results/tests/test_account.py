@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from ethos_hil.results.gate.account import take_account
-from ethos_hil.results.record import Failure, Record, RunInfo
+from ethos_hil.results.record import BenchInfo, Failure, Record, RunInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.testing.seeded_edits import with_models
@@ -42,3 +44,27 @@ def test_where_there_are_two_it_is_a_test_of_its_own() -> None:
 def test_another_npu_is_another_test() -> None:
     other = replace(early(ONE), npu="ethos-u85-2048" if ONE.npu != "ethos-u85-2048" else "ethos-u55-32")
     assert stands(ONE, other) == [Standing.VERIFIED, Standing.FAILED]
+
+
+REFUSED = {FailureKind.NOT_AVAILABLE: True, FailureKind.LICENCE: True, FailureKind.USAGE: True,
+           FailureKind.COMPILE: False, FailureKind.CAPABILITY: False}  # fmt: skip
+"""Kinds of a refused point, and whether a night is red for it: a tool or a name is missing."""
+
+
+@pytest.mark.parametrize("part", ["sweep: net", ""])
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_point_that_was_refused_is_red_in_a_night_where_the_point_is_not_to_blame(
+    kind: FailureKind, part: str
+) -> None:
+    point = replace(early(ONE, kind), test=None, bench=BenchInfo("grid", "net", "net"), run=RunInfo("r", part=part))
+    (found,) = take_account(RunResults("run", "", (point,))).tests
+    assert found.standing is Standing.REFUSED
+    assert found.red == (f"{kind}: no" if part and REFUSED[kind] else "")
+
+
+def test_a_known_defect_has_its_reason_and_nothing_else_has() -> None:
+    assert ONE.test is not None
+    declared = replace(ONE, test=replace(ONE.test, defect="vela-x"))
+    for record, reason in ((early(declared), "vela-x"), (declared, ""), (early(ONE), ""), (NIGHT[-1], "")):
+        (found,) = take_account(RunResults("run", "", (record,))).tests
+        assert found.reason == reason

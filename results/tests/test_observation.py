@@ -54,6 +54,14 @@ def test_a_history_says_what_the_record_says(what: str, tmp_path: Path) -> None:
     assert seen(found) == seen(of_record(RECORDS[what]))
 
 
+def test_a_target_is_told_in_words() -> None:
+    found = of_record(RECORDS["board's FVP"]), of_record(RECORDS["two rules"])
+    assert [one.facts[Cause.TARGET] for one in found] == [
+        "FVP: 11.27; timing adapters: axi 0",
+        "rules: waits, alignment",
+    ]
+
+
 def observed(verdict: str) -> Observation:
     return replace(of_record(ONE), verdict=verdict)
 
