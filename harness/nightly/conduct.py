@@ -100,7 +100,7 @@ class Conductor:
                 continue
             before = list(of_part(records_of(self._night.folder), part.name))
             if not any(record.verdict == Verdict.VERIFIED for record in of_today(before)):
-                attempt = 1 + max((record.run.attempt for record in before if record.run is not None), default=0)
+                attempt = 1 + max(map(attempt_of, before), default=0)
                 jobs.append(ModelJob(part, self._config.timeout, attempt))
         self._crew("Verifying the known model", jobs)
         for job in jobs:

@@ -15,6 +15,7 @@ from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write
+from ethos_hil.results.gate.account import attempt_of
 
 ONE = '[[suite]]\npaths = ["test_plus.py"]\nsuffixes = ["U55_BI"]\nexpression = "itself or fatal or function"\n'
 LOST = "internal: it was chosen and has no record: "
@@ -78,7 +79,8 @@ def test_where_the_known_model_is_not_verified_nothing_else_runs(tmp_path: Path)
     why = "net.py:killed is not verified there: internal: its process ended with signal 9 before there was an answer"
     assert told(tmp_path)["down"] == {"virtual": why}
     (night,) = nights(tmp_path / "results/runs")
-    assert [(record.model, record.verdict) for record in records_of(night)] == [("net.py:killed", "failed")]
+    (record,) = records_of(night)
+    assert (record.model, record.verdict, attempt_of(record)) == ("net.py:killed", "failed", 1)
     assert f"not available: virtual: {why}" in done.stderr
 
 
