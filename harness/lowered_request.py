@@ -16,12 +16,15 @@ from ethos_hil.lowering.progress import Progress, silent
 from ethos_hil.lowering.tosa_spec import TosaSpec
 
 
-def lowered_request(request: RunRequest, **options: Any) -> LoweredModel:
+def lowered_request(
+    request: RunRequest, *, needed: Needed = never_needed, progress: Progress = silent, **options: Any
+) -> LoweredModel:
     """Lower a request's model for its NPU, as the request says, or find it in the cache without loading it.
 
     Args:
         request: what is asked.
-        options: further arguments of `lowered`: needed, progress, hosts.
+        needed, progress: as for `lowered`.
+        options: further arguments of it, such as hosts.
 
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
@@ -36,6 +39,8 @@ def lowered_request(request: RunRequest, **options: Any) -> LoweredModel:
         scheme=request.scheme,
         as_upstream=request.as_upstream,
         leave=request.leave,
+        needed=needed,
+        progress=progress,
         **options,
     )
 

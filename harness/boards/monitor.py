@@ -12,7 +12,7 @@ import itertools
 import secrets
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -129,7 +129,7 @@ class MonitorLink:
         """Ask until the monitor answers. Return what it is, or None if it does not answer in time.
 
         Raises:
-            TargetError: kind "link", when the port is gone or the firmware speaks another version.
+            TargetError: kind "link", when the port is gone, or the firmware speaks another version or has no clock.
         """
         wait = _SYNC_SECONDS
         for number in itertools.count(1):
@@ -141,7 +141,7 @@ class MonitorLink:
             # The first zero ends what a program before this one has begun.
             self._line.write(b"\0" + command(HostFrameType.SYNC, upload=nonce))
             answer_by = Deadline(min(wait, deadline.remaining))
-            while (reply := self._reply(answer_by)) is not None:
+            for reply in self._replies_until(answer_by):
                 if reply.type is MonitorFrameType.READY and reply.values["nonce"] != 0:
                     return _monitor(reply.values)
             wait = min(wait * 1.5, 2.0)
@@ -155,7 +155,7 @@ class MonitorLink:
         for _ in range(_SPEED_TRIES):
             self._line.write(command(HostFrameType.SPEED, Speed.pack({"baud": baud})))
             answer_by = Deadline(min(2 * _SYNC_SECONDS, deadline.remaining))
-            while (reply := self._reply(answer_by)) is not None:
+            for reply in self._replies_until(answer_by):
                 if reply.type is MonitorFrameType.SPEED and reply.values["baud"] == baud:
                     break
             # Changed even if its answer was lost: the question at the new speed tells.
@@ -242,7 +242,7 @@ class MonitorLink:
                 self._meet(deadline)
             self._line.write(command(HostFrameType.BEGIN, payload, upload=number))
             answer_by = Deadline(min(_SYNC_SECONDS, deadline.remaining))
-            while (reply := self._reply(answer_by)) is not None:
+            for reply in self._replies_until(answer_by):
                 self._check(reply)
                 if reply.type is MonitorFrameType.RECEIVED and reply.values["upload"] == number:
                     self._received = reply.values
@@ -313,18 +313,28 @@ class MonitorLink:
         else:
             self.change_speed(fast, deadline)
 
+    def _replies_until(self, deadline: Deadline) -> Iterator[Reply]:
+        """Yield the monitor's frames until the deadline, however many more would come."""
+        while (reply := self._reply(deadline)) is not None:
+            yield reply
+            if deadline.passed and not self._replies:
+                return
+
     def _reply(self, deadline: Deadline) -> Reply | None:
-        """Return the monitor's next frame, or None when none comes in time. Anything else on the line is dropped."""
-        while True:
-            if self._replies:
-                return self._replies.pop(0)
+        """Return the monitor's next frame, or None when none comes in time. Anything else on the line is dropped.
+
+        What came meanwhile is looked at once after the deadline: a line that never falls silent keeps nobody waiting.
+        """
+        while not self._replies:
+            last = deadline.passed
             data = self._line.read(deadline.remaining)
-            if not data:
-                return None
             for item in self._splitter.feed(data):
                 if isinstance(item, Reply):
                     self._note(item)
                     self._replies.append(item)
+            if not self._replies and (last or not data):
+                return None
+        return self._replies.pop(0)
 
     def _note(self, reply: Reply) -> None:
         if reply.type is MonitorFrameType.READY and reply.values["nonce"] == 0:
@@ -348,6 +358,12 @@ def _monitor(ready: dict[str, Any]) -> Monitor:
             f"the firmware speaks version {ready['protocol']} of the protocol, the harness {PROTOCOL_VERSION}",
             kind=FailureKind.LINK,
             hint="build it again with `make firmware`, and load it",
+        )
+    if ready["cpu_hz"] == 0:
+        raise TargetError(
+            "the firmware says that its processor runs at 0 Hz",
+            kind=FailureKind.LINK,
+            hint="build it again with `make firmware`, and load it; `soc.cpu_hz` in the board's file has the clock",
         )
     return Monitor(
         *(ready[name] for name in ("board", "cpu_hz", "npu_id", "npu_config", "window", "code_crc32", "lost"))

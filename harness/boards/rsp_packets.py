@@ -136,13 +136,13 @@ class PacketReader:
     def _packet(self) -> RspPacket | None:
         buffer = self._buffer
         end = buffer.find(b"#", max(1, self._seen))
-        # A `$` within a packet is escaped, so this one begins another, and the one before it was cut off.
-        again = buffer.find(b"$", max(1, self._seen), end if end >= 0 else len(buffer))
+        # A `$` within a packet is escaped, so the last one begins this packet, and what is before it was cut off.
+        again = buffer.rfind(b"$", max(1, self._seen), end if end >= 0 else len(buffer))
         if again > 0:
             del buffer[:again]
             self.passed_over += again
             self._seen = 0
-            return self._packet()
+            end -= again if end >= 0 else 0
         if end < 0 or len(buffer) < end + 3:
             if len(buffer) > MOST_BYTES:
                 raise PacketError(f"{len(buffer):,} bytes came without the end of a packet")

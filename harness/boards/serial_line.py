@@ -22,6 +22,7 @@ from ethos_hil.results.verdict import FailureKind
 
 _WRITE_SECONDS = 5.0
 """A write that takes longer is not going to end: nobody reads at the other end."""
+_DROP_SECONDS = 1.0
 _POLL_SECONDS = 0.001
 """Between two looks at a port that has no file descriptor."""
 _SHORT_WRITE = 64
@@ -146,8 +147,9 @@ class SerialLine:
         return data
 
     def drop_input(self) -> None:
-        """Forget what has come and was not read."""
-        while self.read(0):
+        """Forget what has come and was not read. What never falls silent is given up after a second."""
+        end = time.monotonic() + _DROP_SECONDS
+        while self.read(0) and time.monotonic() < end:
             pass
 
     def close(self) -> None:

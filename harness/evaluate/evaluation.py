@@ -147,7 +147,7 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
     made: dict[str, HostModules] = {}
     lowered = lowered_request(
         run,
-        needed=lambda stateful: True,
+        needed=lambda stateful, repeat: True,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
         hosts=made.__setitem__,
     )

@@ -155,3 +155,14 @@ def test_files_that_include_others_without_end_are_refused() -> None:
     names = (f"{number}.xml" for number in itertools.count())
     with pytest.raises(DescriptionError, match="without end"):
         described_registers(lambda name: b'<target><include href="%b"/></target>' % next(names).encode())
+
+
+def test_any_number_of_packets_that_were_cut_off_is_passed_over() -> None:
+    reader = PacketReader()
+    reader.feed(b"$0000" * 20_000)
+    assert reader.next() is None
+    reader.feed(encoded(b"OK")[1:])
+    assert reader.next() == RspPacket(b"0000OK", False)  # what is left of the last one
+    reader.feed(b"$a$b" + encoded(b"OK"))
+    assert reader.next() == RspPacket(b"OK", True)
+    assert reader.passed_over == 5 * 19_999 + 4
