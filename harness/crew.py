@@ -6,6 +6,7 @@ A process reads a job a line from stdin, and writes lines to stdout; the line `D
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import signal
@@ -186,6 +187,21 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.kill()
         process.wait()
     process.stdout.close()
+
+
+def told_of(error: OSError, folder: Path) -> str:
+    """Return the line with which a process says that a file cannot be read or written; by default `folder`."""
+    where = error.filename2 or error.filename or folder
+    return json.dumps([error.errno, error.strerror or str(error), os.fsdecode(where)])
+
+
+def error_told(said: str) -> OSError:
+    """Return the error of a line of `told_of`; of any other line one that quotes it."""
+    try:
+        number, why, where = json.loads(said)
+    except (ValueError, TypeError):
+        return OSError(said)
+    return OSError(number, why, where)
 
 
 def own_streams() -> tuple[IO[str], IO[str]]:

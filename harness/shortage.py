@@ -7,7 +7,8 @@ import importlib.util
 import resource
 import sys
 
-from ethos_hil.lowering.errors import ToolError, causes
+from ethos_hil.lowering.errors import EthosHilError, ToolError, causes
+from ethos_hil.results.verdict import FailureKind
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or set TMPDIR to a folder with more",
@@ -19,7 +20,7 @@ _REMEDIES = {
     errno.ENOSYS: "the kernel, or a sandbox around this program, lacks a system call; --debug shows which",
     errno.EIO: "look for a defect of the disk or of the terminal",
 }
-_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 def shortage(error: BaseException) -> ToolError | None:
@@ -33,7 +34,7 @@ def shortage(error: BaseException) -> ToolError | None:
         if not isinstance(cause, OSError):
             continue
         place = f": {cause.filename}" if cause.filename is not None else ""
-        if cause.errno in _DESCRIPTORS:
+        if cause.errno in DESCRIPTORS:
             limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
             return ToolError(
                 f"too many open files{place}; this process may have {limit}", hint="raise the limit: ulimit -n 1024"
@@ -41,3 +42,10 @@ def shortage(error: BaseException) -> ToolError | None:
         if cause.errno in _REMEDIES:
             return ToolError(f"{cause.strerror}{place}", hint=_REMEDIES[cause.errno])
     return None
+
+
+def unforeseen(error: BaseException) -> EthosHilError:
+    """Return what a worker's record says of an error that nobody foresaw: a shortage, or a defect."""
+    return shortage(error) or EthosHilError(
+        f"{type(error).__name__}: {error}".partition("\n")[0], kind=FailureKind.INTERNAL
+    )

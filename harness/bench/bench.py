@@ -14,7 +14,7 @@ from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded, set_aside
 from ethos_hil.harness.bench.worker import POINT, BenchJob
-from ethos_hil.harness.crew import WorkerCrew
+from ethos_hil.harness.crew import WorkerCrew, error_told
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.npu_name import NpuName
@@ -128,7 +128,7 @@ def run_bench(
 
     def told(job: BenchJob, said: str) -> None:
         if said != POINT:
-            raise OSError(said)
+            raise error_told(said)
         count.one_more()
 
     def lost(job: BenchJob, how: str) -> BenchJob | None:

@@ -19,6 +19,7 @@ from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.shortage import unforeseen
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import CompileError, EthosHilError, UsageError
@@ -27,7 +28,6 @@ from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
@@ -62,8 +62,7 @@ class CaseWork:
             except Fault as fault:
                 yield self._failed(point, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
-                text = f"{type(error).__name__}: {error}".partition("\n")[0]
-                yield self._failed(point, EthosHilError(text, kind=FailureKind.INTERNAL))
+                yield self._failed(point, unforeseen(error))
 
     def _record(self, point: BenchPoint) -> Record:
         impossible = refusal_of(point, self._settings) or _without_npu(point)

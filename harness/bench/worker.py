@@ -14,7 +14,7 @@ from typing import Any
 
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.points import PointSettings, part_of
-from ethos_hil.harness.crew import DONE, own_streams
+from ethos_hil.harness.crew import DONE, own_streams, told_of
 from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.results.clock import StatedClock
@@ -105,8 +105,7 @@ def main() -> None:
                     say(POINT)
                 say(DONE)
     except OSError as error:
-        where = error.filename2 or error.filename or folder
-        say(f"{where} cannot be read or written: {error.strerror or error}")
+        say(told_of(error, folder))
     finally:
         writing.close()
 

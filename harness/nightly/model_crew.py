@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ethos_hil.harness.crew import WorkerCrew
+from ethos_hil.harness.crew import WorkerCrew, error_told
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import SESSIONS
@@ -59,4 +59,4 @@ class ModelCrew:
 
 
 def _refuse(job: ModelJob, said: str) -> None:
-    raise OSError(said)
+    raise error_told(said)

@@ -12,16 +12,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.crew import DONE, own_streams
+from ethos_hil.harness.crew import DONE, own_streams, told_of
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.harness.nightly.plan import ModelPart
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.shortage import unforeseen
 from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.results.writing import Writing
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def run(job: ModelJob, pool: BoardPool) -> Record:
     except EthosHilError as error:
         return failed_record(job.request, error)
     except (Exception, SystemExit) as error:
-        text = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return failed_record(job.request, EthosHilError(text, kind=FailureKind.INTERNAL))
+        return failed_record(job.request, unforeseen(error))
 
 
 def main() -> None:
@@ -99,8 +98,7 @@ def main() -> None:
                 answers.write(f"{DONE}\n")
                 answers.flush()
     except OSError as error:
-        where = error.filename2 or error.filename or folder
-        answers.write(f"{where} cannot be read or written: {error.strerror or error}\n")
+        answers.write(f"{told_of(error, folder)}\n")
         answers.flush()
     finally:
         writing.close()

@@ -17,6 +17,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.harness.shortage import DESCRIPTORS, shortage
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results import environment
@@ -171,6 +172,9 @@ def opened(
                 mend(folder)
             yield Night(folder, read_state(folder), resumed)
     except OSError as error:
+        lacking = shortage(error) if error.errno in DESCRIPTORS else None
+        if lacking is not None:
+            raise lacking from error
         where = error.filename2 or error.filename or into
         raise UsageError(
             f"{where} cannot be read or written: {error.strerror or error}", hint="give another folder with --into"

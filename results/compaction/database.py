@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +22,8 @@ ROWS = f"""(SELECT * REPLACE ({_SUBJECT} AS subject) FROM read_json(?, {_JSON},
 """The table of a file with rows of `COLUMNS`, a JSON object each; the parameter is the file's `literal`."""
 
 
+_ERRNO = re.compile(r'"errno":"(\d+)"')
+"""The system's error in one of DuckDB's, whose text is of its own files and names none of ours."""
 _GLOB = re.compile(r"[*?\[]")
 
 
@@ -75,4 +78,5 @@ def errors_of_files() -> Iterator[None]:
     try:
         yield
     except duckdb.IOException as error:
-        raise OSError(str(error)) from error
+        number = _ERRNO.search(str(error))
+        raise OSError(*((int(number[1]), os.strerror(int(number[1]))) if number else (str(error),))) from error

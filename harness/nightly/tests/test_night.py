@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import resource
 import signal
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.harness.crew import error_told, told_of
 from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
 from ethos_hil.harness.tool_state import difference
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.writing import Writing, wait_for_writers
 
 TOOLS = {"torch version": "2.13.0", "commit": "a"}
@@ -135,6 +137,17 @@ def test_a_damaged_night_is_named(tmp_path: Path, text: str) -> None:
     (first.folder / STATE).write_text(text)
     with pytest.raises(UsageError, match=f"{STATE} says of no night"), night(tmp_path):
         pass
+
+
+def test_what_a_process_cannot_write_is_named_once(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error, night(tmp_path):
+        raise error_told(told_of(OSError(errno.ENOSPC, "No space left on device"), tmp_path / "run"))
+    assert str(error.value) == f"{tmp_path}/run cannot be read or written: No space left on device"
+
+
+def test_too_few_descriptors_are_not_the_folder(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="too many open files: somewhere"), night(tmp_path):
+        raise OSError(errno.EMFILE, "Too many open files", "somewhere")
 
 
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
