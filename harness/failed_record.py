@@ -15,7 +15,7 @@ from ethos_hil.results.regular_file import read_bytes
 def failed_record(request: RunRequest, error: EthosHilError) -> Record:
     """Return the record of a request that ended in an error."""
     from ethos_hil.harness.image.preflight import PreflightFailed
-    from ethos_hil.harness.targets.registry import kind_of
+    from ethos_hil.harness.targets.registry import kind_of, name_in_records
     from ethos_hil.harness.verdict.decide import Evidence, decide
     from ethos_hil.results import environment
 
@@ -25,7 +25,7 @@ def failed_record(request: RunRequest, error: EthosHilError) -> Record:
         verdict=decision.verdict,
         model=request.label,
         npu=request.npu,
-        target=TargetInfo(request.target, kind_of(request.target), ""),
+        target=TargetInfo(name_in_records(request.target), kind_of(request.target), ""),
         failure=decision.failure,
         versions=environment.versions(),
         console=error.console,

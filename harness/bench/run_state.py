@@ -92,6 +92,13 @@ class BenchState:
             )
 
 
+def key_of(record: Record) -> PointKey | None:
+    """Return the key of the point that a record is of; None for a record of something else."""
+    if record.bench is None:
+        return None
+    return record.bench.case, record.npu, record.memory_mode, record.system_config, record.target.name
+
+
 def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     """Return the keys of the points that a run folder has whole records of.
 
@@ -103,11 +110,7 @@ def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
         OSError: it cannot be read.
     """
     found = (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
-    return frozenset(
-        (each.bench.case, each.npu, each.memory_mode, each.system_config, each.target.name)
-        for each in found
-        if each.bench is not None and _is_of(each, prefix)
-    )
+    return frozenset(key for each in found if (key := key_of(each)) is not None and _is_of(each, prefix))
 
 
 def settled(record: Record) -> bool:

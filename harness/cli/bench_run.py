@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.run_state import recorded
+from ethos_hil.harness.bench.run_state import key_of, recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.progress import Live
@@ -59,7 +59,7 @@ def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
     except OSError as error:
         raise unwritable(error.filename or place.runs, error) from error
     sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
-    return status_of(records) or (0 if met else 1)
+    return unrecorded(plan, records) or status_of(records) or (0 if met else 1)
 
 
 def _run_folder(plan: BenchPlan, place: BenchPlace) -> RunFolder:
@@ -85,11 +85,22 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
     item: StoredRecord | Skipped
     for item in read_run(folder):
         record = item.record if isinstance(item, StoredRecord) else None
-        if record is not None and record.bench is not None:
-            key = (record.bench.case, record.npu, record.memory_mode, record.system_config, record.target.name)
-            if key in order:
-                found[order[key]] = record
+        key = key_of(record) if record is not None else None
+        if record is not None and key in order:
+            found[order[key]] = record
     return [found[number] for number in sorted(found)]
+
+
+def unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
+    """Return the exit status for points without a record, which are told: nobody knows how they ended."""
+    there = {key_of(record) for record in records}
+    lost = [point for point in plan.points if point.key not in there]
+    if not lost:
+        return 0
+    first = lost[0]
+    sys.stderr.write(one_line(f"without a record: {len(lost):,} points, such as {first.case.name} on {first.npu} in "
+                              f"{first.memory_mode}, {first.target}") + "\n")  # fmt: skip
+    return 1
 
 
 def status_of(records: Sequence[Record]) -> int:

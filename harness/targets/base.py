@@ -12,12 +12,15 @@ import enum
 from collections.abc import Callable
 from pathlib import Path
 
-from ethos_hil.harness.errors import StateError, TargetNotAvailable
+import numpy as np
+
+from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.vela_ini import SystemConfiguration
+from ethos_hil.results.verdict import FailureKind
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""
@@ -133,15 +136,16 @@ class Target(abc.ABC):
 
         Raises:
             StateError: nothing is loaded.
-            TargetError: the run failed, and no part of its answer may be used. Kind "timeout" when the time was up.
+            TargetError: the run failed, and no part of its answer may be used. Kind "timeout" when the time was up,
+                "stale-output" when the answer is another run's.
             TargetNotAvailable: the target could not be started.
             ToolError: `_run` returned no Outcome.
         """
         self._expect("run", TargetState.LOADED)
         assert self._image is not None
-        self._state = TargetState.RUNNING
+        image, self._state = self._image, TargetState.RUNNING
         try:
-            outcome = self._run(self._image, timeout=timeout, progress=progress)
+            outcome = self._run(image, timeout=timeout, progress=progress)
         finally:
             self.reset()
         if not isinstance(outcome, Outcome):
@@ -149,6 +153,7 @@ class Target(abc.ABC):
                 f"the target {self.name} returned a {type(outcome).__name__} in place of an Outcome",
                 hint=f"{type(self).__name__}._run returns what Collector.outcome gives",
             )
+        self._check_answer(outcome, image)
         return _only_claimed(outcome, self.capabilities())
 
     def boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
@@ -199,6 +204,37 @@ class Target(abc.ABC):
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         """Do what `boot` says. `_reset` is called afterwards, also after an error. Needs Capability.SEMIHOSTING."""
         raise NotImplementedError(f"{type(self).__name__} claims {Capability.SEMIHOSTING} and has no _boot")
+
+    def _check_answer(self, outcome: Outcome, image: Image) -> None:
+        """Check that it is the answer to this image. A target that uses the Collector has done so already.
+
+        Raises:
+            TargetError: it is another run's, another program's, or one of other executions.
+            ToolError: an output is not an array.
+        """
+        if outcome.run_id not in (b"", image.run_id):
+            raise TargetError(
+                f"the answer of the target {self.name} belongs to another run: its id is {outcome.run_id.hex()}, "
+                f"expected {image.run_id.hex()}",
+                kind=FailureKind.STALE_OUTPUT,
+            )
+        if outcome.program_hash not in (b"", image.program_hash):
+            raise TargetError(
+                f"the answer of the target {self.name} is of another program: SHA-256 {outcome.program_hash.hex()[:16]}"
+                f"..., expected {image.program_hash.hex()[:16]}...",
+                kind=FailureKind.WRONG_PROGRAM,
+            )
+        if len(outcome.runs) != image.plan.executions:
+            raise TargetError(
+                f"the target {self.name} answered with {len(outcome.runs)} of {image.plan.executions} executions",
+                kind=FailureKind.MISSING_OUTPUT,
+            )
+        odd = {type(each).__name__ for run in outcome.runs for each in run.outputs if not isinstance(each, np.ndarray)}
+        if odd:
+            raise ToolError(
+                f"the target {self.name} returned a {odd.pop()} in place of an output's array",
+                hint=f"{type(self).__name__}._run returns what Collector.outcome gives",
+            )
 
     @abc.abstractmethod
     def _reset(self) -> None:

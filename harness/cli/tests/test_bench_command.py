@@ -10,14 +10,20 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.bench.bench import new_run
+from ethos_hil.harness.bench.bench import BenchPlan, new_run
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.point_record import of_point
-from ethos_hil.harness.cli.bench_run import status_of
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
+from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.failed_record import failed_record
+from ethos_hil.harness.request import RunRequest
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 GRID = """
@@ -209,3 +215,22 @@ def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], s
     assert error.startswith("ethos-hil: ")
     assert error.count("\n") == 1
     assert not Path("results").exists()  # nothing was begun
+
+
+def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Records call such a board by its name. One whose record has another place is nowhere in the table."""
+    (tmp_path / "mine.toml").write_text('extends = "alif-e8-hp"\n[link]\nurl = "/dev/nothing-is-plugged-in"\n')
+    target = f"board:{tmp_path}/mine.toml"
+    cases = (BenchCase(name, name, (), ()) for name in ("first", "second"))
+    first, second = (BenchPoint(case, "ethos-u55-256", "Shared_Sram", "", target) for case in cases)
+    plan = BenchPlan((first, second), PointSettings("mine"))
+    folder = RunFolder(tmp_path / "runs")
+    error = TargetNotAvailable("nothing is plugged in")
+    folder.append(of_point(failed_record(RunRequest("first", first.npu, target), error), first, "mine"))
+    (record,) = records_of(plan, folder.path)
+    assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
+    # And a point without a record is never passed over.
+    assert unrecorded(plan, [record]) == 1
+    assert "without a record: 1 points, such as second on ethos-u55-256" in capsys.readouterr().err

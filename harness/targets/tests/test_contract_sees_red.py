@@ -17,6 +17,7 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.errors import EthosHilError
 
 pytest_plugins = "pytester"
 NPU = "ethos-u55-128"
@@ -28,6 +29,7 @@ class Contract(TargetContract):
 
 
 CONTRACT = Contract()
+LISTS = Run(0, 0, ([1],), ())  # type: ignore[arg-type]
 
 
 def is_red(test: Callable[..., None], board: Target, *more: object) -> None:
@@ -121,7 +123,41 @@ def test_an_answer_that_is_kept_for_the_next_run() -> None:
             self.last = self.last or super()._run(image, timeout=timeout, progress=progress)
             return self.last
 
-    is_red(CONTRACT.test_one_run_knows_nothing_of_another, Remembering(NPU))
+    with pytest.raises(TargetError, match="belongs to another run"):
+        CONTRACT.test_one_run_knows_nothing_of_another(Remembering(NPU), contract_programs(NPU))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda answer: dataclasses.replace(answer, run_id=bytes(16)), "belongs to another run: its id is 0000"),
+        (lambda answer: dataclasses.replace(answer, program_hash=bytes(32)), "is of another program"),
+        (
+            lambda answer: dataclasses.replace(answer, runs=answer.runs * 2),
+            r"answered with (\d+) of (?!\1)\d+ executions",
+        ),
+        (lambda answer: dataclasses.replace(answer, runs=()), "answered with 0 of "),
+        (
+            lambda answer: dataclasses.replace(answer, runs=(LISTS,) * len(answer.runs)),
+            "returned a list in place of an",
+        ),
+    ],
+)
+def test_an_answer_to_something_else_is_no_answer(change: Callable[[Outcome], Outcome], words: str) -> None:
+    """Also of a target that looks at nothing itself."""
+
+    class Saying(VirtualTarget):
+        def _load(self, image: Image) -> None:
+            pass
+
+        def _run(self, image: Image, *, timeout: float, progress: Progress | None) -> Outcome:
+            runs = (Run(0, 0, (np.zeros(1),), ()),) * image.plan.executions
+            return change(Outcome(image.run_id, image.image_hash, image.program_hash, 0, 0, {}, runs, (), {}))
+
+    board = Saying(NPU)
+    board.load(contract_programs(NPU)[0].image(board.soc))
+    with pytest.raises(EthosHilError, match=words):
+        board.run(timeout=1)
 
 
 def test_an_echo_that_nobody_compares() -> None:
@@ -179,6 +215,7 @@ import subprocess, tempfile
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.lowering.errors import EthosHilError
 
 class Leaking(VirtualTarget):
     kept = []
