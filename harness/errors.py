@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.lowering.errors import EthosHilError, ToolError
+from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.results.verdict import FailureKind
 
 
@@ -31,3 +31,10 @@ class HarnessError(EthosHilError):
 
 class StateError(HarnessError):
     """A method was called in a state that it is not for."""
+
+
+def exited(end: SystemExit) -> UsageError:
+    """Return the error for sys.exit() in code that is not ours: its status is not the verdict's."""
+    return UsageError(
+        f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
+    )

@@ -85,16 +85,15 @@ def _content(group: PluginGroup[T], name: str, write: Callable[[], object]) -> b
     """Return what an exporter writes. Its own errors, and what is no content, are the fault of who made it."""
     try:
         content = write()
+        content = content.encode() if isinstance(content, str) else content
     except NotExportable:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # the status of sys.exit() would be that of the command
         owner = group.owner(name)
         raise ToolError(
             f"the exporter {name!r} of {owner} failed: {type(error).__name__}: {error}",
             hint=f"tell those who make {owner}; --debug shows where",
         ) from error
-    if isinstance(content, str):
-        content = content.encode()
     if not isinstance(content, bytes):
         owner = group.owner(name)
         raise ToolError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.clock import process_began
+from ethos_hil.harness.errors import exited
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
@@ -219,9 +220,7 @@ def never_exiting() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        raise UsageError(
-            f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
-        ) from end
+        raise exited(end) from end
 
 
 def check_written(request: RunRequest, written: Mapping[str, Path | None]) -> None:

@@ -60,6 +60,7 @@ from ethos_hil.harness.cli.vela_options import (
     asked,
 )
 from ethos_hil.harness.default_npu import npu_of
+from ethos_hil.harness.errors import exited
 from ethos_hil.harness.interruption import end_on_signals, ignore_further
 from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
@@ -68,6 +69,8 @@ from ethos_hil.results import plugins
 from ethos_hil.results.plain_text import cut, escaped, one_line
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
+_MAY_EXIT = ("ethos_hil", "typer", "click")
+"""Packages whose sys.exit() says how a command ended. Those of a model or a plug-in do not."""
 _DEVICE_LINES, _DEVICE_LINE = 10, 500
 """How many of a target's last lines an error shows, and how many characters of each."""
 _MESSAGE = 10_000
@@ -539,6 +542,9 @@ def _called(body: Callable[[], object]) -> object:
             # typer takes every broken pipe for stdout's. Ours never breaks (StandardStreams), so it is another one.
             sys.stdout, sys.stderr = streams
             raise cause from None
+        *_, (frame, _) = traceback.walk_tb(end.__traceback__)
+        if str(frame.f_globals.get("__name__")).partition(".")[0] not in _MAY_EXIT:
+            raise exited(end) from end
         raise
 
 

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -166,13 +166,15 @@ def test_a_broken_pipe_that_is_not_stdout_is_no_end_in_silence(capsys: pytest.Ca
     assert "internal error: BrokenPipeError" in capsys.readouterr().err
 
 
-def guarded(error: BaseException) -> int:
-    """The exit status of a command that raises `error`."""
+def guarded(ending: BaseException | Callable[[], object]) -> int:
+    """The exit status of a command that raises or calls it."""
     app = typer.Typer()
 
     @app.command()
     def command() -> None:
-        raise error
+        if isinstance(ending, BaseException):
+            raise ending
+        ending()
 
     with pytest.raises(SystemExit) as ended:
         main.guard(lambda: app([], standalone_mode=False))
@@ -195,6 +197,16 @@ def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytes
     assert guarded(RuntimeError("wrong")) == 70
     # Nor is it one in the record of a worker, which went on after it.
     assert [unforeseen(each).kind for each in (error, RuntimeError())] == ["not-available", "internal"]
+
+
+@pytest.mark.parametrize("status", [0, 1, None])
+def test_what_a_plugin_or_a_model_exits_with_is_not_how_a_command_ended(
+    status: int | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A red night would be green, were an exporter to end it so."""
+    code = compile(f"import sys; sys.exit({status})", "plugin.py", "exec")
+    assert guarded(lambda: exec(code, {"__name__": "plugin"})) == 2
+    assert f"ended the program with status {status}" in capsys.readouterr().err
 
 
 # --- Limits, folders, encodings. ---

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,6 +150,30 @@ def test_a_run_is_written_in_every_format(ethos_hil: Call, name: str) -> None:
         assert all(f"net{number}.py" in expected.decode() for number in range(5))
     assert ethos_hil("export", "shard1", "--to", name, "-o", "out") == (0, "", "")
     assert Path("out").read_bytes() == export_run(find_results(shards[1:]), None, name)
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [("sys.exit(0)", "failed: SystemExit: 0"), ("return chr(0xD800)", "failed: UnicodeEncodeError"),
+     ("return 5", "returned a int in place")],
+)  # fmt: skip
+def test_an_exporter_that_ends_or_writes_no_text_is_named(
+    ethos_hil: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: str, words: str
+) -> None:
+    """One that exits with 0 would end a red night so."""
+    metadata = tmp_path / "site" / "odd-1.0.dist-info"
+    metadata.mkdir(parents=True)
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text("[ethos_hil.exporters]\nodd = odd_code:EXPORTER\n")
+    (metadata.parent / "odd_code.py").write_text(
+        "import sys\nfrom ethos_hil.results.export.exporter import Exporter\n"
+        f"def write(record):\n    {written}\nEXPORTER = Exporter('odd', '', '', write)\n"
+    )
+    monkeypatch.syspath_prepend(str(metadata.parent))
+    monkeypatch.delitem(sys.modules, "odd_code", raising=False)
+    status, out, err = ethos_hil("export", "record.json", "--to", "odd")
+    assert (status, out) == (3, "")
+    assert f"the exporter 'odd' of odd {words}" in err
 
 
 def test_a_record_in_a_file_is_a_run(ethos_hil: Call) -> None:
