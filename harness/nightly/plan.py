@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
@@ -163,6 +164,7 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         check_npu(find_plugin(part.target), NpuName.parse(part.npu))
     sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each, config))
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
+    _check_once(plan)
     if not config.known_model:
         return plan
     known = tuple(
@@ -170,6 +172,15 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         for target in plan.targets
     )
     return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)
+
+
+def _check_once(plan: NightlyPlan) -> None:
+    """Raise UsageError if two parts have one name: each would overwrite what the other one says of itself."""
+    for name, count in Counter(part.name for part in plan.parts).items():
+        if count > 1:
+            raise UsageError(
+                f"{name} is in the plan {count} times", hint="name each NPU, memory mode, system and target once"
+            )
 
 
 def npu_for(target: str, plan: NightlyPlan) -> str:
@@ -187,6 +198,13 @@ def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
     asked = tuple(_suffix(each) for each in entry.suffixes) or (*HOST_SUFFIXES, *NPU_SUFFIXES)
     modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
+    able = {f"{NpuName.parse(npu).family.upper()}_BI" for npu in entry.npus} or {*NPU_SUFFIXES}
+    unable = [each for each in asked if entry.suffixes and each not in (*able, *HOST_SUFFIXES)]
+    if unable:
+        raise UsageError(
+            f"suite {number}: no NPU of {', '.join(entry.npus)} is one of the profile {unable[0]}",
+            hint="add one to `npus`, or take the profile out of `suffixes`",
+        )
     first = True
     for target, mode, npus in product(entry.targets, modes, _groups(entry.npus)):
         check_name(target)
