@@ -64,7 +64,7 @@ def test_links_are_templates(tmp_path: Path) -> None:
         # Else nothing of it would run, and the night would be green.
         (f'{SUITE}suffixes = ["MI", "U55_BI"]\nnpus = ["ethos-u85-256"]\n', "is one of the profile U55_BI"),
         # Else the second session would overwrite what the first one says of its end.
-        (f'{SUITE}npus = ["ethos-u55-128", "ETHOS-U55-128"]\n', "suite 1: virtual ethos-u55-128 is in the plan 2 times"),
+        (f'{SUITE}npus = ["ethos-u55-128", "ETHOS-U55-128"]\n', "ethos-u55-128 is in the plan 2 times"),
         (f'{SUITE}memory_modes = ["Sram_Only", "sram_only"]\n', "suite 1: virtual Sram_Only is in the plan 2 times"),
         (
             '[[model]]\nmodel = "net.py:net"\nnpus = ["ethos-u55-128", "Ethos-U55-128"]\n',
