@@ -2,6 +2,7 @@
 
     <run folder>/selected-<digest of the part>.json             what was chosen
     <run folder>/ended-<digest of the part>-<attempt>.json      how pytest ended
+    <run folder>/complained-<digest of the part>.jsonl          what its sessions called failed, as soon as they did
 
 What was chosen and has no record is missing, whoever judges the run, on whichever machine.
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any, TypeVar
 from ethos_hil.results.files import write_whole
 from ethos_hil.results.regular_file import read_text
 
-_CHOSEN, _ENDED = "selected", "ended"
+_CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"
 T = TypeVar("T")
 
 
@@ -46,6 +48,23 @@ class Selected:
 
 
 @dataclass(frozen=True)
+class LeftOut:
+    """What pytest found for a part, and the part does not have.
+
+    Attributes:
+        unprofiled: ids of test functions whose names end in no profile, so that no nightly chooses them.
+        removed: ids of tests that a conftest.py or a plug-in took out without a word.
+        deselected: how many were deselected by `-k`, `-m`, `--deselect` or a plug-in.
+        barren: paths of the command line in which there is no test at all.
+    """
+
+    unprofiled: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    deselected: int = 0
+    barren: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Selection:
     """What a part chose.
 
@@ -55,6 +74,7 @@ class Selection:
         tests: what leaves a record, in order.
         functions: ids of pytest's other tests, which leave none.
         shard: "2/4", or "".
+        left_out: what it did not choose, of all that pytest found.
     """
 
     part: str
@@ -62,6 +82,7 @@ class Selection:
     tests: tuple[Selected, ...] = ()
     functions: tuple[str, ...] = ()
     shard: str = ""
+    left_out: LeftOut = LeftOut()
 
     def write(self, folder: Path) -> None:
         """Keep it in a run folder, together with what the part chose there before. Every worker writes the same.
@@ -149,6 +170,31 @@ def forget_end(folder: Path, part: str, attempt: int = 1) -> None:
     _end_path(folder, part, attempt).unlink(missing_ok=True)
 
 
+def complain(folder: Path, part: str, failure: ReportedFailure) -> None:
+    """Keep at once what a session calls failed: one that is killed says nothing at its end. Raises OSError."""
+    descriptor = os.open(_complaints(folder, part), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        os.write(descriptor, (json.dumps(asdict(failure)) + "\n").encode())
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def complained(folder: Path, part: str) -> frozenset[str]:
+    """Return the ids of all that the sessions of a part called failed, whatever the records say.
+
+    Raises:
+        OSError: it cannot be read.
+        BadSelection: it is damaged.
+    """
+    path = _complaints(folder, part)
+    try:
+        lines = read_text(path).splitlines() if path.exists() else []
+        return frozenset(str(json.loads(line)["id"]) for line in lines)
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise BadSelection(f"{path} is damaged: {error}") from error
+
+
 def read_sessions(folder: Path) -> Iterator[Selection | SessionEnd | BadSelection]:
     """Yield what all parts of a run folder chose, how their sessions ended, and what of that is damaged.
 
@@ -171,9 +217,15 @@ def _selection(path: Path) -> Selection:
     def made(data: Mapping[str, Any]) -> Selection:
         tests = tuple(Selected(**_texts(each)) for each in data["tests"])
         functions = tuple(map(str, data.get("functions", ())))
-        return Selection(str(data["part"]), str(data["root"]), tests, functions, str(data.get("shard", "")))
+        left = _left_out(data.get("left_out", {}))
+        return Selection(str(data["part"]), str(data["root"]), tests, functions, str(data.get("shard", "")), left)
 
     return _read(path, made)
+
+
+def _left_out(data: Mapping[str, Any]) -> LeftOut:
+    names = {name: tuple(map(str, data.get(name, ()))) for name in ("unprofiled", "removed", "barren")}
+    return LeftOut(**names, deselected=int(data.get("deselected", 0)))
 
 
 def _end(path: Path) -> SessionEnd:
@@ -203,6 +255,10 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 def _path(folder: Path, word: str, part: str) -> Path:
     return folder / f"{word}-{hashlib.sha256(part.encode()).hexdigest()[:12]}.json"
+
+
+def _complaints(folder: Path, part: str) -> Path:
+    return _path(folder, _COMPLAINED, part).with_suffix(".jsonl")
 
 
 def _end_path(folder: Path, part: str, attempt: int) -> Path:

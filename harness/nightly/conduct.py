@@ -15,7 +15,7 @@ from ethos_hil.harness.nightly.model_crew import ModelCrew
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
-from ethos_hil.harness.nightly.recorded import of_part, of_today, recorded, records_of, tried
+from ethos_hil.harness.nightly.recorded import audited, of_part, of_today, recorded, records_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.suite_session import SuiteSession, check_pytest
 from ethos_hil.harness.progress import Reporter
@@ -117,10 +117,10 @@ class Conductor:
         if again:
             self._session(number, part, part.name, attempt=2, tests=_arguments(again, selection))
         sample = sorted(self._sample(part.name))
-        if not set(sample) <= tried(self._night.folder, part.name + AUDIT):
+        if not audited(self._night.folder, part.name + AUDIT, sample):
             by_id = {test.id: test for test in selection.tests}
-            audited = tuple(by_id.get(name, Selected(name)) for name in sample)
-            Selection(part.name + AUDIT, selection.root, audited, shard=selection.shard).write(self._night.folder)
+            again_too = tuple(by_id.get(name, Selected(name)) for name in sample)
+            Selection(part.name + AUDIT, selection.root, again_too, shard=selection.shard).write(self._night.folder)
             self._session(number, part, part.name + AUDIT, tests=_arguments(sample, selection))
 
     def _session(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date
 
 from ethos_hil.harness.nightly.conduct import Conducted, down_parts
@@ -17,6 +18,8 @@ from ethos_hil.results.standing import Standing
 
 _PASSED, _FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit statuses of a session in which all tests had their turn."""
+_SHOWN = 3
+"""How many names a note has."""
 
 
 def judge(
@@ -53,7 +56,8 @@ def judge(
         problems=found,
         down={name_in_records(target): why for target, why in conducted.down.items()},
     )
-    return account.with_problems(_without_answer(parts, account))
+    account = account.with_problems(_without_answer(parts, account))
+    return replace(account, notes=(*account.notes, *_left_out(parts, results)))
 
 
 def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequence[Shard]) -> Iterator[Problem]:
@@ -97,6 +101,9 @@ def _of_selection(
     if chosen and all_there and not part.entry.may_be_empty and not any(one.tests or one.functions for one in chosen):
         asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
         yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
+    if not part.entry.may_be_empty:
+        for path in dict.fromkeys(path for one in chosen for path in one.left_out.barren):
+            yield Problem(f"{part.name}: there is no test in {path}")
     for each in results.selections:
         if each.part == part.name + AUDIT:
             ends = [end for end in results.sessions if (end.part, end.shard) == (each.part, each.shard)]
@@ -126,13 +133,37 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
         yield Problem(f"{name} has a record of {part or 'no part'}, which the plan does not have")
 
 
+def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
+    """Yield what suites did not choose, where somebody may think that it runs: each thing once."""
+    told: set[str] = set()
+    for part in parts:
+        if not isinstance(part, SuitePart):
+            continue
+        suite = part.name.partition(":")[0]
+        chosen = [each.left_out for each in results.selections if each.part == part.name]
+        lists = {
+            "not chosen, because their names end in no profile": [each.unprofiled for each in chosen],
+            "taken out by a conftest.py or a plug-in": [each.removed for each in chosen],
+        }
+        for what, of_shards in lists.items():
+            names = dict.fromkeys(name for names in of_shards for name in names)
+            if names:
+                shown = ", ".join([*list(names)[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
+                told.add(f"{suite}: {len(names):,} {what}: {shown}")
+        asked = part.entry.expression or part.entry.markers
+        count = max((each.deselected for each in chosen), default=0)
+        if count and not asked:
+            told.add(f"{suite}: {count:,} deselected by addopts, PYTEST_ADDOPTS or a plug-in")
+    yield from sorted(told)
+
+
 def _without_answer(parts: Sequence[Part], account: Account) -> Iterator[Problem]:
     """Yield the parts that chose something of which nothing was tried: a night of skipped tests says nothing."""
     for part in parts:
         found = [each for each in account.tests if each.part == part.name]
-        lacking = [each for each in found if each.standing is Standing.SKIPPED]
+        lacking = [each for each in found if each.standing in (Standing.SKIPPED, Standing.COMPILED_ONLY)]
         if isinstance(part, SuitePart) and found and len(lacking) == len(found) and not part.entry.may_be_empty:
             failure = lacking[0].record.failure
             yield Problem(
-                f"{part.name}: none of its tests ran: {failure.message if failure is not None else 'skipped'}"
+                f"{part.name}: none of its tests ran: {failure.message if failure is not None else lacking[0].standing}"
             )

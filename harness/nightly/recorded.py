@@ -10,6 +10,7 @@ from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.record import Record
+from ethos_hil.results.selection import read_end
 from ethos_hil.results.standing import settled
 from ethos_hil.results.store import StoredRecord, read_run
 
@@ -51,6 +52,17 @@ def tried(folder: Path, part: str) -> frozenset[str]:
         OSError: a file cannot be read.
     """
     return frozenset(record.name for record in _made(folder, part))
+
+
+def audited(folder: Path, part: str, sample: Iterable[str]) -> bool:
+    """Return whether the audit of a part is over: all of its sample was tried, and the session said how it ended.
+
+    Raises:
+        OSError: a file cannot be read.
+        BadSelection: what the session said is damaged.
+    """
+    wanted = set(sample)
+    return not wanted or (wanted <= tried(folder, part) and read_end(folder, part) is not None)
 
 
 def _made(folder: Path, part: str, attempt: int = 1) -> Iterator[Record]:

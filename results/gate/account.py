@@ -223,7 +223,7 @@ def take_account(
     """
     mine = [each for each in results.records if not is_audit(each) and (parts is None or part_of(each) in parts)]
     missing = [
-        _lost(each, selection, (parts or {}).get(selection.part, ""), _crash(results, each))
+        _lost(each, selection, (parts or {}).get(selection.part, ""), _how(results, each))
         for selection, each in _without_record(results, parts)
     ]
     tests = [_accounted(found, parts, quarantine, today) for found in _attempts(mine)]
@@ -346,14 +346,18 @@ def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Ite
                     yield selection, each
 
 
-def _crash(results: RunResults, test: Selected) -> str:
+def _how(results: RunResults, test: Selected) -> str:
+    """Return how it came that a test has no record, by what pytest says."""
     found = (each for end in results.sessions for each in end.complaints if each.id == test.id)
-    return next((each.message for each in found if each.when == _CRASH), "")
+    crash = next((each.message for each in found if each.when == _CRASH), "")
+    skipped = any(test.id in end.ran for end in results.sessions)
+    return crash or ("a mark or a hook of pytest skipped it" if skipped else "")
 
 
 def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record:
     """Return a record that says that there is none."""
-    said = f"it was chosen and has no record{f': {how}' if how else ': what ran it ended before there was one'}"
+    why = how or "it did not run, or what ran it ended before there was one"
+    said = f"it was chosen and has no record: {why}"
     return Record(
         verdict=Verdict.FAILED,
         model=(f"{test.operator}_{test.case}" if test.case else test.operator) or test.id,

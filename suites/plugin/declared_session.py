@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,6 +19,9 @@ from ethos_hil.suites.plugin.options import Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem
 from ethos_hil.suites.plugin.shared_names import TALLY
 from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
+
+if TYPE_CHECKING:
+    from ethos_hil.results.selection import LeftOut
 
 
 def join(config: pytest.Config) -> Tally:
@@ -49,6 +53,18 @@ def _end_on_signals(config: pytest.Config) -> None:
 class DeclaredSession:
     """A pytest plugin for a session that declares something."""
 
+    def __init__(self) -> None:
+        self._found: dict[str, Path] = {}
+        self._deselected: set[str] = set()
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Note what is found, before any hook can take it out."""
+        self._found[item.nodeid] = item.path
+
+    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
+        """Note what others do not choose."""
+        self._deselected.update(item.nodeid for item in items)
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Remove the tests that --suffix, --one-in and --shard do not select, and with --resume those that have run.
@@ -66,19 +82,35 @@ class DeclaredSession:
         for item in items:
             if isinstance(item, DeclaredItem):
                 of_file = numbers.setdefault(item.path, {})
-                number, suffix = of_file.setdefault(item.labels, len(of_file)), item.profile_name
+                number = of_file.setdefault(item.labels, len(of_file))
             else:
-                number, suffix = 0, suffix_of(getattr(item, "originalname", item.name)) or ""
+                number = 0
+            suffix = _suffix(item)
             right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
             right = right and (asked.shard is None or asked.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
-        shared_run.keep_selection(config, kept)
+        shared_run.keep_selection(config, kept, self._left_out(config, items, asked))
         if asked.shared:
             kept, done = shared_run.split(config, kept)
             left += done
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
+
+    def _left_out(self, config: pytest.Config, items: Sequence[pytest.Item], asked: Options) -> LeftOut:
+        from ethos_hil.results.selection import LeftOut
+
+        there = {item.nodeid for item in items}
+        gone = [name for name in self._found if name not in there]
+        folder = config.invocation_params.dir
+        files = {path.resolve() for path in set(self._found.values())}
+        places = {place for file in files for place in (file, *file.parents)}
+        return LeftOut(
+            tuple(item.nodeid for item in items if asked.suffixes and not _suffix(item)),
+            tuple(name for name in gone if name not in self._deselected),
+            sum(name in self._deselected for name in gone),
+            tuple(path for path in config.args if (folder / path.partition("::")[0]).resolve() not in places),
+        )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Say how many tests a resumed session did not run."""
@@ -102,8 +134,17 @@ class DeclaredSession:
         return report
 
 
+def _suffix(item: pytest.Item) -> str:
+    """Return the profile of a test; "" for a function whose name has none."""
+    return item.profile_name if isinstance(item, DeclaredItem) else suffix_of(_name(item)) or ""
+
+
+def _name(item: pytest.Item) -> str:
+    return str(getattr(item, "originalname", item.name))
+
+
 def _case_of(item: pytest.Item, suffix: str) -> tuple[str, str]:
     """Return what all profiles of a test have in common, so that they are in one shard."""
     if isinstance(item, DeclaredItem):
         return item.labels
-    return getattr(item, "originalname", item.name).removesuffix(f"_{suffix}"), ""
+    return _name(item).removesuffix(f"_{suffix}"), ""

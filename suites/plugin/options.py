@@ -70,6 +70,18 @@ def names_run(config: pytest.Config) -> bool:
     return _value(config, "--run-name") is not None
 
 
+def not_on_command_line(config: pytest.Config) -> list[str]:
+    """Return the options that come from elsewhere, addopts or PYTEST_ADDOPTS, but for those that only forbid more."""
+    words = [str(each).partition("=")[0] for each in config.invocation_params.args]
+    found = []
+    for name in _OPTIONS:
+        value = _value(config, name)
+        times = len(value) if isinstance(value, list) else 1
+        if value and words.count(name) < times and not name.startswith("--strict-"):
+            found.append(name)
+    return found
+
+
 def run_name(config: pytest.Config) -> str:
     """Return the name of this session's run folder; it is the same in all its processes."""
     worker: Mapping[str, Any] = getattr(config, "workerinput", {})  # what xdist's controller sends its workers

@@ -34,8 +34,7 @@ class SessionWitness:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a test that failed in any way, and one that ran and states no verdict."""
         if report.failed:
-            when = "crash" if report.when == CRASHED else str(report.when)
-            self._complaints[report.nodeid, when] = _message(report)
+            self._complain(report.nodeid, "crash" if report.when == CRASHED else str(report.when), _message(report))
         elif (report.when == "call" or report.skipped) and "verdict" not in dict(report.user_properties):
             self._ran.add(report.nodeid)
 
@@ -43,9 +42,19 @@ class SessionWitness:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file that could not be collected, or that skipped itself whole: nobody knows which tests it has."""
         if report.failed:
-            self._complaints[report.nodeid, "collect"] = _message(report)
+            self._complain(report.nodeid, "collect", _message(report))
         elif report.skipped:
             self._unseen.append(f"{report.nodeid}: {_message(report)}")
+
+    def _complain(self, name: str, when: str, message: str) -> None:
+        """Note what failed, and keep it at once: what resumes a session that is killed now has to know.
+
+        Where that fails, the session ends.
+        """
+        from ethos_hil.results.selection import ReportedFailure, complain
+
+        self._complaints[name, when] = message
+        complain(self._options.run_folder, self._options.part, ReportedFailure(name, when, message))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int | pytest.ExitCode) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.suites.plugin.options import Options
+from ethos_hil.suites.plugin.options import Options, not_on_command_line
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem, run_folder
 from ethos_hil.suites.plugin.session_witness import SessionWitness
 from ethos_hil.suites.plugin.shared_names import CONTROLLER, RECORDED
+
+if TYPE_CHECKING:
+    from ethos_hil.results.selection import LeftOut
 
 _DONE = pytest.StashKey[frozenset[str]]()
 """Key of the tests that are not run again, in pytest's configuration."""
@@ -31,6 +34,12 @@ def enter(config: pytest.Config) -> None:
     options = Options.of(config)
     controller = getattr(config, "workerinput", {}).get(CONTROLLER)
     if controller is None:
+        foreign = not_on_command_line(config) if options.part else []
+        if foreign:
+            raise pytest.UsageError(
+                f"the nightly does not ask for {', '.join(foreign)}: take it out of addopts and PYTEST_ADDOPTS, "
+                "or say it in the nightly's file"
+            )
         config.stash[_DONE] = _recorded(options)
         config.pluginmanager.register(SessionWitness(options), "ethos-hil-witness")
     elif os.getppid() == controller:  # else it is on another machine
@@ -54,8 +63,13 @@ def split(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.
     return [item for item in items if item.nodeid not in done], [item for item in items if item.nodeid in done]
 
 
-def keep_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
+def keep_selection(config: pytest.Config, items: list[pytest.Item], left: LeftOut) -> None:
     """Keep in the run folder what was chosen, before any of it runs: what then has no record is missing.
+
+    Args:
+        config: of the session.
+        items: what was chosen.
+        left: what was not.
 
     Raises:
         pytest.UsageError: it cannot be written.
@@ -71,7 +85,7 @@ def keep_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
     others = tuple(item.nodeid for item in items if not isinstance(item, DeclaredItem)) if options.shared else ()
     try:
         made = run_folder(config)
-        Selection(options.part, str(config.rootpath), tests, others, made.info.shard).write(made.path)
+        Selection(options.part, str(config.rootpath), tests, others, made.info.shard, left).write(made.path)
     except OSError as error:
         raise _unusable(options, error) from None
     except BadSelection as error:
@@ -88,6 +102,7 @@ def _recorded(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
     from ethos_hil.harness.nightly.recorded import recorded
+    from ethos_hil.results.selection import BadSelection, complained
     from ethos_hil.results.store import mend
     from ethos_hil.results.writing import wait_for_writers
 
@@ -96,7 +111,11 @@ def _recorded(options: Options) -> frozenset[str]:
             raise pytest.UsageError(f"another session writes {options.run_folder}: wait until it has ended")
         mend(options.run_folder)
         only = options.settings.target is None
-        return recorded(options.run_folder, options.part, options.attempt, compile_only=only)
+        done = recorded(options.run_folder, options.part, options.attempt, compile_only=only)
+        # A record that is verified says nothing of a teardown that failed after it.
+        return done - complained(options.run_folder, options.part)
+    except BadSelection:
+        return frozenset()  # nobody knows what failed
     except OSError as error:
         raise _unusable(options, error) from None
 

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.nightly.recorded import records_of
-from ethos_hil.results.selection import read_selection
+from ethos_hil.results.environment import versions
+from ethos_hil.results.record import Record, SuiteTest, TargetInfo
+from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complained, read_selection
+from ethos_hil.results.store import RunFolder
+from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
 pytest_plugins = "pytester"
@@ -73,6 +77,73 @@ def test_each_case_is_in_one_shard_with_all_its_profiles(tmp_path: Path) -> None
               if name.endswith(suffix)} for shard in shards]  # fmt: skip
     assert not cases[0] & cases[1]
     assert not cases[1] & cases[2]
+
+
+PART = ("-p", "no:cacheprovider", "--runs=runs", "--run-name=night", "--run-part=p", "--suffix=MI")
+FUNCTIONS = "def test_a_MI(): pass\ndef test_b_MI(): pass\ndef test_c(): pass\n"
+
+
+def test_a_test_whose_teardown_failed_is_run_again(pytester: pytest.Pytester) -> None:
+    """Its record is verified; and the session that was to tell of the teardown may have been killed."""
+    declared = "from ethos_hil.suites.declare.case import Operator, case, f32\n"
+    declared += 'plus = Operator("plus", aten=(), cases=(case("a", abs, f32(1)), case("b", abs, f32(1))))\n'
+    pytester.makepyfile(test_plus=declared)
+    night = RunFolder(pytester.path / "runs", name="night")
+    for case in "ab":
+        test = SuiteTest(f"test_plus.py::test_plus_{case}_MI", "plus", case, "MI", "")
+        made = Record(verdict=Verdict.VERIFIED, model="plus", npu="", target=TargetInfo("none", "none", ""), test=test,
+                      versions=versions())  # fmt: skip
+        night.append(made, part="p")
+    asked = (*PART, "--resume", "--co", "-q")
+    assert "not run again: 2" in pytester.runpytest_inprocess(*asked).stdout.str()
+    complain(night.path, "p", ReportedFailure("test_plus.py::test_plus_b_MI", "teardown", "no"))
+    again = pytester.runpytest_inprocess(*asked).stdout.str()
+    assert "not run again: 1" in again
+    assert "test_plus_b_MI" in again
+    (path,) = night.path.glob("complained-*")
+    path.write_text("{")
+    assert "test_plus_a_MI" in pytester.runpytest_inprocess(*asked).stdout.str(), "nobody knows what failed"
+
+
+def test_what_fails_is_kept_at_once(pytester: pytest.Pytester) -> None:
+    """A session that is killed says nothing of it at its end."""
+    pytester.makepyfile(test_a="def test_a_MI(): assert False\ndef test_b_MI(): __import__('os')._exit(0)\n")
+    assert pytester.runpytest_subprocess(*PART, "-n1", "--max-worker-restart=0").ret
+    assert complained(pytester.path / "runs/night", "p") == {"test_a.py::test_a_MI", "test_a.py::test_b_MI"}
+
+
+def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
+    """What no nightly can choose, what a conftest.py takes out without a word, what -k does, and an empty path."""
+    pytester.makepyfile(test_a=FUNCTIONS, test_b="def test_z_MI(): pass\n")
+    pytester.makeconftest("def pytest_collection_modifyitems(items): del items[1]\n")
+    (pytester.path / "empty").mkdir()
+    pytester.runpytest_inprocess(*PART, "-k", "not test_z", "test_a.py", "test_b.py", "empty")
+    chosen = read_selection(pytester.path / "runs/night", "p")
+    assert chosen is not None
+    assert chosen.functions == ("test_a.py::test_a_MI",)
+    assert chosen.left_out == LeftOut(("test_a.py::test_c",), ("test_a.py::test_b_MI",), 1, ("empty",))
+
+
+@pytest.mark.parametrize(
+    ("ini", "foreign"),
+    [
+        ("--compile-only", ["--compile-only"]),
+        ("--one-in 9 --replay=r", ["--one-in", "--replay"]),
+        ("--suffix BI", ["--suffix"]),
+        ("--strict-waits", []),
+    ],
+)
+def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
+    pytester: pytest.Pytester, ini: str, foreign: list[str]
+) -> None:
+    """Else addopts decide what a night runs, such as nothing: it only compiles."""
+    pytester.makeini(f"[pytest]\naddopts = {ini}\n")
+    (pytester.path / "r").mkdir()
+    pytester.makepyfile(test_a=FUNCTIONS)
+    result = pytester.runpytest_inprocess(*PART)
+    assert result.ret == (USAGE if foreign else 0)
+    if foreign:
+        result.stderr.fnmatch_lines(f"ERROR: the nightly does not ask for {', '.join(foreign)}: take it out of *")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, 
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import BenchInfo, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import ReportedFailure, Selected
+from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -90,6 +90,8 @@ RED: dict[str, Attack] = {
         chosen(night(p, record("a")), functions=("f::t[1]", "f::t[2]")), ran=frozenset({"f::t[1]"})
     ),
     "nothing chosen": lambda p: night(p),
+    "a folder without a test": lambda p: chosen(night(p, record("a")), left_out=LeftOut(barren=("b",))),
+    "only compiled tests": lambda p: night(p, record("a", verdict=Verdict.COMPILED_ONLY)),
     "only skipped tests": lambda p: night(p, skipped("a"), skipped("b")),
     "a line that cannot be read": lambda p: replace(night(p, record("a")), skipped=(Skipped("r", "cut"),)),
     "failed, then verified, attempts forged": lambda p: night(p, record("a", kind=BAD), record("a", attempt=99)),

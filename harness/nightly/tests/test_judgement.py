@@ -20,7 +20,7 @@ from ethos_hil.results.gate.account import AUDIT, Account
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import ReportedFailure, Selected, Selection
+from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -173,14 +173,34 @@ def test_a_lost_record_and_a_line_that_cannot_be_read_are_red(plan: NightlyPlan)
     whole = night(plan, record("a"), record("b"))
     lost = changed(whole, records=whole.records[:-1])
     assert red(plan, lost) == [
-        "M b on virtual ethos-u55-128: internal: it was chosen and has no record: what ran it ended before there was "
-        "one"
+        "M b on virtual ethos-u55-128: internal: it was chosen and has no record: it did not run, or what ran it ended "
+        "before there was one"
     ]
     assert red(plan, changed(whole, skipped=(Skipped("records-1.jsonl:2", "no JSON"),))) == [
         "records-1.jsonl:2 cannot be read: no JSON"
     ]
     for each in (lost, changed(whole, skipped=(Skipped("x", "y"),))):
         assert not judged(plan, results=each).whole
+
+
+def test_what_pytest_skipped_says_so(plan: NightlyPlan) -> None:
+    """Such as by a mark: its process did not end."""
+    lost = replace(night(plan, record("a"), record("b")), records=(record("a"),))
+    (said,) = red(plan, ended(lost, ran=frozenset({"b"})))
+    assert said.endswith("internal: it was chosen and has no record: a mark or a hook of pytest skipped it")
+
+
+def test_what_was_left_out_is_noted_once(plan: NightlyPlan) -> None:
+    """In three shards, and two sessions of a suite."""
+    left = LeftOut(("f::test_a", "f::test_b", "f::test_c", "f::test_d"), ("g::test_e_MI",), 7)
+    (one,) = night(plan, record("a")).selections
+    found = judged(plan, results=replace(night(plan, record("a")), selections=(replace(one, left_out=left),) * 3))
+    assert found.green
+    assert found.notes == (
+        "suite 1: 1 taken out by a conftest.py or a plug-in: g::test_e_MI",
+        "suite 1: 4 not chosen, because their names end in no profile: f::test_a, f::test_b, f::test_c, ...",
+        "suite 1: 7 deselected by addopts, PYTEST_ADDOPTS or a plug-in",
+    )
 
 
 @pytest.mark.parametrize("when", ["setup", "call", "teardown", "collect"])

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.nightly.recorded import recorded, tried
+from ethos_hil.harness.nightly.recorded import audited, recorded, tried
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.tool_state import firmware_id, lowering_id
 from ethos_hil.results import environment
 from ethos_hil.results.record import Record, SuiteTest
+from ethos_hil.results.selection import SessionEnd
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
 
@@ -115,3 +116,13 @@ def test_of_two_attempts_the_later_one_says_it_whatever_the_clock_said(tmp_path:
     kept(tmp_path, failed, attempt=1)
     folder = kept(tmp_path, replace(today("a"), created="01"), attempt=2)
     assert recorded(folder, PART) == {"a"}
+
+
+def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:
+    """Else one that is killed after its last record leaves the night red, however often it is resumed."""
+    folder = kept(tmp_path, today("a"))
+    assert audited(folder, PART, [])
+    assert not audited(folder, PART, ["a"])
+    SessionEnd(PART, 1, 0).write(folder)
+    assert audited(folder, PART, ["a"])
+    assert not audited(folder, PART, ["a", "b"])
