@@ -63,7 +63,8 @@ def run_nightly(
     if shard is None:
         check_written(config)
         before(config, "")  # what cannot be compared with is said now
-    with opened(config.into, plan.digest, config.path.name, str(shard or ""), made_with(config.folder), start) as night:
+    state = made_with(config.folder, plan)
+    with opened(config.into, plan.digest, config.path.name, str(shard or ""), state, start) as night:
         with watch.of("run"):
             conducted = Conductor(config, plan, night, shard, reporter).run()
         results = _results([night.folder])

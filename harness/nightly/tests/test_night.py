@@ -16,8 +16,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.crew import error_told, told_of
+from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
+from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
+from ethos_hil.harness.nightly.tests.plans import write
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.writing import Writing, wait_for_writers
@@ -156,18 +159,38 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
         pass
 
 
-def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None:
-    def git(*arguments: str) -> None:
-        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
-        subprocess.run(command, check=True, capture_output=True)
+def git(folder: Path, *arguments: str) -> None:
+    command = ["git", "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@example.org", *arguments]
+    subprocess.run(command, check=True, capture_output=True)
 
+
+def test_what_a_night_depends_on_is_known_in_a_work_tree(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text("a = 1\n")
-    git("init", "-q")
-    git("add", ".")
-    git("commit", "-qm", "a")
-    clean = made_with(tmp_path)
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-qm", "a")
+    plan = NightlyPlan((), (), ())
+    clean = made_with(tmp_path, plan)
     assert clean["torch version"].startswith("2.")
     assert len(clean["firmware for corstone-300"]) == 64
-    assert difference(clean, made_with(tmp_path)) == ""
+    assert difference(clean, made_with(tmp_path, plan)) == ""
     (tmp_path / "net.py").write_text("a = 2\n")
-    assert difference(clean, made_with(tmp_path)).startswith("changes since that commit was none and is ")
+    assert difference(clean, made_with(tmp_path, plan)).startswith("changes since that commit was none and is ")
+
+
+@pytest.mark.parametrize(
+    "name", ["net.py", "tests/test_a.py", "tests/deep/help.py", "tests/conftest.py", "pytest.ini", "x.npz"]
+)
+def test_what_the_plan_names_is_known_without_git(tmp_path: Path, name: str) -> None:
+    """Else a night that is resumed after an edit has the answers of what was there before."""
+    text = '[[suite]]\npaths = ["tests"]\n[[model]]\nmodel = "net.py:net"\ninputs = "x.npz"\n'
+    plan = plan_of(read_config(write(tmp_path, text)))
+    (tmp_path / "tests/deep").mkdir(parents=True)
+    before = made_with(tmp_path, plan)
+    for other in ("other.py", "tests/.venv/a.py", "tests/runs/night/failures/a.py"):  # nobody runs these
+        (tmp_path / other).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / other).write_text("a = 1")
+    (tmp_path / "tests/runs/night" / STATE).write_text("{}")
+    assert difference(before, made_with(tmp_path, plan)) == ""
+    (tmp_path / name).write_text("a = 1")
+    assert difference(before, made_with(tmp_path, plan)).startswith("digest of the plan's files was ")
