@@ -85,10 +85,10 @@ class WorkerCrew(Generic[_Job]):
             self._jobs.put(job)
         numbers = range(min(self._count, len(jobs)))
         threads = [threading.Thread(target=self._work, args=(number, told, lost)) for number in numbers]
-        for thread in threads:
-            thread.start()
         try:
             with self._stopped:
+                for thread in threads:
+                    thread.start()
                 self._wait_for(threads, tick)
         except BaseException:
             self._stop.set()
@@ -98,7 +98,8 @@ class WorkerCrew(Generic[_Job]):
             raise
         finally:
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:  # it was started
+                    thread.join()
         if self._problem is not None:
             raise self._problem
 

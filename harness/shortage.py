@@ -31,6 +31,8 @@ def shortage(error: BaseException) -> ToolError | None:
     for cause in causes(error):
         if isinstance(cause, MemoryError):
             return ToolError("out of memory", hint=_REMEDIES[errno.ENOMEM])
+        if isinstance(cause, RuntimeError) and "can't start new thread" in str(cause):  # Python drops its EAGAIN
+            return ToolError("no thread can be started", hint=_REMEDIES[errno.EAGAIN])
         if not isinstance(cause, OSError):
             continue
         place = f": {cause.filename}" if cause.filename is not None else ""

@@ -238,7 +238,7 @@ class History:
         with self.database() as database:
             try:
                 yield execute(database, query, parameters)
-            except duckdb.IOException:
+            except (duckdb.IOException, duckdb.OutOfMemoryException):
                 raise
             except duckdb.Error as error:
                 raise ValueError(str(error)) from error

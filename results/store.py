@@ -136,11 +136,18 @@ class Skipped:
 def read(root: Path) -> Iterator[StoredRecord | Skipped]:
     """Return all records under `root`, oldest run first. An unreadable item is reported, never fatal."""
     for folder in sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else ():
-        yield from read_run(folder)
+        try:
+            yield from read_run(folder)
+        except OSError as error:
+            yield Skipped(str(error.filename or folder), f"it cannot be read: {error.strerror or error}")
 
 
 def read_run(folder: Path) -> Iterator[StoredRecord | Skipped]:
-    """Return the records of one run folder. An unreadable item is reported, never fatal."""
+    """Return the records of one run folder. A line that is not a record is reported, never fatal.
+
+    Raises:
+        OSError: a file cannot be read: whoever judges the run would take it for another one without it.
+    """
     try:
         manifest: dict[str, Any] = json.loads(read_text(folder / MANIFEST))
         created = str(manifest["created"])

@@ -88,7 +88,8 @@ def check_written(config: NightlyConfig) -> None:
         there = next(each for each in (path, *path.parents) if each.exists())
         wrong = there.is_dir() if path in files and there == path else not there.is_dir() and there not in files
         if wrong or not os.access(there, os.W_OK):
-            raise UsageError(f"cannot write {path}", hint=f"is {there} a folder that you may write?")
+            what = "file" if there in files and not there.is_dir() else "folder"
+            raise UsageError(f"cannot write {path}", hint=f"is {there} a {what} that you may write?")
 
 
 def before(config: NightlyConfig, name: str) -> Side | None:

@@ -72,11 +72,13 @@ def open_database() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def errors_of_files() -> Iterator[None]:
-    """Make DuckDB's errors of files OSError."""
+    """Make DuckDB's errors of files OSError, and those of memory MemoryError."""
     import duckdb
 
     try:
         yield
+    except duckdb.OutOfMemoryException as error:
+        raise MemoryError(str(error).partition("\n")[0]) from error
     except duckdb.IOException as error:
         number = _ERRNO.search(str(error))
         raise OSError(*((int(number[1]), os.strerror(int(number[1]))) if number else (str(error),))) from error

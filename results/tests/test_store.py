@@ -14,7 +14,7 @@ import pytest
 from ethos_hil.results.files import write_all, write_whole
 from ethos_hil.results.record import BenchInfo, Record, RunInfo, SuiteTest
 from ethos_hil.results.run_name import new_name
-from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read, read_run
 from ethos_hil.results.table import COLUMNS, for_people, frame
 from ethos_hil.results.tests.test_record import RECORD
 
@@ -84,6 +84,19 @@ def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: P
     assert isinstance(found[0], StoredRecord)
     assert isinstance(found[1], Skipped)
     assert found[1].where == f"{path}:2"
+
+
+def test_a_file_that_cannot_be_read_is_reported_and_other_runs_are_shown(tmp_path: Path) -> None:
+    """Who judges a run alone gets the error: what is not read there is not known."""
+    first, second = RunFolder(tmp_path, name="first"), RunFolder(tmp_path, name="second")
+    second.append(RECORD)
+    path = first.path / "records-1.jsonl"
+    path.symlink_to(path)
+    skipped, found = read(tmp_path)
+    assert isinstance(skipped, Skipped)
+    assert (skipped.where, isinstance(found, StoredRecord)) == (str(path), True)
+    with pytest.raises(OSError, match="records-1"):
+        list(read_run(first.path))
 
 
 def test_a_folder_without_manifest_is_reported(tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ def guarded(ending: BaseException | Callable[[], object]) -> int:
         (OSError(errno.ENOSPC, "No space left on device", "/tmp/x"), "No space left on device: /tmp/x"),
         (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
         (OSError(errno.EFBIG, "File too large"), "ulimit -f"),
+        (RuntimeError("can't start new thread"), "ulimit -u"),
         (OSError(errno.ENOSYS, "Function not implemented"), "lacks a system call"),
     ],
 )
