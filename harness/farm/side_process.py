@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
@@ -36,6 +36,10 @@ _WAIT_SECONDS = 900.0
 _ANSWER_SECONDS = 60.0
 """For what is not waited for: to start Python and labgrid, to connect, and for the exporter to start ser2net."""
 _END_SECONDS = 15.0
+_MOST_BYTES = 1 << 24
+"""Of what is not answered yet: a large farm's list of places has a hundredth of it."""
+_SHOWN = 80
+_Made = TypeVar("_Made")
 
 
 def coordinator() -> str:
@@ -100,7 +104,7 @@ class SideProcess:
         """
         with self._lock:
             answer = self._ask({"do": "places"}, _ANSWER_SECONDS)
-        return tuple(KnownPlace.of(each) for each in answer["places"])
+        return self._read(lambda: tuple(KnownPlace.of(each) for each in answer["places"]), answer)
 
     def borrow(self, user: int, choice: PlaceChoice, names: Sequence[str], seconds: float) -> BorrowedPlace:
         """Borrow one of the places, or say again which one is borrowed.
@@ -119,7 +123,7 @@ class SideProcess:
         with self._lock:
             answer = self._ask(words, _ANSWER_SECONDS + seconds)
             self._users.add(user)
-        return BorrowedPlace.of(answer)
+        return self._read(lambda: BorrowedPlace.of(answer), answer)
 
     def idle(self, user: int) -> None:
         """Say that `user` does not use the place now. It stays borrowed while nobody waits for it."""
@@ -171,8 +175,21 @@ class SideProcess:
             raise
         if "error" in answer:
             kind = FailureKind.LEASED if answer["error"] == "leased" else TargetNotAvailable.kind
-            raise TargetNotAvailable(answer["message"], hint=answer["hint"], kind=kind)
+            raise TargetNotAvailable(str(answer.get("message")), hint=str(answer.get("hint")), kind=kind)
         return answer
+
+    def _read(self, made: Callable[[], _Made], answer: object) -> _Made:
+        """Return what is made of an answer. Raises TargetNotAvailable where it says something else."""
+        try:
+            return made()
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._failed(f"says {json.dumps(answer)[:_SHOWN]!r}, which is no answer") from error
+
+    def _failed(self, what: str) -> TargetNotAvailable:
+        return TargetNotAvailable(
+            f"the program that borrows places of {self.address} {what}",
+            hint="what it wrote is above; docs/farm.md has the versions of labgrid that it is for",
+        )
 
     def _line(self, deadline: Deadline) -> dict[str, Any]:
         assert self._process is not None
@@ -181,15 +198,18 @@ class SideProcess:
             answers = select.select([self._process.stdout], [], [], deadline.remaining)[0]
             data = os.read(self._process.stdout.fileno(), 1 << 16) if answers else b""
             if not data:
-                what = "has ended" if answers else "does not answer"
-                raise TargetNotAvailable(
-                    f"the program that borrows places of {self.address} {what}",
-                    hint="what it wrote is above; docs/farm.md has the versions of labgrid that it is for",
-                )
+                raise self._failed("has ended" if answers else "does not answer")
             self._buffer += data
+            if len(self._buffer) > _MOST_BYTES:
+                raise self._failed(f"says more than {_MOST_BYTES:,} bytes and no answer")
+        if deadline.passed:  # it says something else all the time
+            raise self._failed("does not answer")
         line, _, self._buffer = self._buffer.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+
+        def answer() -> dict[str, Any]:
+            return dict(json.loads(line))
+
+        return self._read(answer, line.decode("utf-8", "replace"))
 
     def _start(self) -> None:
         self._buffer = b""

@@ -602,5 +602,7 @@ def test_an_error_of_the_system_is_the_system_s_also_where_duckdb_met_it() -> No
 
 def test_a_database_without_memory_is_out_of_memory() -> None:
     with pytest.raises(MemoryError, match="Out of Memory"), open_database() as database:
-        database.execute("SET memory_limit = '1MB'; SET temp_directory = ''; SET threads = 1")
-        database.execute("CREATE TABLE large AS SELECT range AS number, random() AS other FROM range(3000000)")
+        database.execute(
+            "SET memory_limit = '1MB'; SET temp_directory = ''; SET threads = 1; "
+            "CREATE TABLE large AS SELECT range AS number, random() AS other FROM range(3000000)"
+        )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
 from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.farm import side_process
 from ethos_hil.harness.farm.side_process import (
     COORDINATOR_VARIABLE,
     PYTHON_VARIABLE,
@@ -94,6 +96,31 @@ def test_a_program_that_ends_is_an_error_and_started_anew(
         side.places()
     monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "answers", """read line; echo '{"places": []}'""")))
     assert side.places() == ()
+    side.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "echo 'DeprecationWarning: use something else'",
+            "'\"DeprecationWarning: use something else\"', which is no answer",
+        ),
+        ("echo '[1]'", "which is no answer"),
+        ("echo '{}'", "says '{}', which is no answer"),
+        ("""echo '{"places": [{"name": 1}]}'""", "which is no answer"),
+        ("""while echo '{"note": ""}'; do :; done""", "does not answer"),
+        ("while printf %99999s; do :; done", "and no answer"),
+    ],
+)
+def test_what_is_no_answer_is_an_error_and_never_without_an_end(
+    text: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "lies", f"read line; {text}")))
+    monkeypatch.setattr(side_process, "_ANSWER_SECONDS", 0.5 if "note" in text else 30.0)
+    side = SideProcess("farm:1")
+    with pytest.raises(TargetNotAvailable, match=f"places of farm:1 .*{re.escape(words)}"):
+        side.places()
     side.close()
 
 
