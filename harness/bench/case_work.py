@@ -20,9 +20,10 @@ from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.shortage import unforeseen
+from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import CompileError, EthosHilError, UsageError
+from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_options import VelaSetup
@@ -65,11 +66,12 @@ class CaseWork:
                 yield self._failed(point, unforeseen(error))
 
     def _record(self, point: BenchPoint) -> Record:
-        impossible = refusal_of(point, self._settings) or _without_npu(point)
+        plugin = _target_of(point)
+        impossible = refusal_of(point, self._settings) or _without_npu(plugin, point)
         if impossible is not None:
             return refused(point, self._settings.grid, impossible, impossible=True)
         setup = self._settings.setup(point)
-        virtual = find_plugin(point.target).kind == "virtual"
+        virtual = plugin.kind == "virtual"
         said: tuple[str, ...] = ()
         if self._settings.booted(self._case, virtual=virtual):
             try:
@@ -127,10 +129,22 @@ class CaseWork:
         return case_model(self._case)
 
 
-def _without_npu(point: BenchPoint) -> UsageError | None:
+def _target_of(point: BenchPoint) -> TargetPlugin:
+    """Return a point's target.
+
+    Raises:
+        ToolError: it is not there any more, such as a board whose file was removed: it was when the run began.
+    """
+    try:
+        return find_plugin(point.target)
+    except UsageError as error:
+        raise ToolError(error.message, hint=error.hint) from error
+
+
+def _without_npu(plugin: TargetPlugin, point: BenchPoint) -> UsageError | None:
     """Return that a target cannot have a point's NPU, or None."""
     try:
-        check_npu(find_plugin(point.target), NpuName.parse(point.npu))
+        check_npu(plugin, NpuName.parse(point.npu))
     except UsageError as error:
         return error
     return None

@@ -10,6 +10,7 @@ import pytest
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.vela_ini import SYSTEMS
 from ethos_hil.results.clock import StatedClock
@@ -108,3 +109,11 @@ def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
     record = made(pool)
     wrong = replace(record, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "output 0 differs"))
     assert not is_refusal(wrong)
+
+
+def test_a_target_that_is_gone_is_no_property_of_the_point(pool: BoardPool) -> None:
+    """Such as a board whose file was removed since the run began: an NPU that lacks something is not red in a night."""
+    record = made(pool, target="board:/nowhere/mine.toml")
+    assert record.failure is not None
+    assert (record.verdict, record.failure.kind) == (Verdict.FAILED, FailureKind.NOT_AVAILABLE)
+    assert not settled(record)

@@ -103,8 +103,8 @@ def test_a_program_that_ends_is_an_error_and_started_anew(
     ("text", "words"),
     [
         (
-            "echo 'DeprecationWarning: use something else'",
-            "'\"DeprecationWarning: use something else\"', which is no answer",
+            "echo 'DeprecationWarning: no'",
+            "'\"DeprecationWarning: no\"', which is no answer",
         ),
         ("echo '[1]'", "which is no answer"),
         ("echo '{}'", "says '{}', which is no answer"),
@@ -118,6 +118,7 @@ def test_what_is_no_answer_is_an_error_and_never_without_an_end(
 ) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "lies", f"read line; {text}")))
     monkeypatch.setattr(side_process, "_ANSWER_SECONDS", 0.5 if "note" in text else 30.0)
+    monkeypatch.setattr(side_process, "_END_SECONDS", 0.1)
     side = SideProcess("farm:1")
     with pytest.raises(TargetNotAvailable, match=f"places of farm:1 .*{re.escape(words)}"):
         side.places()
