@@ -26,6 +26,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.record import Record
@@ -66,7 +67,7 @@ class CaseWork:
                 yield self._failed(point, unforeseen(error))
 
     def _record(self, point: BenchPoint) -> Record:
-        plugin = _target_of(point)
+        plugin = _target_of(point, self._settings)
         impossible = refusal_of(point, self._settings) or _without_npu(plugin, point)
         if impossible is not None:
             return refused(point, self._settings.grid, impossible, impossible=True)
@@ -129,13 +130,15 @@ class CaseWork:
         return case_model(self._case)
 
 
-def _target_of(point: BenchPoint) -> TargetPlugin:
+def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:
     """Return a point's target.
 
     Raises:
-        ToolError: it is not there any more, such as a board whose file was removed: it was when the run began.
+        ToolError: the file of it, or of Vela's configuration, is not there any more: it was when the run began.
     """
     try:
+        if settings.vela_ini is not None:
+            VelaIni.read(settings.vela_ini)
         return find_plugin(point.target)
     except UsageError as error:
         raise ToolError(error.message, hint=error.hint) from error

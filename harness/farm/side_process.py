@@ -36,8 +36,8 @@ _WAIT_SECONDS = 900.0
 _ANSWER_SECONDS = 60.0
 """For what is not waited for: to start Python and labgrid, to connect, and for the exporter to start ser2net."""
 _END_SECONDS = 15.0
-_MOST_BYTES = 1 << 24
-"""Of what is not answered yet: a large farm's list of places has a hundredth of it."""
+_MOST_BYTES = 1 << 22
+"""Of what is not answered yet: a large farm's list of places has a tenth of it."""
 _SHOWN = 80
 _Made = TypeVar("_Made")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -111,9 +112,13 @@ def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
     assert not is_refusal(wrong)
 
 
-def test_a_target_that_is_gone_is_no_property_of_the_point(pool: BoardPool) -> None:
+@pytest.mark.parametrize(
+    ("settings", "target"),
+    [(SETTINGS, "board:/nowhere/mine.toml"), (replace(SETTINGS, vela_ini=Path("/nowhere/vela.ini")), "virtual")],
+)
+def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool, settings: PointSettings, target: str) -> None:
     """Such as a board whose file was removed since the run began: an NPU that lacks something is not red in a night."""
-    record = made(pool, target="board:/nowhere/mine.toml")
+    record = made(pool, settings, target=target)
     assert record.failure is not None
     assert (record.verdict, record.failure.kind) == (Verdict.FAILED, FailureKind.NOT_AVAILABLE)
     assert not settled(record)
