@@ -12,7 +12,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.harness.shortage import DESCRIPTORS, shortage
+from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
 from ethos_hil.results.regular_file import read_text
 
@@ -151,9 +152,10 @@ def _check_can_be_made(folder: Path) -> None:
         raise unwritable(folder, OSError(problem, os.strerror(problem)))
 
 
-def unwritable(path: Path | str, error: OSError) -> UsageError:
-    """Return the error of a file or folder that cannot be written."""
-    return UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")
+def unwritable(path: Path | str, error: OSError) -> UsageError | ToolError:
+    """Return the error of a file or folder that cannot be written; too few descriptors are not its fault."""
+    lacking = shortage(error) if error.errno in DESCRIPTORS else None
+    return lacking or UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")
 
 
 def _place(path: Path) -> Path:

@@ -17,6 +17,7 @@ from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.process import dies_with
 from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.shortage import shortage
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.record import Failure
@@ -156,6 +157,11 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
                 said: DeviceAnswers | EthosHilError = _run(artifact, board, request, chunk)
             except EthosHilError as error:
                 said = error
+            except Exception as error:
+                lacking = shortage(error)
+                if lacking is None:
+                    raise
+                said = lacking
             connection.send(said)
 
 

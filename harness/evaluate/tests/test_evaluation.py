@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering import named_model
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.model import TorchModel, from_module
@@ -197,6 +199,13 @@ def test_a_device_that_answers_otherwise_is_no_success(
     assert found["equal_to_reference"] < 6
 
 
+class Scarce(tuple[Any, ...]):
+    """Input sets that are not to be had."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+
 def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> None:
     worker = BoardWorker(artifact, RunRequest("classifier"))
     try:
@@ -204,6 +213,9 @@ def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> N
         with pytest.raises(UsageError, match="input 0 is int8") as caught:
             worker.take()
         assert (caught.value.exit_status, caught.value.kind) == (2, "usage")
+        worker.give(Chunk(0, Scarce()))
+        with pytest.raises(ToolError, match="too many open files"):
+            worker.take()
         worker.give(Chunk(0, (artifact.example_inputs,)))  # it goes on
         assert worker.take().equal == (True,)
     finally:
