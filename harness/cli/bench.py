@@ -52,9 +52,9 @@ def bench(
     never called verified. Whatever cannot be made is a row with its reason. All points are records of one run folder,
     for `history`, `compare`, `report` and `export`.
 
-    Exit status: 0 every point was made, or refused by name; 1 one that was booted failed or is unverified, all were
-    refused, or nothing meets the budget; 2 unusable arguments, or a case that no NPU takes as it is written; 3 a
-    target or tool is not available.
+    Exit status: 0 every point was made, or refused by name; 1 one that was booted failed or is unverified, one has no
+    record, all were refused, or nothing meets the budget; 2 unusable arguments, or a case that no NPU takes as it is
+    written; 3 a target or tool is not available.
 
     Example: ethos-hil bench
 
