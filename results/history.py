@@ -52,9 +52,11 @@ class NumberChange:
         label: the suite's test, or the model.
         npu, memory_mode, target, metric, unit, provenance: of the series.
         old, new: the values.
-        bench_case, scheme: of a model, what tells series of one name and place from one another.
         cause: `EDITED` where the question or the inputs differ too, else the first of `CAUSES` that does; "" where
             none does.
+        bench_case, scheme: of a model, what tells series of one name and place from one another.
+        method, system_config, soc, runner: what else does.
+        subject: the number of all that a series is of, without its metric and provenance.
     """
 
     created: datetime | None
@@ -72,6 +74,11 @@ class NumberChange:
     cause: str
     bench_case: str = ""
     scheme: str = ""
+    method: str = ""
+    system_config: str = ""
+    soc: str = ""
+    runner: str = ""
+    subject: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,6 +98,11 @@ class HistoryPoint:
     verdict: str
     bench_case: str = ""
     scheme: str = ""
+    method: str = ""
+    system_config: str = ""
+    soc: str = ""
+    runner: str = ""
+    subject: int = 0
 
 
 class History:

@@ -1,19 +1,20 @@
 """Since when something is as it is tonight: the first run of the unbroken stretch up to now, and the last before it.
 
-A stretch is of a test or model at one place. A run in which it did not run neither ends a stretch nor begins one. Only
-whole nights of the same plan and branch count, where the history knows these.
+A stretch is of one subject. A run in which it did not run neither ends a stretch nor begins one. Only whole nights of
+the same plan and branch count, where the history knows these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.subject import ALWAYS, COLUMNS, EARLY, FIELDS, UNKNOWN, Subject, subject_of
 from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_model", "firmware", "fvp", "versions",
@@ -21,22 +22,10 @@ FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_
 """Columns that say what was run, so that a reader sees what is different now."""
 
 
-class SeriesPlace(NamedTuple):
-    """A test or model on one NPU, in one memory mode, on one target.
-
-    A failure before anything was compiled has neither mode nor target (""); it is the same test all the same.
-    """
-
-    label: str
-    npu: str
-    memory_mode: str
-    target: str
-
-
 class NumberNow(NamedTuple):
-    """A number of a place, and its value tonight."""
+    """A number of a subject, and its value tonight."""
 
-    place: SeriesPlace
+    subject: Subject
     metric: str
     provenance: str
     value: float
@@ -96,18 +85,18 @@ def _before(tonight: RunResults) -> list[object]:
     return [tonight.name, *([moment_of(tonight.created)] * 2)]
 
 
-def red_since(history: History, tonight: RunResults, places: Sequence[SeriesPlace]) -> Mapping[SeriesPlace, Since]:
-    """Return since when places that are red tonight are red. What the history does not have is left out.
+def red_since(history: History, tonight: RunResults, red: Sequence[Subject]) -> Mapping[Subject, Since]:
+    """Return since when subjects that are red tonight are red. What the history does not have is left out.
 
     Raises:
         OSError, ValueError: the history cannot be read.
     """
-    red = ", ".join(f"'{verdict}'" for verdict in (Verdict.FAILED, Verdict.UNVERIFIED))
+    reds = ", ".join(f"'{verdict}'" for verdict in (Verdict.FAILED, Verdict.UNVERIFIED))
     lost = ", ".join(f"'{kind}'" for kind in sorted(NOT_ATTEMPTED))
     # The worst attempt that could be made counts, as in the night itself.
-    same = f"bool_or(verdict IN ({red}) AND failure NOT IN ({lost})) OR NOT bool_or(verdict NOT IN ({red}))"
-    found = _stretches(history, tonight, places, same, [])
-    return {place: found[at] for at, place in enumerate(places) if at in found}
+    same = f"bool_or(verdict IN ({reds}) AND failure NOT IN ({lost})) OR NOT bool_or(verdict NOT IN ({reds}))"
+    found = _stretches(history, tonight, red, same, [])
+    return {subject: found[at] for at, subject in enumerate(red) if at in found}
 
 
 def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberNow]) -> Mapping[NumberNow, Since]:
@@ -116,49 +105,97 @@ def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberN
     Raises:
         OSError, ValueError: the history cannot be read.
     """
-    value = "list_filter(metrics, lambda one: one.metric = asked.metric AND one.provenance = asked.provenance)[1].value"
-    found = _stretches(history, tonight, [each.place for each in numbers], f"bool_or({value} = asked.value)", numbers,
-                       f"AND {value} IS NOT NULL")  # fmt: skip
+    found = _stretches(history, tonight, [each.subject for each in numbers], "bool_or(found = value)", numbers)
     return {each: found[at] for at, each in enumerate(numbers) if at in found}
 
 
+_VALUE = "list_filter(metrics, lambda one: one.metric = asked_metric AND one.provenance = asked_provenance)[1].value"
+_UNKNOWN = ", ".join(f"'{each}'" for each in UNKNOWN)
+_ANY = ("runner",)
+"""What may be another one without a new stretch: a runner is often built for each night."""
+
+
+def _may_be(name: str) -> str:
+    """Return in SQL whether a row may be the subject that is asked for, as far as one field says."""
+    same = f"{COLUMNS[name]} = asked_{name}"
+    either = f"{COLUMNS[name]} IN ({_UNKNOWN}) OR asked_{name} IN ({_UNKNOWN})"
+    return f"({same} OR {either})" if name in (*EARLY, *ALWAYS) else same
+
+
+_MAY_BE = " AND ".join(_may_be(name) for name in FIELDS if name not in _ANY)
+_NIGHT = "struct_pack(created := created, run := run, number := number, job := job, commit := commit)"
+_NEAR = (*dict.fromkeys((*EARLY, *ALWAYS)),)
+_NEARNESS = " + ".join(f"({COLUMNS[name]} = asked_{name})::INTEGER" for name in _NEAR)
+_TEXT = f"concat_ws(chr(31), {', '.join(COLUMNS.values())})"
+
+
 def _stretches(
-    history: History, tonight: RunResults, places: Sequence[SeriesPlace], same: str, numbers: Sequence[NumberNow],
-    and_where: str = "",
-) -> dict[int, Since]:  # fmt: skip
-    """Return the stretch of each place by its number; `same` says in SQL whether a run is as tonight."""
-    if not places:
+    history: History, tonight: RunResults, subjects: Sequence[Subject], same: str, numbers: Sequence[NumberNow]
+) -> dict[int, Since]:
+    """Return the stretch of each subject by its number; `same` says in SQL whether a run is as tonight.
+
+    In each run it is the nearest of those that it may be. Where several are equally near, and only some of them are as
+    tonight, nothing says which it was, and the run does not count.
+    """
+    if not subjects:
         return {}
     counted, values = _that_count(history, tonight)
-    names = ("commit",) if numbers else FACTS  # of a number the gate knows what is different
-    facts = ", ".join(f"any_value({name}) AS {name}" for name in names)
-    kept = ", ".join(("run", "created", "job", *names))
-    asked: list[Any] = [[place[at] for place in places] for at in range(4)]
+    asked: list[Any] = [[getattr(each, name) for each in subjects] for name in FIELDS]
     asked += [[each[at] for each in numbers] for at in (1, 2, 3)] if numbers else [[], [], []]
+    columns = ", ".join(f"unnest(?::VARCHAR[]) AS asked_{name}" for name in (*FIELDS, "metric", "provenance"))
+    found, counting = (_VALUE, f"{_VALUE} IS NOT NULL") if numbers else ("NULL", "true")
+    others = _others(tonight, subjects)
+    if others:
+        counting += f" AND ({_NEARNESS} = {len(_NEAR)} OR NOT list_contains(?::VARCHAR[], {_TEXT}))"
     rows = history.rows(
-        f"""WITH asked AS MATERIALIZED (SELECT unnest(?::VARCHAR[]) AS label, unnest(?::VARCHAR[]) AS npu,
-            unnest(?::VARCHAR[]) AS memory_mode, unnest(?::VARCHAR[]) AS target, unnest(?::VARCHAR[]) AS metric,
-            unnest(?::VARCHAR[]) AS provenance, unnest(?::DOUBLE[]) AS value, unnest(range({len(places)})) AS place),
+        f"""WITH asked AS MATERIALIZED (
+            SELECT {columns}, unnest(?::DOUBLE[]) AS value, unnest(range({len(subjects)})) AS place),
+        near AS (
+            SELECT place, value, {found} AS found, verdict, failure, subject, run, number, created, job, commit
+            FROM records JOIN asked ON {_MAY_BE}
+            WHERE {_BEFORE} AND {counted} AND {counting}
+            QUALIFY {_NEARNESS} = max({_NEARNESS}) OVER (PARTITION BY place, run)),
+        each_one AS (
+            SELECT place, min({_NIGHT}) AS one, {same} AS same FROM near GROUP BY place, run, subject),
         nights AS (
-            SELECT asked.place AS place, run, min(created) AS created, any_value(job) AS job, {facts}, {same} AS same
-            FROM records JOIN asked ON records.label = asked.label AND records.npu = asked.npu
-                AND (records.memory_mode = asked.memory_mode OR '' IN (records.memory_mode, asked.memory_mode))
-                AND (records.target = asked.target OR records.target IN ('', 'none') OR asked.target IN ('', 'none'))
-            WHERE {_BEFORE} AND {counted} {and_where}
-            GROUP BY asked.place, run),
+            SELECT place, min(one) AS night, min(one.created) AS created, bool_or(same) AS same
+            FROM each_one GROUP BY place, one.run HAVING bool_or(same) = bool_and(same)),
         borders AS (SELECT *, max(CASE WHEN same THEN '-infinity' ELSE created END) OVER (PARTITION BY place) AS border
             FROM nights)
         SELECT place, count(*) FILTER (created > border) AS runs,
-            arg_min(struct_pack({_packed(kept)}), created) FILTER (created > border) AS first,
-            arg_max(struct_pack({_packed(kept)}), created) FILTER (NOT same) AS last
+            arg_min(night, created) FILTER (created > border) AS first,
+            arg_max(night, created) FILTER (NOT same) AS last
         FROM borders GROUP BY place""",
-        [*asked, *_before(tonight), *values],
+        [*asked, *_before(tonight), *values, *([others] if others else ())],
     )
-    return {row["place"]: _since(row) for row in rows}
+    facts = {} if numbers else _facts(history, [row["last"] for row in rows if row["last"]])
+    return {row["place"]: _since(row, facts) for row in rows}
 
 
-def _packed(names: str) -> str:
-    return ", ".join(f"{name} := {name}" for name in names.split(", "))
+def _facts(history: History, nights: Sequence[Mapping[str, Any]]) -> Mapping[tuple[str, int], Mapping[str, str]]:
+    """Return `FACTS` of some records, by run and number: of a number that moved, the gate knows what is different."""
+    runs, numbers = ({each[name] for each in nights} for name in ("run", "number"))
+    if not runs:
+        return {}
+    rows = history.rows(
+        f"SELECT run, number, {', '.join(FACTS)} FROM records WHERE run IN ({', '.join('?' * len(runs))}) "
+        "AND list_contains(?, number)",
+        [*runs, list(numbers)],
+    )
+    return {(row["run"], row["number"]): {name: str(row[name] or "") for name in FACTS} for row in rows}
+
+
+def _others(tonight: RunResults, subjects: Iterable[Subject]) -> list[str]:
+    """Return the subjects that tonight has several of under a name that is asked for, as `_TEXT` has them: a row that
+    is one of them is not another one of them. What failed before it was compiled may be any.
+    """
+    labels = {each.label for each in subjects}
+    known: dict[str, dict[Subject, bool]] = {}
+    for record in tonight.records:
+        if record.label in labels:
+            known.setdefault(record.label, {})[subject_of(record)] = record.artifact is not None
+    several = [each for found in known.values() if len(found) > 1 for each, compiled in found.items() if compiled]
+    return [chr(31).join(astuple(each)) for each in several]
 
 
 def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
@@ -175,10 +212,10 @@ def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
     return "counts AND (coalesce(whole, true) OR coalesce(plan, '') = '')", []
 
 
-def _since(row: Mapping[str, Any]) -> Since:
+def _since(row: Mapping[str, Any], facts: Mapping[tuple[str, int], Mapping[str, str]]) -> Since:
     last = row["last"]
-    facts = {name: str(last[name] or "") for name in FACTS if name in last} if last else {}
-    return Since(_night(row["first"]), _night(last), row["runs"], facts)
+    of_last = facts.get((last["run"], last["number"]), {}) if last else {}
+    return Since(_night(row["first"]), _night(last), row["runs"], of_last)
 
 
 def _night(found: Mapping[str, Any] | None) -> PastNight | None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from ethos_hil.results.gate.account import attempt_of, part_of
 from ethos_hil.results.store import StoredRecord
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def frame(stored: Iterable[StoredRecord]) -> pd.DataFrame:
                 record.artifact.scheme if record.artifact is not None else "",
                 record.target.name,
                 record.target.soc,
-                record.run.part if record.run is not None else "",
-                record.run.attempt if record.run is not None else 1,
+                part_of(record),
+                attempt_of(record),
                 record.verdict,
                 record.failure.kind if record.failure else "",
                 record.executions,

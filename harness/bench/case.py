@@ -8,9 +8,13 @@ from typing import Any
 
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.results.record import Record
 
 SHORT, LONG = "short", "long"
 """Tags: a short case is booted on its target and verified; a long one is compiled and timed, on a virtual target."""
+
+
+PointKey = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,12 @@ class BenchPoint:
     target: str
 
     @property
-    def key(self) -> tuple[str, str, str, str, str]:
+    def key(self) -> PointKey:
         """What tells it from the other points of its grid, and its record from theirs."""
         return self.case.name, self.npu, self.memory_mode, self.system_config, name_in_records(self.target)
+
+
+def key_of(record: Record) -> PointKey:
+    """Return the key of the point that a record is of; its case is "" where it is of none."""
+    case = record.bench.case if record.bench is not None else ""
+    return case, record.npu, record.memory_mode, record.system_config, record.target.name

@@ -14,13 +14,14 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.bench.case import BenchPoint
+from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.tool_state import difference, tool_state
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results import standing
 from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.files import write_whole
+from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.record import Record
 from ethos_hil.results.regular_file import read_bytes, read_text
 from ethos_hil.results.standing import OF_THIS_PLACE, is_refusal
@@ -28,7 +29,6 @@ from ethos_hil.results.store import StoredRecord, read_run
 
 LOGS, ASKED_AGAIN = "bench", "asked-again.jsonl"
 _SCHEMA_VERSION = 1
-PointKey = tuple[str, str, str, str, str]
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,6 @@ class BenchState:
             )
 
 
-def key_of(record: Record) -> PointKey | None:
-    """Return the key of the point that a record is of; None for a record of something else."""
-    if record.bench is None:
-        return None
-    return record.bench.case, record.npu, record.memory_mode, record.system_config, record.target.name
-
-
 def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     """Return the keys of the points that a run folder has whole records of.
 
@@ -110,7 +103,7 @@ def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
         OSError: it cannot be read.
     """
     found = (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
-    return frozenset(key for each in found if (key := key_of(each)) is not None and _is_of(each, prefix))
+    return frozenset(key_of(each) for each in found if each.bench is not None and _is_of(each, prefix))
 
 
 def settled(record: Record) -> bool:
@@ -158,8 +151,7 @@ def _asked_again(line: bytes, prefix: str) -> bool:
 
 
 def _is_of(record: Record, prefix: str) -> bool:
-    part = record.run.part if record.run is not None else ""
-    return part.startswith(f"{prefix}: " if prefix else "")
+    return part_of(record).startswith(f"{prefix}: " if prefix else "")
 
 
 def _read(folder: Path) -> BenchState:

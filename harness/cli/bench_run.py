@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
+from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.run_state import key_of, recorded
+from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.progress import Live
@@ -85,8 +86,7 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
     item: StoredRecord | Skipped
     for item in read_run(folder):
         record = item.record if isinstance(item, StoredRecord) else None
-        key = key_of(record) if record is not None else None
-        if record is not None and key in order:
+        if record is not None and (key := key_of(record)) in order:
             found[order[key]] = record
     return [found[number] for number in sorted(found)]
 

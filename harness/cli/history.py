@@ -209,8 +209,7 @@ def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:
     """Yield those whose value, verdict or subject is another one than that of the point before."""
     before: tuple[object, ...] = ()
     for point in points:
-        facts = (point.label, point.npu, point.memory_mode, point.target, point.bench_case, point.scheme,
-                 point.provenance, point.value, point.verdict)  # fmt: skip
+        facts = (point.subject, point.provenance, point.value, point.verdict)
         if facts != before:
             yield point
         before = facts
@@ -220,16 +219,20 @@ def _told(change: NumberChange) -> dict[str, Any]:
     """Return the cells of a change that are read most."""
     percent = f"{(change.new / change.old - 1) * 100:+.2f} %" if change.old else ""
     return {"created": change.created, "run": change.run, "name": change.label, "bench_case": change.bench_case,
-            "scheme": change.scheme, "npu": change.npu, "memory mode": change.memory_mode, "metric": change.metric,
+            "scheme": change.scheme, "method": change.method, "npu": change.npu, "memory mode": change.memory_mode,
+            "system_config": change.system_config, "target": change.target, "soc": change.soc, "runner": change.runner,
+            "metric": change.metric,
             "old": change.old, "new": change.new, "change": percent, "provenance": change.provenance,
             "cause": change.cause or "none known"}  # fmt: skip
 
 
 def _needed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows without the columns that say something of few models, where they say nothing."""
+    """Return rows without the columns that tell none of them from another one, or say nothing."""
     found = list(rows)
-    empty = {name for name in ("bench_case", "scheme") if not any(row[name] for row in found)}
-    return [{name: value for name, value in row.items() if name not in empty} for row in found]
+    seldom = ("method", "system_config", "soc", "runner")
+    left_out = {name for name in seldom if len({row[name] for row in found}) < 2} | {"subject"}
+    left_out |= {name for name in ("bench_case", "scheme") if not any(row[name] for row in found)}
+    return [{name: value for name, value in row.items() if name not in left_out} for row in found]
 
 
 def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:

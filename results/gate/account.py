@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from functools import cached_property
 
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
@@ -18,6 +19,7 @@ from ethos_hil.results.record import Failure, Record, RunInfo, SuiteTest, Target
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.standing import OF_THIS_PLACE, WORST, Standing, standing_of
+from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 
 AUDIT = " (audit)"
@@ -52,6 +54,11 @@ class Accounted:
     def part(self) -> str:
         """The part of a nightly's plan, or ""."""
         return part_of(self.record)
+
+    @cached_property
+    def subject(self) -> Subject:
+        """What is followed of it from run to run."""
+        return subject_of(self.record)
 
     @property
     def label(self) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ethos_hil.results.comparison import RowDifference
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import json_number
+from ethos_hil.results.subject import Subject
 from ethos_hil.results.verdict import Verdict
 
 SCHEMA_VERSION = 1
@@ -30,39 +31,6 @@ class Effect(StrEnum):
     """It is shown, and passes."""
     IGNORE = "ignore"
     """It is counted, and not shown."""
-
-
-@dataclass(frozen=True, order=True)
-class Subject:
-    """What is followed from run to run: a test or model at one place, whatever is asked of it.
-
-    Attributes:
-        label: the suite's test, by pytest's id, or the model.
-        npu, memory_mode, system_config: what it was compiled for.
-        target, soc: where it ran.
-        runner: the first 16 digits of the digest of a user's runner, "" for our firmware.
-        method: the program's method.
-        case: of a benchmark, the case's name: a grid may have several of one model.
-        scheme: how a model is quantised, "a16w8"; "" where that is not known. It is "" for a suite's test, whose id
-            stands for all that is asked: one that is quantised in another way now was edited.
-    """
-
-    label: str
-    npu: str
-    memory_mode: str
-    system_config: str
-    target: str
-    soc: str
-    runner: str
-    method: str
-    case: str = ""
-    scheme: str = ""
-
-    @property
-    def name(self) -> str:
-        """What to call it: its label, with what tells it from others of that label: "net.py:net (wide, a16w8)"."""
-        more = ", ".join(filter(None, (self.case, self.scheme)))
-        return f"{self.label} ({more})" if more else self.label
 
 
 @dataclass(frozen=True)

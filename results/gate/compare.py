@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ethos_hil.results.gate.cause import words
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.numbers import compare_numbers, moved_numbers
 from ethos_hil.results.gate.observation import FACTS, Observation
 from ethos_hil.results.gate.pairing import Pairing, pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Policy
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.plain_text import cut, one_line
+from ethos_hil.results.subject import Subject
 from ethos_hil.results.verdict import Verdict, rank
 
 _EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)

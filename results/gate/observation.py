@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ethos_hil.results.gate.change import VERDICT, Subject
+from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
 from ethos_hil.results.latency import DERIVED
 from ethos_hil.results.record import Record
+from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 COMPILED = "compiled"
@@ -94,18 +95,6 @@ def of_record(record: Record) -> Observation:
     """Return what a record says."""
     artifact, target = record.artifact, record.target
     calls = artifact.delegates if artifact is not None else ()
-    subject = Subject(
-        label=record.label,
-        npu=record.npu,
-        memory_mode=record.memory_mode,
-        system_config=record.system_config,
-        target=target.name,
-        soc=target.soc,
-        runner=record.runner.sha256[:DIGITS] if record.runner is not None else "",
-        method=record.method,
-        case=record.bench.case if record.bench is not None else "",
-        scheme=artifact.scheme if artifact is not None and record.test is None else "",
-    )
     facts = {
         Cause.TOSA: digest_of([each.tosa_sha256 for each in calls]),
         Cause.WEIGHTS: digest_of([each.weights_sha256 for each in calls]),
@@ -122,7 +111,7 @@ def of_record(record: Record) -> Observation:
     if artifact is not None:
         numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
     return Observation(
-        subject,
+        subject_of(record),
         verdict=str(record.verdict) if record.failure is None else f"{record.verdict}: {record.failure.kind}",
         question=artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         inputs=record.inputs_sha256[:DIGITS],
@@ -137,7 +126,7 @@ def of_record(record: Record) -> Observation:
 
 
 def of_row(row: Mapping[str, Any]) -> Observation:
-    """Return what a row of a history's view `records` says."""
+    """Return what a row of a history's view `records` says, which has `ethos_hil.results.subject.KEY` as `key`."""
     facts: dict[Cause, str] = {
         Cause.TOSA: row["tosa"],
         Cause.WEIGHTS: row["weights"],
@@ -155,10 +144,8 @@ def of_row(row: Mapping[str, Any]) -> Observation:
         if each["metric"] not in DERIVED
     }
     numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
-    names = ("label", "npu", "memory_mode", "system_config", "target", "soc", "runner", "method")
-    is_test = row["operator"] or row["test_case"] or row["profile"]
     return Observation(
-        Subject(**{name: row[name] for name in names}, case=row["bench_case"], scheme="" if is_test else row["scheme"]),
+        Subject(**row["key"]),
         verdict=f"{row['verdict']}: {row['failure']}" if row["failure"] else row["verdict"],
         question=row["question"],
         inputs=row["inputs"],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
-from ethos_hil.results.gate.change import Subject
 from ethos_hil.results.gate.observation import Observation
 from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.subject import ALWAYS, EARLY, FIELDS, UNKNOWN, Subject
 
 _Pairs = list[tuple[Observation, Observation]]
 _FIELDS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
@@ -18,13 +18,6 @@ _FIELDS: tuple[tuple[Cause, tuple[str, ...]], ...] = (
     (Cause.SCHEME, ("scheme",)),
 )
 """What two subjects of one name may differ in, and what that is called."""
-_NAMES = tuple(each.name for each in fields(Subject))
-_EARLY = ("memory_mode", "system_config", "target", "soc", "runner", "scheme")
-"""What a run that failed early may not know."""
-_ALWAYS = ("case", "scheme")
-"""What histories and baselines of earlier versions do not say of any run."""
-_NOWHERE = "none"
-"""The target of a test that failed before it had one."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +83,7 @@ def place_cause(before: Subject, after: Subject) -> tuple[Cause, str]:
 
 def both_know(before: Subject, after: Subject) -> Subject:
     """Return a subject with what either side knows of it."""
-    return replace(
-        after, **{name: getattr(before, name) for name in _EARLY + _ALWAYS if getattr(after, name) in ("", _NOWHERE)}
-    )
+    return replace(after, **{name: getattr(before, name) for name in EARLY + ALWAYS if getattr(after, name) in UNKNOWN})
 
 
 def _asked(each: Observation) -> Hashable:
@@ -106,8 +97,8 @@ def _without(subject: Subject, names: Iterable[str]) -> Hashable:
 
 def _unknown(each: Observation) -> Iterator[str]:
     """Yield the names of what is not known of a subject. Of an answer that was right, all is known."""
-    for name in _ALWAYS if each.verified else _EARLY + _ALWAYS:
-        if getattr(each.subject, name) in ("", _NOWHERE):
+    for name in ALWAYS if each.verified else EARLY + ALWAYS:
+        if getattr(each.subject, name) in UNKNOWN:
             yield name
 
 
@@ -148,8 +139,8 @@ def _candidates(
         by_label.setdefault(each.subject.label, []).append(each)
     for one in old:
         for two in by_label.get(one.subject.label, ()):
-            equal = {name for name in _NAMES if getattr(one.subject, name) == getattr(two.subject, name)}
-            if equal.union(_unknown(one), _unknown(two)).issuperset(_NAMES):
+            equal = {name for name in FIELDS if getattr(one.subject, name) == getattr(two.subject, name)}
+            if equal.union(_unknown(one), _unknown(two)).issuperset(FIELDS):
                 yield one, two, (bool(one.question) and one.question == two.question, len(equal))
 
 

@@ -14,6 +14,7 @@ from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
+from ethos_hil.results.subject import KEY
 
 LAST = "last"
 """The name of the newest run of a history."""
@@ -77,7 +78,7 @@ def side_of(results: RunResults) -> Side:
 def _of_history(folder: Path, name: str) -> Side:
     history = History(folder)
     run = name if name != LAST else history.runs()[-1]["run"]
-    rows = history.rows("SELECT * FROM records WHERE run = ? ORDER BY number", [run])
+    rows = history.rows(f"SELECT *, {KEY} AS key FROM records WHERE run = ? ORDER BY number", [run])
     if not rows:
         raise ValueError(f"{folder} has no run {name}")
     return Side(run, merged(map(of_row, rows)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup
@@ -28,6 +28,7 @@ from ethos_hil.results.report.place_roofline import PlaceRoofline, place_rooflin
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
 from ethos_hil.results.report.wording import counted, listed
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 
 _PLACES = 3
 """Places, NPU and memory mode, from which on a model's runs are a benchmark."""
@@ -84,11 +85,16 @@ def plotted(asked: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
     for each in asked:
         if each.record.test is None:
             places.setdefault(each.label, set()).add(_place(each.record))
+    shown = [each for each in asked if each.record.bench is not None or len(places.get(each.label, ())) >= _PLACES]
+    names = Names(map(_case, shown))
     return tuple(
-        PlottedPoint(figures_of(each.record), each.standing)
-        for each in asked
-        if each.record.bench is not None or len(places.get(each.label, ())) >= _PLACES
+        PlottedPoint(replace(figures_of(each.record), label=names.name(_case(each))), each.standing) for each in shown
     )
+
+
+def _case(asked: Accounted) -> Subject:
+    """Return a point's subject under its case, whose place is told beside it."""
+    return replace(asked.subject, label=asked.name, case=asked.label, system_config="", soc="", runner="")
 
 
 def _place(record: Record) -> tuple[str, str, str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.model_page import is_model
 from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 
 EMPTY: Mapping[str, str] = {
     "vela": "no estimate of Vela's",
@@ -76,24 +77,24 @@ _Cycles = dict[str, float]
 """Cycles by provenance."""
 
 
-def estimates(asked: Sequence[Accounted]) -> Estimates:
+def estimates(asked: Sequence[Accounted], names: Names) -> Estimates:
     """Return both tables. Only verified answers count."""
-    points: dict[tuple[str, str, str], tuple[Accounted, _Cycles]] = {}
+    points: dict[Subject, tuple[Accounted, _Cycles]] = {}
     for each in asked:
         if each.standing is Standing.VERIFIED:
-            record = each.record
-            _, found = points.setdefault((each.label, record.npu, record.memory_mode), (each, {}))
+            anywhere = replace(each.subject, target="", soc="", runner="")  # each target has a count of its own
+            _, found = points.setdefault(anywhere, (each, {}))
             found.update(_cycles(each))
     models: dict[tuple[str, str], list[_Cycles]] = {}
     operators: dict[tuple[str, str], list[_Cycles]] = {}
-    for (label, npu, _), (each, found) in points.items():
+    for each, found in points.values():
         if not found:
             continue
-        test = each.record.test
+        test, npu = each.record.test, each.record.npu
         if each.record.bench is not None and each.record.bench.group:
             operators.setdefault((each.record.bench.group, npu), []).append(found)
         elif is_model(each.record) or test is None:
-            models.setdefault((test.operator if test is not None else label, npu), []).append(found)
+            models.setdefault((test.operator if test is not None else names.name(each.subject), npu), []).append(found)
         else:
             operators.setdefault((test.operator, npu), []).append(found)
     there = {

@@ -12,8 +12,9 @@ from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_failure
-from ethos_hil.results.since import SeriesPlace, Since
+from ethos_hil.results.since import Since
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
 """What is not shown here; points of a benchmark that could not be made are in its section."""
@@ -67,7 +68,7 @@ class FailureGroup:
 
 
 def failure_groups(
-    asked: Iterable[Accounted], run: str, since: Mapping[SeriesPlace, Since], links: Links
+    asked: Iterable[Accounted], run: str, since: Mapping[Subject, Since], links: Links, names: Names
 ) -> tuple[FailureGroup, ...]:
     """Return what is not verified: red ones first, of these what is new, then those with the most tests.
 
@@ -76,6 +77,7 @@ def failure_groups(
         run: the name of the run's folder, "" where there is none.
         since: since when tests are red.
         links: to commits and jobs.
+        names: what to call tests and models.
     """
     found: dict[tuple[object, ...], list[Accounted]] = {}
     for each in asked:
@@ -83,10 +85,10 @@ def failure_groups(
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
             kind = str(failure.kind) if failure is not None else ""
-            known = since.get(place_of(each.record))
+            known = since.get(each.subject)
             new = known.new if known is not None else None
             found.setdefault((each.standing, kind, message, each.reason, new), []).append(each)
-    groups = (_group(each, run, since, links) for each in found.values())
+    groups = (_group(each, run, since, links, names) for each in found.values())
     return tuple(sorted(groups, key=_order))
 
 
@@ -94,23 +96,20 @@ def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
     return (not group.standing.red, group.new is False, group.standing, -group.count)
 
 
-def place_of(record: Record) -> SeriesPlace:
-    """Return where the history has a test or model."""
-    return SeriesPlace(record.label, record.npu, record.memory_mode, record.target.name)
-
-
-def _group(alike: Sequence[Accounted], run: str, since: Mapping[SeriesPlace, Since], links: Links) -> FailureGroup:
+def _group(
+    alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since], links: Links, names: Names
+) -> FailureGroup:
     first = alike[0].record
-    known = [since.get(place_of(each.record)) for each in alike]
+    known = [since.get(each.subject) for each in alike]
     failure = first.failure
-    others = [f"{each.label} {each.record.npu if each.record.test is None else ''}".strip() for each in alike[1:]]
+    others = [names.full(each.subject) for each in alike[1:]]
     return FailureGroup(
         standing=alike[0].standing,
         kind=str(failure.kind) if failure is not None else "",
         message=failure.message if failure is not None else "nothing says why",
         hint=(failure.hint or "") if failure is not None else "",
         first=first,
-        label=alike[0].label,
+        label=names.full(alike[0].subject),
         reason=alike[0].reason,
         new=known[0].new if known[0] is not None else None,
         since=told(known, links),

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ethos_hil.results.comparison import RowChange
-from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import Record
 from ethos_hil.results.report.links import Links
+from ethos_hil.results.report.matrix import Moved
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import SMALL, SPOKEN, moved_by
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
-from ethos_hil.results.since import NumberNow, SeriesPlace, Since
+from ethos_hil.results.since import NumberNow, Since
+from ethos_hil.results.subject import Names, Subject
 from ethos_hil.results.verdict import Verdict
 
 _MOST_SUBJECTS = 150
@@ -125,7 +126,8 @@ class FeedContext:
     """What the changes are shown with.
 
     Attributes:
-        records: tonight's, by label, NPU and memory mode.
+        records: tonight's, by subject.
+        names: what to call tests and models.
         run: the name of the run's folder, "" where there is none.
         baseline: the baseline that the run is compared with, "" for none: then there is nothing to accept into.
         since: since when numbers and failures are as they are.
@@ -133,17 +135,13 @@ class FeedContext:
         newest: the name of the last night before tonight's, "" for none.
     """
 
-    records: Mapping[tuple[str, str, str], Record]
+    records: Mapping[Subject, Record]
+    names: Names
     run: str
     baseline: str
-    since: Mapping[NumberNow | SeriesPlace, Since]
+    since: Mapping[NumberNow | Subject, Since]
     links: Links
     newest: str = ""
-
-
-def records_of(asked: Iterable[Accounted]) -> Mapping[tuple[str, str, str], Record]:
-    """Return the records that count, by label, NPU and memory mode."""
-    return {(each.label, each.record.npu, each.record.memory_mode): each.record for each in asked}
 
 
 def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, ...]:
@@ -168,8 +166,7 @@ def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, .
 
 def _shown_as_failure(found: Change, context: FeedContext) -> bool:
     """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
-    subject = found.subject
-    record = context.records.get((subject.label, subject.npu, subject.memory_mode))
+    record = context.records.get(found.subject)
     failing = record is not None and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED)
     return failing and found.metric == VERDICT and found.word in (Word.REGRESSED, Word.UNSTABLE)
 
@@ -182,27 +179,21 @@ def numbers_now(comparison: RunComparison) -> Iterator[NumberNow]:
 
 
 def _number_now(found: Change) -> NumberNow:
-    return NumberNow(place_of(found.subject), found.metric, found.provenance, float(found.after or 0))
+    return NumberNow(found.subject, found.metric, found.provenance, float(found.after or 0))
 
 
-def place_of(subject: Subject) -> SeriesPlace:
-    """Return where the history has a subject."""
-    return SeriesPlace(subject.label, subject.npu, subject.memory_mode, subject.target)
-
-
-def moved_cells(comparison: RunComparison) -> Mapping[tuple[str, str, str], tuple[str, bool]]:
-    """Return what the matrix says of what changed, by label, NPU and memory mode: in words, and whether it is worse.
+def moved_cells(comparison: RunComparison) -> Moved:
+    """Return what the matrix says of what changed: in words, and whether it is worse.
 
     The cycles of the NPU, or that the test is new, or else that something changed.
     """
-    found: dict[tuple[str, str, str], tuple[str, bool]] = {}
+    found: dict[Subject, tuple[str, bool]] = {}
     for each in comparison.changes:
-        key = (each.subject.label, each.subject.npu, each.subject.memory_mode)
         worse = each.effect is Effect.FAIL and each.word not in _HARMLESS
         if each.metric == "npu_cycles" and moved_by(each) >= SMALL:
-            found[key] = (change(each.ratio), worse)
+            found[each.subject] = (change(each.ratio), worse)
         elif each.metric == VERDICT and each.word is not Word.CHANGED:
-            found.setdefault(key, (str(each.word), worse))
+            found.setdefault(each.subject, (str(each.word), worse))
     return found
 
 
@@ -231,7 +222,7 @@ def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) ->
 
 def _since(found: Change, context: FeedContext) -> Since | None:
     if found.metric == VERDICT:
-        return context.since.get(place_of(found.subject))
+        return context.since.get(found.subject)
     return context.since.get(_number_now(found)) if isinstance(found.after, int | float) else None
 
 
@@ -289,12 +280,12 @@ def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
 
 
 def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) -> MovedSubject:
-    record = context.records.get((subject.label, subject.npu, subject.memory_mode))
+    record = context.records.get(subject)
     commands = [rerun(record), bundle(context.run, record)] if record is not None else []
     target = subject.target if subject.target != "none" else ""
     where = (subject.npu, subject.memory_mode, target, f"runner {subject.runner}" if subject.runner else "")
     return MovedSubject(
-        label=subject.label,
+        label=context.names.name(subject),
         place=", ".join(name for name in where if name),
         numbers=tuple(_number(each) for each in sorted(found, key=_weight) if not _says_nothing(each, found)),
         rows=tuple(_rows(found)),

@@ -12,6 +12,7 @@ from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.sparkline import sparkline
 from ethos_hil.results.report.wording import amount
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 
 _ORDER = ("MI", "FP", "BI", "INT", "U55_BI", "U65_BI", "U85_BI")
 
@@ -82,19 +83,24 @@ class Matrix:
     trends: bool
 
 
-Series = Mapping[tuple[str, str, str, str], Sequence[float]]
-"""Cycles of the last runs, oldest first, by label, NPU, memory mode and target."""
-Moved = Mapping[tuple[str, str, str], tuple[str, bool]]
-"""What is different, in words, and whether it is for the worse, by label, NPU and memory mode."""
+Series = Mapping[Subject, Sequence[float]]
+"""Cycles of the last runs, oldest first."""
+Moved = Mapping[Subject, tuple[str, bool]]
+"""What is different, in words, and whether it is for the worse."""
 
 
-def matrix(asked: Sequence[Accounted], trends: Series, moved: Moved) -> Matrix:
+def matrix(asked: Sequence[Accounted], trends: Series, moved: Moved, names: Names) -> Matrix:
     """Return the matrix of a run."""
-    placed = _placed(asked)
+    placed = _placed(asked, names)
     columns = tuple(sorted({column for column, _ in placed}))
     rows: dict[tuple[str, str], dict[MatrixColumn, Accounted]] = {}
     for column, each in placed:
-        rows.setdefault(_row_of(each), {})[column] = each
+        operator, case = row = _row_of(each, names)
+        number = 1
+        while column in rows.get(row, ()):  # nothing but its number tells it from another one
+            number += 1
+            row = operator, f"{case} #{number}".strip()
+        rows.setdefault(row, {})[column] = each
     made = (_row(*names, found, columns, trends, moved) for names, found in rows.items())
     return Matrix(
         columns=columns,
@@ -105,12 +111,14 @@ def matrix(asked: Sequence[Accounted], trends: Series, moved: Moved) -> Matrix:
     )
 
 
-def _row_of(asked: Accounted) -> tuple[str, str]:
-    test = asked.record.test
-    return (test.operator, test.case) if test is not None else (asked.record.model, asked.record.method)
+def _row_of(asked: Accounted, names: Names) -> tuple[str, str]:
+    record, test, more = asked.record, asked.record.test, names.more(asked.subject)
+    if test is None:
+        return record.model, more or record.method
+    return test.operator, f"{test.case} ({more})".strip() if more else test.case
 
 
-def _placed(asked: Sequence[Accounted]) -> list[tuple[MatrixColumn, Accounted]]:
+def _placed(asked: Sequence[Accounted], names: Names) -> list[tuple[MatrixColumn, Accounted]]:
     """Return the column of each question.
 
     Memory modes are in all columns where there are several in the matrix, so that cycles of two modes never stand side
@@ -122,7 +130,7 @@ def _placed(asked: Sequence[Accounted]) -> list[tuple[MatrixColumn, Accounted]]:
     variants: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for each in asked:
         place = _profile_and_npu(each)
-        seen.setdefault(place, Counter())[_row_of(each)] += 1
+        seen.setdefault(place, Counter())[_row_of(each, names)] += 1
         if each.record.memory_mode:
             variants.setdefault(place, set()).add((each.record.memory_mode, each.record.target.name))
     several = {place for place, rows in seen.items() if max(rows.values()) > 1}
@@ -159,8 +167,7 @@ def _row(
     cells = tuple(_cell(found[column], moved) if column in found else None for column in columns)
     lines = {}
     for column, each in found.items():
-        record = each.record
-        values = trends.get((each.label, record.npu, record.memory_mode, record.target.name), ())
+        values = trends.get(each.subject, ())
         if len(values) > 1:
             lines[column.npu.removeprefix("ethos-") or column.target] = values
     letters = "".join(sorted({cell.standing.letter for cell in cells if cell is not None}))
@@ -170,5 +177,5 @@ def _row(
 
 def _cell(asked: Accounted, moved: Moved) -> MatrixCell:
     cycles = asked.record.metric("npu_cycles")
-    told, worse = moved.get((asked.label, asked.record.npu, asked.record.memory_mode), ("", False))
+    told, worse = moved.get(asked.subject, ("", False))
     return MatrixCell(asked.standing, amount(cycles.value) if cycles is not None else "", told, worse)

@@ -118,8 +118,8 @@ def has_page(record: Record) -> bool:
     return record.profile is not None or (is_model(record) and bool(record.ops))
 
 
-def model_page(asked: Accounted, most: int, advise: Advise) -> ModelPage:
-    """Return what is shown of a record, with `most` operations."""
+def model_page(asked: Accounted, most: int, advise: Advise, name: str) -> ModelPage:
+    """Return what is shown of a record under a name, with `most` operations."""
     record, profile = asked.record, asked.record.profile
     timeline = waterfall.of_npu(profile.timeline) if profile is not None else ()
     slices, scale = waterfall.by_row(timeline), waterfall.scale(timeline)
@@ -134,8 +134,8 @@ def model_page(asked: Accounted, most: int, advise: Advise) -> ModelPage:
     counted = sorted((row for row in (profile.cpu if profile is not None else ()) if row.count),
                      key=lambda row: -(row.count or 0))  # fmt: skip
     return ModelPage(
-        label=asked.label,
-        place=" · ".join(name for name in where if name),
+        label=name,
+        place=" · ".join(each for each in where if each),
         standing=asked.standing,
         cycles=f"{total:,} cycles" if total else "",
         facts=tuple(_facts(record, total)),

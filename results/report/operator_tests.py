@@ -11,6 +11,7 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.report.wording import amount, short_operator
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names
 
 _MOST = 30
 """Operations that are named in a row."""
@@ -55,31 +56,33 @@ class OperatorTests:
     tests: tuple[TestLine, ...]
 
 
-def operators(asked: Sequence[Accounted]) -> tuple[OperatorTests, ...]:
+def operators(asked: Sequence[Accounted], names: Names) -> tuple[OperatorTests, ...]:
     """Return the tests of the suites by operator. What has a page of its own is there."""
     found: dict[str, list[Accounted]] = {}
     for each in asked:
         if each.record.test is not None and not has_page(each.record):
             found.setdefault(each.record.test.operator, []).append(each)
-    return tuple(_operator(name, mine) for name, mine in sorted(found.items()))
+    return tuple(_operator(name, mine, names) for name, mine in sorted(found.items()))
 
 
-def _operator(name: str, asked: Sequence[Accounted]) -> OperatorTests:
+def _operator(name: str, asked: Sequence[Accounted], names: Names) -> OperatorTests:
     tally = Counter(each.standing for each in asked)
     source = asked[0].record.test.source.rpartition(":")[0] if asked[0].record.test is not None else ""
     letters = tuple((each.letter, tally[each]) for each in Standing if tally[each])
-    return OperatorTests(name, source, letters, tuple(map(_line, asked)))
+    return OperatorTests(name, source, letters, tuple(_line(each, names) for each in asked))
 
 
-def _line(asked: Accounted) -> TestLine:
+def _line(asked: Accounted, names: Names) -> TestLine:
     record = asked.record
     test = record.test
     assert test is not None
     cycles = record.metric("npu_cycles")
+    npu = record.npu or record.target.name
+    place = dict.fromkeys((npu, *names.where(asked.subject), names.more(asked.subject)))
     return TestLine(
         case=test.case,
         profile=test.profile,
-        place=record.npu.removeprefix("ethos-") or record.target.name,
+        place=" ".join(each.removeprefix("ethos-") for each in place if each),
         standing=asked.standing,
         cycles=amount(cycles.value) if cycles is not None else "",
         ops=_ops(record),

@@ -20,8 +20,8 @@ from ethos_hil.results.report.artefacts import run_files
 from ethos_hil.results.report.bench_page import bench_page
 from ethos_hil.results.report.estimate_errors import estimate_errors
 from ethos_hil.results.report.estimates import estimates
-from ethos_hil.results.report.failures import failure_groups, place_of
-from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now, records_of
+from ethos_hil.results.report.failures import failure_groups
+from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.report.matrix import matrix
 from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
@@ -31,7 +31,8 @@ from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
 from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.since import NumberNow, SeriesPlace, Since, night_before, red_since, value_since
+from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
+from ethos_hil.results.subject import Names, Subject
 
 _ELEMENTS = 32_000
 """Elements of the file that rows of model pages may be, so that a browser opens it at once."""
@@ -95,17 +96,18 @@ def _content(
     before = trend(history) if history is not None else None
     newest = night_before(history, results) if history is not None else ""
     since = _since(history, results, asked, comparison) if history is not None and newest else {}
-    groups = failure_groups(
-        asked, run, {key: each for key, each in since.items() if isinstance(key, SeriesPlace)}, links
-    )
+    changes = comparison.changes if comparison is not None else ()
+    names = Names((*(each.subject for each in asked), *(each.subject for each in changes)))
+    red = {key: each for key, each in since.items() if isinstance(key, Subject)}
+    groups = failure_groups(asked, run, red, links, names)
     new = sum(group.count for group in groups if group.standing.red and group.new)
-    shown = FeedContext(records_of(asked), run, baseline, since, links, newest)
+    shown = FeedContext({each.subject: each.record for each in asked}, names, run, baseline, since, links, newest)
     return {
         "title": results.name,
         "when": moment(results.created),
         "created": results.created,
         "facts": facts(results),
-        "head": summary(results, account, new if newest else None),
+        "head": summary(results, account, new if newest else None, names),
         "failures": [group for group in groups if group.standing.red],
         "known": [group for group in groups if not group.standing.red],
         "comparison": comparison,
@@ -117,12 +119,12 @@ def _content(
         "commit_link": links.to_commit(_told(results, "commit")),
         "job_link": links.to_job(_told(results, "job")),
         "matrix": matrix(_without_bench(asked), before.series if before is not None else {},
-                         moved_cells(comparison) if comparison is not None else {}),
-        "models": _model_pages(asked, advise),
+                         moved_cells(comparison) if comparison is not None else {}, names),
+        "models": _model_pages(asked, advise, names),
         "left_out": max(0, len(_with_page(asked)) - _PAGES),
         "bench": bench_page(asked, results.folders),
-        "operators": operators(asked),
-        "estimates": estimates(asked),
+        "operators": operators(asked, names),
+        "estimates": estimates(asked, names),
         "trend": before,
         "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": _versions(results),
@@ -137,34 +139,33 @@ def _told(results: RunResults, name: str) -> str:
 
 def _since(
     history: History, results: RunResults, asked: Sequence[Accounted], comparison: RunComparison | None
-) -> Mapping[NumberNow | SeriesPlace, Since]:
+) -> Mapping[NumberNow | Subject, Since]:
     """Return since when what is red is red, and since when what moved is as it is."""
-    red = dict.fromkeys(place_of(each.record) for each in asked if each.standing.red)
+    red = dict.fromkeys(each.subject for each in asked if each.standing.red)
     numbers = list(dict.fromkeys(numbers_now(comparison))) if comparison is not None else []
-    found: dict[NumberNow | SeriesPlace, Since] = dict.fromkeys(
-        (*red, *numbers), Since(None, None, 0)
-    )  # of no night: new
+    found: dict[NumberNow | Subject, Since] = dict.fromkeys((*red, *numbers), Since(None, None, 0))  # of no night: new
     found.update(red_since(history, results, list(red)).items())
     found.update(value_since(history, results, numbers).items())
     return found
 
 
-def _model_pages(asked: Sequence[Accounted], advise: Advise) -> tuple[ModelPage, ...]:
+def _model_pages(asked: Sequence[Accounted], advise: Advise, names: Names) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
     found = sorted(_with_page(asked), key=lambda each: each.record.profile is None)[:_PAGES]
     row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
     most = min(_MOST_ROWS, max(_LEAST_ROWS, _ELEMENTS // max(1, row)))
-    return tuple(model_page(each, most, advise) for each in found)
+    return tuple(model_page(each, most, advise, names.name(each.subject)) for each in found)
 
 
 def _with_page(asked: Sequence[Accounted]) -> list[Accounted]:
-    """Return what has a page of its own: of a benchmark the fastest point of each model, which has many operations."""
-    fastest: dict[str, Accounted] = {}
+    """Return what has a page of its own: of a benchmark the fastest point of each case, which has many operations."""
+    fastest: dict[tuple[str, ...], Accounted] = {}
     found = [each for each in _without_bench(asked) if has_page(each.record)]
     for each in asked:
         if each.record.bench is not None and len(each.record.ops) >= _MODEL_OPS:
-            best = fastest.setdefault(each.label, each)
-            fastest[each.label] = min(best, each, key=lambda one: _time(one.record))
+            what = each.subject.what
+            best = fastest.setdefault(what, each)
+            fastest[what] = min(best, each, key=lambda one: _time(one.record))
     return found + list(fastest.values())
 
 

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.results.gate.account import Account, Accounted
-from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Subject
+from ethos_hil.results.gate.change import VERDICT, Change, RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.report.svg import element, picture
 from ethos_hil.results.report.wording import amount, counted, listed
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 
 _TOLD = (Word.REGRESSED, Word.UNSTABLE, Word.MISSING, Word.INCOMPARABLE, Word.EDITED, Word.UNKNOWN, Word.IMPROVED,
          Word.CHANGED, Word.NEW, Word.ACCEPTED)  # fmt: skip
@@ -59,13 +60,14 @@ class Summary:
     warnings: tuple[str, ...]
 
 
-def summary(results: RunResults, account: Account, new: int | None) -> Summary:
+def summary(results: RunResults, account: Account, new: int | None, names: Names) -> Summary:
     """Return the head of the report of a run.
 
     Args:
         results: the run.
         account: what it says.
         new: how many of the tests that are red were not in the last whole night before; None where that is not known.
+        names: what to call tests and models.
     """
     tally = account.counts
     counts = tuple((standing, tally[standing]) for standing in Standing if tally[standing])
@@ -78,7 +80,7 @@ def summary(results: RunResults, account: Account, new: int | None) -> Summary:
         bar=_bar(counts),
         problems=account.beside,
         moved=comparison.notes if comparison is not None else (),
-        never_ran=tuple(_never_ran(account.tests, comparison)),
+        never_ran=tuple(_never_ran(account.tests, comparison, names)),
         warnings=tuple(_warnings(results, account)),
     )  # fmt: skip
 
@@ -127,10 +129,10 @@ def moved_by(found: Change) -> float:
 
 def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, int]]:
     """Yield how many tests became what, without those that are red: these are counted as failing."""
-    red = {(each.label, each.record.npu) for each in account.tests if each.standing.red}
+    red = {each.subject for each in account.tests if each.standing.red}
     words: dict[Word, set[Subject]] = {}
     for change in changes:
-        if (change.subject.label, change.subject.npu) not in red:
+        if change.subject not in red:
             words.setdefault(change.word, set()).add(change.subject)
     return ((word, len(words[word])) for word in _TOLD if word in words)
 
@@ -166,19 +168,22 @@ def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:
     return picture(1000, 10, label, *parts, class_="spark")
 
 
-def _never_ran(asked: Iterable[Accounted], comparison: RunComparison | None) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _never_ran(
+    asked: Iterable[Accounted], comparison: RunComparison | None, names: Names
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield why something did not run, with the names of what did not."""
     reasons: dict[str, list[str]] = {}
     for each in asked:
         if each.standing is Standing.SKIPPED:
             failure = each.record.failure
-            reasons.setdefault(failure.message if failure is not None else "no reason is given", []).append(each.label)
+            why = failure.message if failure is not None else "no reason is given"
+            reasons.setdefault(why, []).append(names.full(each.subject))
     if comparison is not None:
         for change in comparison.changes:
             if change.word is Word.MISSING and change.metric == VERDICT:
-                reasons.setdefault(f"was in {comparison.before} and is not here", []).append(change.subject.label)
-    for reason, names in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield reason, tuple(names)
+                reasons.setdefault(f"was in {comparison.before} and is not here", []).append(names.full(change.subject))
+    for reason, found in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield reason, tuple(found)
 
 
 def _warnings(results: RunResults, account: Account) -> Iterator[str]:

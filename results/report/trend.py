@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from markupsafe import Markup
@@ -15,6 +15,7 @@ from ethos_hil.results.history import History, NumberChange
 from ethos_hil.results.report.matrix import Series
 from ethos_hil.results.report.step_plot import Mark, NightScale, step_plot
 from ethos_hil.results.report.wording import amount, change, day
+from ethos_hil.results.subject import KEY, Names, Subject
 
 RUNS = 120
 """Runs that are looked at, the last ones."""
@@ -44,7 +45,7 @@ class Trend:
 
     Attributes:
         runs: how many there are, and from when to when.
-        series: cycles of the last runs by label, NPU, memory mode and target.
+        series: cycles of the last runs by subject.
         verdicts: how many tests were verified in each run; empty where there is one run.
         counts: the same as a table, where it changed: run, when, verified, records.
         plots: the numbers that moved, latest first; `more` is how many are left out.
@@ -81,13 +82,16 @@ def trend(history: History) -> Trend | None:
     scale = NightScale([run["created"] for run in runs])
     recent = history.of_runs(names)
     with recent.kept_open():
-        series = _series(recent, names)
+        lines = _lines(recent, names)
+        series = {key: line.values for line in lines for key in line.keys}
         if len(runs) == 1:
             return Trend("one run so far", series, Markup(), (), (), (), 0, False)
         marks = list(_marks(runs))
-        moved, causes = _moved(recent, runs[0]["created"], series)
+        moved, causes = _moved(recent, runs[0]["created"], lines)
         points = _points(recent, moved[:_PLOTS], names)
-    plots = (_plot(key, points[key], causes, runs, scale, marks) for key in moved[:_PLOTS] if key in points)
+    called = Names(line.key for line in lines)
+    plots = (_plot(line, called.name(line.key), found, causes, runs, scale, marks)
+             for line, found in zip(moved[:_PLOTS], points, strict=True) if found)  # fmt: skip
     return Trend(
         runs=f"{len(runs)} runs, {day(scale.times[0])} to {day(scale.times[-1])}",
         series=series,
@@ -106,25 +110,40 @@ def trend(history: History) -> Trend | None:
     )
 
 
-_Key = tuple[str, str, str, str]
-"""Label, NPU, memory mode and target."""
-_Causes = Mapping[tuple[_Key, str], NumberChange]
-"""What the history says of a change, by series and run."""
+@dataclass(frozen=True)
+class _Line:
+    """Cycles of one subject over the runs, under each of the runners that it had.
 
-
-def _moved(history: History, first: datetime, series: Series) -> tuple[list[_Key], _Causes]:
-    """Return the series whose cycles moved, latest first, and why.
-
-    A series here goes on over an edit of its model, so that more of them may have moved than the history has changes.
+    Attributes:
+        numbers: the history's for the subject, one for each runner.
+        keys: the subject with each runner, the last one last.
+        values: cycles, oldest first.
     """
-    causes = {
-        ((each.label, each.npu, each.memory_mode, each.target), each.run): each
-        for each in history.changes(since=first)
-        if each.metric == "npu_cycles"
-    }
-    told = dict.fromkeys(key for key, _ in causes if key in series)
-    others = (key for key, values in series.items() if min(values) < max(values))
-    return list(dict.fromkeys((*told, *others))), causes
+
+    numbers: tuple[int, ...]
+    keys: tuple[Subject, ...]
+    values: tuple[float, ...]
+
+    @property
+    def key(self) -> Subject:
+        """The subject, as its last run has it."""
+        return self.keys[-1]
+
+
+_Causes = Mapping[tuple[int, str], NumberChange]
+"""What the history says of a change, by the number of the subject, and run."""
+
+
+def _moved(history: History, first: datetime, lines: Sequence[_Line]) -> tuple[list[_Line], _Causes]:
+    """Return the lines whose cycles moved, latest first, and why.
+
+    A line goes on over another runner, so that more of them may have moved than the history has changes.
+    """
+    causes = {(each.subject, each.run): each for each in history.changes(since=first) if each.metric == "npu_cycles"}
+    by_number = {number: line for line in lines for number in line.numbers}
+    told = [by_number[number] for number, _ in causes if number in by_number]
+    others = (line for line in lines if min(line.values) < max(line.values))
+    return list({line.numbers: line for line in (*told, *others)}.values()), causes
 
 
 def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
@@ -136,56 +155,92 @@ def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, 
         before = run["verified"]
 
 
-def _series(history: History, names: Sequence[str]) -> Series:
+def _lines(history: History, names: Sequence[str]) -> list[_Line]:
     rows = history.rows(
-        "SELECT label, npu, memory_mode, target, list(value ORDER BY created, run, number) AS found FROM points "
-        "WHERE metric = 'npu_cycles' AND counts AND list_contains(?, run) GROUP BY label, npu, memory_mode, target",
+        "SELECT subject, arg_max(run, created) AS last, list(value ORDER BY created, run, number) AS found FROM points "
+        "WHERE metric = 'npu_cycles' AND counts AND list_contains(?, run) AND created IS NOT NULL GROUP BY subject",
         [list(names)],
     )
-    return {(row["label"], row["npu"], row["memory_mode"], row["target"]): row["found"] for row in rows}
+    keys = _keys(history, {row["last"] for row in rows})
+    alike: dict[Subject, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        alike.setdefault(replace(keys[row["subject"]], runner=""), []).append(row)
+    groups = [part for found in alike.values() for part in _in_turn(history, found, names)]
+    return [
+        _Line(
+            numbers=tuple(row["subject"] for row in group),
+            keys=tuple(keys[row["subject"]] for row in group),
+            values=tuple(chain.from_iterable(row["found"] for row in group)),
+        )
+        for group in groups
+    ]
 
 
-_Point = tuple[int, float, str]
-"""The number of a run, a value, and what was asked."""
+def _keys(history: History, runs: Collection[str]) -> Mapping[int, Subject]:
+    """Return the subjects of some runs by their numbers."""
+    rows = history.rows(
+        f"SELECT subject, any_value({KEY}) AS key FROM records WHERE run IN ({', '.join('?' * len(runs))}) "
+        "GROUP BY subject",
+        list(runs),
+    )
+    return {row["subject"]: Subject(**row["key"]) for row in rows}
 
 
-def _points(history: History, keys: Sequence[_Key], names: Sequence[str]) -> Mapping[_Key, list[_Point]]:
-    """Return the cycles of some series."""
+def _in_turn(history: History, found: list[Mapping[str, Any]], names: Sequence[str]) -> list[list[Mapping[str, Any]]]:
+    """Return subjects that differ in their runners only as one line, oldest first, where no run has two of them."""
+    if len(found) == 1:
+        return [found]
+    rows = history.rows(
+        "SELECT subject, min(created) AS first, list(DISTINCT run) AS runs FROM records WHERE counts AND "
+        "list_contains(?::UBIGINT[], subject) AND list_contains(?, run) GROUP BY subject ORDER BY first",
+        [[row["subject"] for row in found], list(names)],
+    )
+    runs = [run for row in rows for run in row["runs"]]
+    by_number = {row["subject"]: row for row in found}
+    return [[by_number[row["subject"]] for row in rows]] if len(set(runs)) == len(runs) else [[row] for row in found]
+
+
+_Point = tuple[int, float, str, int]
+"""The number of a run, a value, what was asked, and the number of the subject."""
+
+
+def _points(history: History, lines: Sequence[_Line], names: Sequence[str]) -> list[list[_Point]]:
+    """Return the cycles of some lines."""
     place = {name: at for at, name in enumerate(names)}
     rows = history.rows(
-        "SELECT label, npu, memory_mode, target, run, value, question FROM points WHERE metric = 'npu_cycles' AND "
-        "counts AND list_contains(?, label) AND list_contains(?, run) AND created IS NOT NULL "
+        "SELECT subject, run, value, question FROM points WHERE metric = 'npu_cycles' AND counts AND "
+        "list_contains(?::UBIGINT[], subject) AND list_contains(?, run) AND created IS NOT NULL "
         "ORDER BY created, run, number",
-        [[key[0] for key in keys], list(names)],
+        [[number for line in lines for number in line.numbers], list(names)],
     )
-    found: dict[_Key, list[_Point]] = {}
+    found: dict[int, list[_Point]] = {}
     for row in rows:
-        key = (row["label"], row["npu"], row["memory_mode"], row["target"])
-        found.setdefault(key, []).append((place[row["run"]], row["value"], row["question"]))
-    return {key: sorted(found[key], key=lambda point: point[0]) for key in keys if key in found}
+        found.setdefault(row["subject"], []).append((place[row["run"]], row["value"], row["question"], row["subject"]))
+    joined = ([point for number in line.numbers for point in found.get(number, ())] for line in lines)
+    return [sorted(points, key=lambda point: point[0]) for points in joined]
 
 
 def _plot(
-    key: _Key, points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]], scale: NightScale,
-    marks: Sequence[Mark],
+    line: _Line, name: str, points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]],
+    scale: NightScale, marks: Sequence[Mark],
 ) -> TrendPlot:  # fmt: skip
-    label, npu, mode, target = key
+    key = line.key
     return TrendPlot(
-        title=label,
-        place=" · ".join(name for name in (npu, mode, target) if name),
-        plot=step_plot(f"npu_cycles of {label} on {npu}", [point[:2] for point in points], scale, marks, "cycles"),
-        steps=tuple(_steps(key, points, causes, runs))[::-1][:_CHANGES],
+        title=name,
+        place=" · ".join(each for each in (key.npu, key.memory_mode, key.target) if each),
+        plot=step_plot(f"npu_cycles of {name} on {key.npu}", [point[:2] for point in points], scale, marks, "cycles"),
+        steps=tuple(_steps(points, causes, runs))[::-1][:_CHANGES],
     )
 
 
 def _steps(
-    key: _Key, points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]]
+    points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str, str, str]]:
-    """Yield the runs in which a series has another value than before."""
-    for (_, old, asked), (at, new, asks) in pairwise(points):
+    """Yield the runs in which a line has another value than before."""
+    for (_, old, asked, _), (at, new, asks, subject) in pairwise(points):
         if new != old:
             run = runs[at]
-            known = causes.get((key, run["run"]))
+            known = causes.get((subject, run["run"]))
             cause = known.cause if known is not None else "edited" if asks != asked else ""
             difference = change(new / old if old else None)
             yield run["run"], _when(run["created"]), amount(new), difference, _WHY.get(cause) or cause

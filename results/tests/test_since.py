@@ -7,13 +7,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
-from ethos_hil.results.record import Failure, Record
+from ethos_hil.results.record import BenchInfo, Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.since import NumberNow, SeriesPlace, Since, red_since, value_since
+from ethos_hil.results.since import NumberNow, Since, red_since, value_since
 from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.tests.test_history import as_before
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
@@ -69,9 +73,8 @@ def kept(folder: Path, *made: Callable[[Record], list[Record]]) -> tuple[History
     return History(folder), results
 
 
-def place() -> SeriesPlace:
-    one = one_test()
-    return SeriesPlace(one.label, one.npu, one.memory_mode, one.target.name)
+def place() -> Subject:
+    return subject_of(one_test())
 
 
 def names(since: Since) -> tuple[str, str, int]:
@@ -100,7 +103,7 @@ def test_what_never_was_good_has_no_last_good_run(tmp_path: Path) -> None:
 
 def test_what_the_history_does_not_have_is_left_out(tmp_path: Path) -> None:
     history, tonight = kept(tmp_path, good, bad)
-    other = place()._replace(npu="ethos-u85-512")
+    other = replace(place(), npu="ethos-u85-512")
     assert red_since(history, tonight, [other, place()]).keys() == {place()}
     assert red_since(history, tonight, []) == {}
 
@@ -112,9 +115,9 @@ def test_an_attempt_that_could_not_be_made_does_not_count_beside_one_that_could(
 def test_a_failure_before_a_mode_was_known_is_the_same_test(tmp_path: Path) -> None:
     """A test that does not compile has no memory mode and no target; what it was before has both."""
     history, tonight = kept(tmp_path, good, bad, bad)
-    early = place()._replace(memory_mode="", target="none")
+    early = replace(place(), memory_mode="", target="none")
     assert names(red_since(history, tonight, [early])[early]) == ("night1", "night0", 1)
-    other = place()._replace(memory_mode="Sram_Only")
+    other = replace(place(), memory_mode="Sram_Only")
     assert red_since(history, tonight, [other]) == {}
 
 
@@ -134,3 +137,96 @@ def test_runs_after_tonight_do_not_count(tmp_path: Path) -> None:
     history, _ = kept(tmp_path, good, bad, bad, good)
     old = RunResults("night2", (_FIRST + timedelta(days=2)).isoformat(), ())
     assert names(red_since(history, old, [place()])[place()]) == ("night1", "night0", 1)
+
+
+def net(scheme: str = "a8w8", **changes: object) -> Record:
+    one = one_test()
+    assert one.artifact is not None
+    made = replace(one, test=None, model="net.py:net", artifact=replace(one.artifact, scheme=scheme))
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def early(record: Record) -> Record:
+    """It fails before it is compiled, so that neither scheme nor mode is known."""
+    lost = failed(record, FailureKind.COMPILE)
+    return replace(lost, artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
+
+
+def followed(folder: Path, *made: list[Record], older: int = 0) -> tuple[History, RunResults]:
+    """A history of nights with these records, the first of them as an earlier version wrote them."""
+    results = RunResults("", "", ())
+    for at, night in enumerate(made):
+        created = (_FIRST + timedelta(days=at)).isoformat()
+        records = [replace(record, created=created) for record in night]
+        path = compact_records([StoredRecord(f"night{at}", created, each) for each in records], folder).path
+        if at < older:
+            as_before(path)
+        results = RunResults(f"night{at}", created, tuple(records))
+    return History(folder), results
+
+
+BOTH = {
+    "scheme": (net("a8w8"), net("a16w8")),
+    "case": tuple(net(bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")),
+    "method": (net(), net(method="decode")),
+    "mode": (net(), net(memory_mode="Sram_Only")),
+    "system_config": (net(system_config="High_End"), net(system_config="Deep")),
+    "board": tuple(replace(one_test(), target=TargetInfo(f"board:{at}", "board", "corstone-300")) for at in "ab"),
+    "runner": tuple(net(runner=RunnerInfo("runner", digit * 64)) for digit in "ab"),
+}
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_two_of_one_name_are_red_since_their_own_nights(tmp_path: Path, kind: str) -> None:
+    one, other = BOTH[kind]
+    history, tonight = followed(
+        tmp_path, [failed(one), other], [one, other], [one, failed(other)], [failed(one), failed(other)]
+    )
+    found = red_since(history, tonight, [subject_of(one), subject_of(other)])
+    assert names(found[subject_of(one)]) == ("", "night2", 0)
+    assert names(found[subject_of(other)]) == ("night2", "night1", 1)
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_two_of_one_name_have_their_own_numbers(tmp_path: Path, kind: str) -> None:
+    one, other = BOTH[kind]
+    history, tonight = followed(tmp_path, *([*counting(a)(one), *counting(b)(other)]
+                                            for a, b in ((7, 5), (7, 5), (5, 7), (7, 5))))  # fmt: skip
+    asked = [NumberNow(subject_of(each), "npu_cycles", "modelled", value) for each, value in ((one, 7), (other, 5))]
+    found = value_since(history, tonight, asked)
+    assert [names(found[each]) for each in asked] == [("", "night2", 0)] * 2
+
+
+def test_a_scheme_that_does_not_compile_is_not_the_one_that_does(tmp_path: Path) -> None:
+    """Neither where it failed so before, nor where it does tonight."""
+    one, other = BOTH["scheme"]
+    history, tonight = followed(tmp_path, [one, other], [early(one), other], [early(one), failed(other)])
+    asked = [subject_of(early(one)), subject_of(other)]
+    found = red_since(history, tonight, asked)
+    assert [names(found[each]) for each in asked] == [("night1", "night0", 1), ("", "night1", 0)]
+
+
+def test_a_runner_that_is_built_each_night_is_one_series(tmp_path: Path) -> None:
+    each = [net(runner=RunnerInfo("runner", digit * 64)) for digit in "abc"]
+    history, tonight = followed(tmp_path, [each[0]], [failed(each[1])], [failed(each[2])])
+    asked = subject_of(each[2])
+    assert names(red_since(history, tonight, [asked])[asked]) == ("night1", "night0", 1)
+
+
+def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
+    """An older history knows neither cases nor schemes."""
+    one = net("a16w8", bench=BenchInfo("grid", "wide", "nets"))
+    history, tonight = followed(tmp_path, [one], [failed(one)], [failed(one)], [failed(one)], older=2)
+    assert names(red_since(history, tonight, [subject_of(one)])[subject_of(one)]) == ("night1", "night0", 2)
+
+
+@pytest.mark.parametrize("kind", ["scheme", "case"])
+def test_what_an_older_history_does_not_tell_apart_does_not_count(tmp_path: Path, kind: str) -> None:
+    one, other = (replace(each, inputs_sha256=digit * 64) for each, digit in zip(BOTH[kind], "ab", strict=True))
+    assert one.artifact is not None
+    one = replace(one, artifact=replace(one.artifact, question="c" * 64))
+    nights_of = [[one, other], [failed(one), other], [failed(one), other], [failed(one), failed(other)]]
+    history, tonight = followed(tmp_path, *nights_of, older=2)
+    asked = [subject_of(one), subject_of(other)]
+    found = red_since(history, tonight, asked)
+    assert [names(found[each]) for each in asked] == [("night2", "night0", 1), ("", "night2", 0)]

@@ -16,13 +16,14 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
-from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Subject, Word
+from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import BenchInfo, Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
+from ethos_hil.results.subject import Subject
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 PART = "suite 1: virtual"

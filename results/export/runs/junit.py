@@ -16,11 +16,12 @@ from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
-from ethos_hil.results.gate.change import RunComparison, Subject
+from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.plain_text import cut, escaped, one_line
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names, Subject
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 SUITE = "ethos-hil"
@@ -109,8 +110,9 @@ def _beside(account: Account) -> Iterator[tuple[str, str]]:
     for change in account.failing:
         told = f"{change.word}: {change.sentence}: {change.detail}".rstrip(": ")
         changed.setdefault(change.subject, []).append(told)
+    names = Names((*changed, *(each.subject for each in account.tests)))
     for subject, told_of in changed.items():
-        place = ", ".join(filter(None, (subject.npu, subject.memory_mode, subject.target)))
+        place = ", ".join(filter(None, (subject.npu, subject.memory_mode, subject.target, names.more(subject))))
         yield f"gate {subject.label} [{place}]", "\n".join(told_of)
 
 

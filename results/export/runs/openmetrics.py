@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ethos_hil.results.export.runs.exact_number import exact
-from ethos_hil.results.export.runs.record_names import PARTS
+from ethos_hil.results.export.runs.record_names import SELDOM, alike, parts_of
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison
@@ -26,7 +26,8 @@ _PREFIX = "ethos_hil"
 _UNITS = {"s": "seconds", "1/s": ""}
 """Units as OpenMetrics writes them; a rate has none."""
 _SHOWN = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner")
-"""The parts of a record that are labels, as PARTS has them."""
+"""The parts of a record that are labels, as `parts_of` has them. Those that are told seldom are where records have the
+same labels without them."""
 Labels = Mapping[str, str]
 
 
@@ -36,9 +37,11 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     lines = [*_of_run(results), *_of_account(account)]
     lines += _of_comparison(comparison) if comparison is not None else ()
     families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    verified = {_shown(_labels(each.record)): float(each.standing is Standing.VERIFIED) for each in account.tests}
-    for record in results.records:
-        about = _labels(record)
+    counting = [each.record for each in account.tests]
+    labels = _labels([*results.records, *counting])
+    verified = {_shown(about): float(each.standing is Standing.VERIFIED)
+                for each, about in zip(account.tests, labels[len(results.records) :], strict=True)}  # fmt: skip
+    for record, about in zip(results.records, labels, strict=False):
         for metric in record.metrics:
             families[_family(metric)][_shown({**about, "provenance": metric.provenance})] = metric.value
     lines += _gauge("ethos_hil_verified", "", "Whether every output was compared and is right.", verified)
@@ -95,10 +98,18 @@ def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iter
         yield f"{name}{labels} {exact(value)}"
 
 
-def _labels(record: Record) -> dict[str, str]:
-    found = {"label": record.label, **{name: PARTS[name](record) for name in _SHOWN}}
-    if record.test is not None:
-        found |= {"operator": record.test.operator, "case": record.test.case, "profile": record.test.profile}
+def _labels(records: Sequence[Record]) -> list[dict[str, str]]:
+    """Return the labels of each record."""
+    parts = [{**parts_of(record), "label": record.label} for record in records]
+    found = [{name: each[name] for name in ("label", *_SHOWN)} for each in parts]
+    for group in alike(range(len(parts)), parts, ("label", *_SHOWN)):
+        for name in SELDOM:
+            if len({parts[number][name] for number in group} - {""}) > 1:
+                for number in group:
+                    found[number][name] = parts[number][name]
+    for labels, record in zip(found, records, strict=True):
+        if record.test is not None:
+            labels |= {"operator": record.test.operator, "case": record.test.case, "profile": record.test.profile}
     return found
 
 

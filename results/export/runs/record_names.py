@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 
+from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.record import Record
+from ethos_hil.results.subject import subject_of
 
 _DIGITS = 12
-PARTS: Mapping[str, Callable[[Record], str]] = MappingProxyType({
-    "npu": lambda record: record.npu,
-    "memory_mode": lambda record: record.memory_mode,
-    "target": lambda record: record.target.name,
-    "soc": lambda record: record.target.soc,
-    "system_config": lambda record: record.system_config,
-    "method": lambda record: record.method,
-    "runner": lambda record: record.runner.sha256[:_DIGITS] if record.runner is not None else "",
-    "inputs": lambda record: record.inputs_sha256[:_DIGITS],
-    "part": lambda record: record.run.part if record.run is not None else "",
-})  # fmt: skip
+PARTS = ("npu", "memory_mode", "target", "soc", "system_config", "method", "runner", "bench_case", "scheme", "inputs",
+         "part")  # fmt: skip
 """What tells records of one test apart, in the order in which it is looked at."""
+SELDOM = ("bench_case", "scheme")
+"""Parts that are told only of records that are alike in all others but the inputs: the others were there first, and CI
+systems follow names."""
+_Parts = Mapping[str, str]
+
+
+def parts_of(record: Record) -> _Parts:
+    """Return what a record has of `PARTS`."""
+    subject = subject_of(record)
+    return {
+        "npu": subject.npu, "memory_mode": subject.memory_mode, "target": subject.target, "soc": subject.soc,
+        "system_config": subject.system_config, "method": subject.method, "runner": subject.runner[:_DIGITS],
+        "bench_case": subject.case, "scheme": subject.scheme, "inputs": record.inputs_sha256[:_DIGITS],
+        "part": part_of(record),
+    }  # fmt: skip
 
 
 def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
@@ -29,20 +36,39 @@ def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
     Args:
         records: all of a run.
         always: the parts that are always there, where a record has them. Another one is there where records with the
-            same label and the same parts before it differ in it. A record that is like one before it in all parts has
+            same label and the same parts of these differ in it. A record that is like one before it in all parts has
             its number.
     """
-    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for number, record in enumerate(records):
-        groups[record.label, *(PARTS[name](record) for name in always)].append(number)
+    parts = [{**parts_of(record), "label": record.label} for record in records]
     found = [""] * len(records)
-    for key, numbers in groups.items():
+    for group in alike(range(len(parts)), parts, ("label", *always)):
+        told = _told([parts[number] for number in group], always)
         seen: Counter[tuple[str, ...]] = Counter()
-        told = [name for name, part in PARTS.items()
-                if name not in always and len({part(records[number]) for number in numbers}) > 1]  # fmt: skip
-        for number in numbers:
-            parts = (*key[1:], *(PARTS[name](records[number]) for name in told))
-            seen[parts] += 1
-            shown = [*filter(None, parts), *([f"#{seen[parts]}"] if seen[parts] > 1 else ())]
+        for number in group:
+            values = tuple(parts[number][name] for name in (*always, *told))
+            seen[values] += 1
+            shown = [*filter(None, values), *([f"#{seen[values]}"] if seen[values] > 1 else ())]
             found[number] = f"[{', '.join(shown)}]" if shown else ""
     return found
+
+
+def alike(numbers: Iterable[int], parts: Sequence[_Parts], names: Iterable[str]) -> list[list[int]]:
+    """Return the numbers of what has the same in some parts, in groups."""
+    groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for number in numbers:
+        groups[tuple(parts[number][name] for name in names)].append(number)
+    return list(groups.values())
+
+
+def _told(group: Sequence[_Parts], always: Sequence[str]) -> list[str]:
+    """Return which parts tell records apart. A case or scheme, where it has to be told, makes it unnecessary to tell
+    the inputs, which somebody may edit."""
+
+    def differing(names: Iterable[str], among: Sequence[str]) -> list[str]:
+        groups = [[group[at] for at in each] for each in alike(range(len(group)), group, among)]
+        return [name for name in names if any(len({parts[name] for parts in each}) > 1 for each in groups)]
+
+    others = differing((name for name in PARTS if name not in (*always, *SELDOM, "inputs")), ())
+    own = differing((name for name in SELDOM if name not in always), others)
+    inputs = differing(("inputs",), (*others, *own) if own else ()) if "inputs" not in always else []
+    return [name for name in PARTS if name in (*others, *own, *inputs)]

@@ -16,6 +16,7 @@ from ethos_hil.results.markdown_text import code, head, row
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
+from ethos_hil.results.subject import Names
 from ethos_hil.results.verdict import Verdict
 
 MOST = 1 << 20
@@ -32,10 +33,12 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return the summary, cut at a line if it would be longer than GitHub shows."""
     account = account_of(results, comparison)
     found = account.tests
+    changes = comparison.changes if comparison is not None else ()
+    names = Names((*(each.subject for each in found), *(each.subject for each in changes)))
     lines = [
         f"# ethos-hil: {account.colour}{_gate(account)}", "", *_sentences(results, account), "", *_problems(account),
-        *(_changes(comparison) if comparison is not None else ()),
-        *_failures(found), *_matrix(found), *_totals(found), *_versions(results),
+        *(_changes(comparison, names) if comparison is not None else ()),
+        *_failures(found, names), *_matrix(found), *_totals(found), *_versions(results),
     ]  # fmt: skip
     room = MOST - len(_CUT.format(lines=len(lines)).encode())
     used = 0
@@ -90,7 +93,7 @@ def _problems(account: Account) -> Iterator[str]:
         yield ""
 
 
-def _changes(comparison: RunComparison) -> Iterator[str]:
+def _changes(comparison: RunComparison, names: Names) -> Iterator[str]:
     if not comparison.changes:
         return
     yield from ("## Changes", "")
@@ -100,33 +103,35 @@ def _changes(comparison: RunComparison) -> Iterator[str]:
         why = ": ".join(filter(None, [str(cause), code(detail, _NOTE)]))
         yield from (f"### {words}" + (f" by {why}" if why else ""), "")
         yield from head(("", "what", "NPU", "number", "before", "after", "", "moved"), right=("before", "after"))
-        yield from map(_change, changes[:_CHANGES])
+        yield from (_change(each, names) for each in changes[:_CHANGES])
         if len(changes) > _CHANGES:
             yield from ("", f"And {len(changes) - _CHANGES:,} more.")
         yield ""
 
 
-def _change(change: Change) -> str:
+def _change(change: Change, names: Names) -> str:
     number = " ".join(filter(None, [code(change.metric), f"({code(change.provenance)})" if change.provenance else ""]))
     percent = f"{(change.ratio - 1) * 100:+.2f} %" if change.ratio is not None else ""
     moved = [" ".join(filter(None, [code(each.name), code(each.source), f"{each.old:,} → {each.new:,}"]))
              for each in change.rows[:_MOVED]]  # fmt: skip
     if len(change.rows) > _MOVED:
         moved.append(f"and {len(change.rows) - _MOVED:,} more")
-    place = filter(None, [change.subject.npu, change.subject.memory_mode])
-    return row([str(change.word), code(change.subject.label), code(", ".join(place)), number, _value(change.before),
+    subject = change.subject
+    place = ", ".join(filter(None, dict.fromkeys((subject.npu, subject.memory_mode, *names.where(subject)))))
+    return row([str(change.word), code(names.name(subject)), code(place), number, _value(change.before),
                 _value(change.after), percent, "<br>".join(moved)])  # fmt: skip
 
 
-def _failures(tests: Sequence[Accounted]) -> Iterator[str]:
-    found = [each.record for each in tests if each.standing.red]
+def _failures(tests: Sequence[Accounted], names: Names) -> Iterator[str]:
+    found = [each for each in tests if each.standing.red]
     if not found:
         return
     yield from ("## Failures", "", *head(("what", "NPU", "target", "kind", "message", "line")))
-    for record in found[:_FAILURES]:
-        failure = record.failure
+    for each in found[:_FAILURES]:
+        record, failure = each.record, each.record.failure
+        place = ", ".join(filter(None, dict.fromkeys((record.npu, *names.where(each.subject)))))
         kind, message = (str(failure.kind), failure.message) if failure is not None else (str(record.verdict), "")
-        yield row(map(code, (record.label, record.npu, record.target.name, kind, message, _line(record))))
+        yield row(map(code, (names.name(each.subject), place, record.target.name, kind, message, _line(record))))
     if len(found) > _FAILURES:
         yield from ("", f"And {len(found) - _FAILURES:,} more.")
     yield ""

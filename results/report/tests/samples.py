@@ -9,11 +9,12 @@ from typing import Any
 
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History
 from ethos_hil.results.record import BenchInfo, CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.subject import subject_of
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.tests import profiled
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -80,13 +81,6 @@ def night() -> RunResults:
     return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", found, (MANIFEST,), ())
 
 
-def subject(record: Record) -> Subject:
-    """The record's subject."""
-    label = record.test.id if record.test is not None else record.model
-    target = record.target
-    return Subject(label, record.npu, record.memory_mode, record.system_config, target.name, target.soc, "", "forward")
-
-
 def comparison(records: Sequence[Record]) -> RunComparison:
     """What is different: two causes, and tests that are on one side only."""
     ids = [(f"npu{at:05}",) for at in range(9)]
@@ -97,18 +91,18 @@ def comparison(records: Sequence[Record]) -> RunComparison:
 
     def number(at: int, word: Word, before: float, after: float, effect: Effect, cause: Cause, detail: str) -> Change:
         moved = rows if word is Word.REGRESSED else ()
-        return Change(word, subject(records[at]), "npu_cycles", "modelled", "cycles", before, after, cause, detail,
+        return Change(word, subject_of(records[at]), "npu_cycles", "modelled", "cycles", before, after, cause, detail,
                       effect, moved, "0.5 %" if at == 12 else "")  # fmt: skip
 
     changes = [
         number(11, Word.REGRESSED, 1000, 1100, Effect.FAIL, Cause.STREAM, vela),
         number(12, Word.REGRESSED, 2000, 2004, Effect.FAIL, Cause.STREAM, vela),
         *(number(at, Word.IMPROVED, 900, 800, Effect.WARN, Cause.TIMING_MODEL, model_of_time) for at in range(13, 27)),
-        Change(Word.CHANGED, subject(records[14]), VERDICT, "", "", "a" * 16, "b" * 16, Cause.STREAM, vela,
+        Change(Word.CHANGED, subject_of(records[14]), VERDICT, "", "", "a" * 16, "b" * 16, Cause.STREAM, vela,
                Effect.WARN),
-        Change(Word.NEW, subject(records[27]), VERDICT, "", "", None, "verified", Cause.NONE, "", Effect.WARN),
-        Change(Word.MISSING, replace(subject(records[28]), label="suites/ops/test_gone.py::test_gone_MI"), VERDICT, "",
-               "", "verified", None, Cause.NONE, "", Effect.FAIL),
+        Change(Word.NEW, subject_of(records[27]), VERDICT, "", "", None, "verified", Cause.NONE, "", Effect.WARN),
+        Change(Word.MISSING, replace(subject_of(records[28]), label="suites/ops/test_gone.py::test_gone_MI"), VERDICT,
+               "", "", "verified", None, Cause.NONE, "", Effect.FAIL),
     ]  # fmt: skip
     counts = {Word.UNCHANGED: 300, Word.REGRESSED: 2, Word.IMPROVED: 14, Word.CHANGED: 1, Word.NEW: 1, Word.MISSING: 1}
     return RunComparison("nightly-0412", "nightly-0413", tuple(changes), counts, 30, (version,))

@@ -31,6 +31,7 @@ from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import RunFolder, StoredRecord
+from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
 from ethos_hil.results.verdict import FailureKind, Verdict
@@ -94,7 +95,7 @@ def test_a_sentence_says_how_the_night_went(text: str) -> None:
 
 def headline(account: Account, new: int | None = None) -> str:
     """The small line above the sentence, which has the colour."""
-    found = summary(RunResults("n", "", ()), account, new)
+    found = summary(RunResults("n", "", ()), account, new, Names(()))
     return f"{'green' if found.passed else 'red'}: {found.status}"
 
 
@@ -102,7 +103,7 @@ def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> 
     night = samples.night()
     known = samples.comparison(night.records)
     bad = samples.failed(night.records[0], FailureKind.MISMATCH, "wrong")
-    worse = replace(known.changes[0], subject=samples.subject(bad), metric=VERDICT, before="verified", after="failed")
+    worse = replace(known.changes[0], subject=subject_of(bad), metric=VERDICT, before="verified", after="failed")
     failing = take_account(RunResults("n", "", (bad, night.records[11])))
     assert headline(failing, 1) == "red: 1 test fails since tonight"
     assert headline(failing, 0) == "red: 1 test fails as before"
@@ -365,7 +366,7 @@ def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
     known = samples.comparison(night.records)
     sizes = {11: 1_200_000.0, 13: 1_000_018.0, 14: 1_005_000.0}
     changes = tuple(
-        replace(known.changes[0], subject=samples.subject(night.records[at]), before=1e6, after=after, rows=())
+        replace(known.changes[0], subject=subject_of(night.records[at]), before=1e6, after=after, rows=())
         for at, after in sizes.items()
     )
     found = Reader(report(night, replace(known, changes=changes))).text

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from ethos_hil.results.comparison import RowChange, RowDifference
-from ethos_hil.results.gate.change import Change, Effect, RunComparison, Subject
+from ethos_hil.results.gate.change import Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.record import (
     ArtifactInfo,
@@ -20,6 +20,7 @@ from ethos_hil.results.record import (
     TargetInfo,
 )
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.subject import Subject
 from ethos_hil.results.verdict import FailureKind, Verdict
 
 HOSTILE = (

@@ -163,3 +163,17 @@ def test_what_gitlab_does_not_read_is_left_out_before_the_file_is_refused(monkey
     monkeypatch.setattr(junit, "MOST_BYTES", 1000)
     with pytest.raises(NotExportable, match="1,500 records are more than GitLab reads"):
         junit.write(night, None)
+
+
+def test_the_gates_cases_of_two_schemes_have_names_of_their_own() -> None:
+    """And that of a model with one scheme has the name that it had."""
+    changed = made.comparison(changes=1)
+    one = dataclasses.replace(changed.changes[0].subject, label="net.py:net", scheme="a8w8")
+    found = [dataclasses.replace(changed.changes[0], subject=dataclasses.replace(one, scheme=scheme))
+             for scheme in ("a8w8", "a16w8")]  # fmt: skip
+    documents = [ET.fromstring(junit.write(made.run(), dataclasses.replace(changed, changes=tuple(some))))
+                 for some in (found, found[:1])]  # fmt: skip
+    names = [[case.attrib["name"] for case in each.iter("testcase")] for each in documents]
+    place = "ethos-u55-128, Shared_Sram, virtual"
+    assert names == [[f"gate net.py:net [{place}, a8w8]", f"gate net.py:net [{place}, a16w8]"],
+                     [f"gate net.py:net [{place}]"]]  # fmt: skip

@@ -13,7 +13,7 @@ from ethos_hil.results.export.runs.tests import made
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Metric
+from ethos_hil.results.record import BenchInfo, Metric
 from ethos_hil.results.run_results import RunResults
 
 
@@ -83,6 +83,22 @@ def test_of_two_answers_to_one_question_the_last_counts() -> None:
     later = dataclasses.replace(made.record(), metrics=(Metric("npu_cycles", 5, "cycles", "modelled"),))
     (sample,) = families(made.run(made.record(), later))["ethos_hil_npu_cycles"].samples
     assert sample.value == 5
+
+
+def test_two_schemes_and_two_cases_have_labels_where_others_do_not_tell_them_apart() -> None:
+    """A label that is added makes another series of Prometheus', so that none is added without need."""
+    artifact = made.record().artifact
+    assert artifact is not None
+    one = made.record(test=None, model="net.py:net")
+    other = dataclasses.replace(one, artifact=dataclasses.replace(artifact, scheme="a16w8"))
+    found = families(made.run(one, other))
+    assert values(found["ethos_hil_verified"], "scheme") == {"a8w8": 1, "a16w8": 1}
+    cases = [dataclasses.replace(one, bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")]
+    assert values(families(made.run(*cases))["ethos_hil_verified"], "bench_case") == {"small": 1, "wide": 1}
+    apart = families(made.run(one, dataclasses.replace(other, memory_mode="Sram_Only")))["ethos_hil_verified"]
+    assert [sorted(each.labels) for each in apart.samples] == 2 * [
+        ["label", "memory_mode", "method", "npu", "soc", "system_config", "target"]
+    ]  # fmt: skip
 
 
 def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from typing import Any
 
 import pytest
 
-from ethos_hil.results.export.runs.record_names import PARTS, distinctions
+from ethos_hil.results.export.runs.record_names import PARTS, distinctions, parts_of
 from ethos_hil.results.export.runs.tests.made import failed, record, run
 from ethos_hil.results.gate.account import Accounted, account_of
-from ethos_hil.results.record import Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.results.record import BenchInfo, Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind
+
+
+def model(scheme: str = "a8w8", **changes: Any) -> Record:
+    artifact = record().artifact
+    assert artifact is not None
+    return record(test=None, model="net.py:net", artifact=dataclasses.replace(artifact, scheme=scheme), **changes)
+
 
 OTHERS = {
     "npu": record(npu="ethos-u55-256"),
@@ -21,6 +29,8 @@ OTHERS = {
     "system_config": record(system_config="Ethos_U55_Deep_Embedded"),
     "method": record(method="decode"),
     "runner": record(runner=RunnerInfo("runner", "cd" * 32)),
+    "bench_case": record(bench=BenchInfo("grid", "wide", "models")),
+    "scheme": model("a16w8"),
     "inputs": record(inputs_sha256="ef" * 32),
     "part": record(run=RunInfo("20261125T100247Z-c394cb", part="again (audit)")),
 }
@@ -34,14 +44,28 @@ def test_what_is_always_there_is_there_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_records_of_one_test_are_told_apart_by_what_differs(part: str) -> None:
-    assert OTHERS.keys() == PARTS.keys()
-    one, other = distinctions([record(), OTHERS[part]], ())
+    assert tuple(OTHERS) == PARTS
+    both = model() if part == "scheme" else record(), OTHERS[part]
+    one, other = distinctions(both, ())
     assert one != other
-    assert [f"[{PARTS[part](each)}]" if PARTS[part](each) else "" for each in (record(), OTHERS[part])] == [one, other]
+    assert [f"[{parts_of(each)[part]}]" if parts_of(each)[part] else "" for each in both] == [one, other]
 
 
 def test_a_record_that_is_like_another_has_its_number() -> None:
     assert distinctions([record()] * 3, ("npu",)) == ["[ethos-u55-128]", "[ethos-u55-128, #2]", "[ethos-u55-128, #3]"]
+
+
+def test_a_scheme_is_told_only_where_nothing_else_tells_models_apart() -> None:
+    """CI systems follow names: those of before schemes were told stay, and one does not change with the inputs."""
+    assert distinctions([model("a8w8"), model("a16w8", memory_mode="Sram_Only")], ("npu",)) == [
+        "[ethos-u55-128, Shared_Sram]", "[ethos-u55-128, Sram_Only]"
+    ]  # fmt: skip
+    edited = model("a16w8", inputs_sha256="ef" * 32)
+    named = ["[ethos-u55-128, a8w8]", "[ethos-u55-128, a16w8]"]
+    assert distinctions([model(), model("a16w8")], ("npu",)) == distinctions([model(), edited], ("npu",)) == named
+    assert distinctions([model(), model(inputs_sha256="ef" * 32)], ("npu",)) == [
+        "[ethos-u55-128, dededededede]", "[ethos-u55-128, efefefefefef]"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(20))

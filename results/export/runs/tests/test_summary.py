@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import html
 import random
 import re
@@ -18,6 +19,7 @@ from ethos_hil.results.markdown_text import code, head, row
 from ethos_hil.results.plain_text import cut, one_line
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
+from ethos_hil.results.subject import subject_of
 
 GITHUB = MarkdownIt("gfm-like", {"linkify": False}).enable("strikethrough")
 OURS = {"h1", "h2", "h3", "p", "strong", "em", "ul", "li", "code", "table", "thead", "tbody", "tr", "th", "td", "br"}
@@ -127,6 +129,17 @@ def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
     assert text.startswith("# ethos-hil: green; the gate passes\n")
     assert "Against `a`: 7 unchanged. The gate passes." in text
     assert "## Changes" not in text
+
+
+def test_two_schemes_of_a_model_are_told_apart() -> None:
+    one = made.failed(test=None, model="net.py:net")
+    assert one.artifact is not None
+    other = dataclasses.replace(one, artifact=dataclasses.replace(one.artifact, scheme="a16w8"))
+    changed = made.comparison(changes=1)
+    worse = dataclasses.replace(changed.changes[0], subject=subject_of(other))
+    rows = page(made.run(one, other), dataclasses.replace(changed, changes=(worse,))).rows
+    assert [cells[0] for cells in rows if "mismatch" in cells] == ["net.py:net (a8w8)", "net.py:net (a16w8)"]
+    assert [cells[1] for cells in rows if cells[0] == "regressed"] == ["net.py:net (a16w8)"]
 
 
 def test_failures_have_kind_message_and_line() -> None:

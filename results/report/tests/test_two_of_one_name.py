@@ -1,0 +1,155 @@
+"""Two of one name in a night: two schemes, cases, methods, boards. They are told apart by name and never mixed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ethos_hil.results.compaction.run_file import compact_records
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
+from ethos_hil.results.history import History
+from ethos_hil.results.record import BenchInfo, Metric, Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.results.report.report import report
+from ethos_hil.results.report.tests import samples
+from ethos_hil.results.report.tests.test_report import Reader
+from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.verdict import FailureKind, Verdict
+
+Night = Sequence[Record]
+
+
+def net(scheme: str = "a8w8", **changes: object) -> Record:
+    one = samples.model()
+    assert one.artifact is not None
+    made = replace(one, profile=None, artifact=replace(one.artifact, scheme=scheme), system_config="High_End")
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def test(board: str) -> Record:
+    return replace(samples.suite_of(1)[0], target=TargetInfo(board, "board", "corstone-300"))
+
+
+test.__test__ = False  # type: ignore[attr-defined]
+PAIRS: Mapping[str, tuple[Record, Record, str, str]] = {
+    "scheme": (net(), net("a16w8"), "net.py:net (a8w8)", "net.py:net (a16w8)"),
+    "method": (net(), net(method="decode"), "net.py:net (forward)", "net.py:net (decode)"),
+    "system_config": (net(), net(system_config="Deep"), "net.py:net (High_End)", "net.py:net (Deep)"),
+    "runner": (net(runner=RunnerInfo("a", "ab" * 32)), net(runner=RunnerInfo("b", "cd" * 32)),
+               "net.py:net (abababababababab)", "net.py:net (cdcdcdcdcdcdcdcd)"),
+    "board": (test("board:one"), test("board:two"), "U55_BI on board:one", "U55_BI on board:two"),
+}  # fmt: skip
+"""Two that differ in one thing, and what they are called."""
+
+
+def counting(record: Record, cycles: float) -> Record:
+    return replace(record, metrics=(Metric("npu_cycles", cycles, "cycles", "modelled"),), ops=())
+
+
+def wrong(record: Record) -> Record:
+    return samples.failed(record, FailureKind.MISMATCH, "3 of 8 elements differ")
+
+
+def morning(folder: Path, *nights: Night) -> bytes:
+    """The report of the last of some nights, against the one before."""
+    made: list[tuple[Record, ...]] = []
+    for at, night in enumerate(nights):
+        created = f"2026-11-{at + 10}T02:00:00+00:00"
+        made.append(tuple(replace(each, created=created, run=RunInfo(f"n{at}", f"{at:040x}")) for each in night))
+        compact_records([StoredRecord(f"n{at}", created, each) for each in made[-1]], folder)
+    comparison = compare_runs(*map(observations, made[-2:]), names=(f"n{len(nights) - 2}", f"n{len(nights) - 1}"))
+    return report(RunResults(f"n{len(nights) - 1}", created, made[-1]), comparison, History(folder))
+
+
+def part(page: bytes, name: str) -> str:
+    """A section of a report as text."""
+    found = re.search(rf'<section id="{name}".*?</section>', page.decode(), re.DOTALL)
+    return Reader(found[0].encode()).text if found else ""
+
+
+def cells(page: bytes) -> list[str]:
+    """The matrix' cells."""
+    table = re.search(r'<table id="grid".*?</table>', page.decode(), re.DOTALL)
+    found = re.findall(r'<td class="\w".*?</td>', re.sub("<i>.*?</i>", "", table[0])) if table else []
+    return [re.sub("<.*?>", "", each) for each in found]
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str) -> None:
+    one, other, name, of_other = PAIRS[kind]
+    one, other = counting(one, 1000), counting(other, 2000)
+    page = morning(tmp_path, (one, other), (wrong(one), other), (one, wrong(other)), (one, wrong(other)))
+    text = Reader(page).text
+    assert "Failing for 2 nights, since 12 November 2026 in n2" in text
+    assert "last verified on 11 November 2026 in n1" in text
+    headings = re.findall(r"<h3>.*?</h3>", page.decode())
+    assert len(headings) == 1
+    assert of_other in Reader(headings[0].encode()).text
+    assert name not in Reader(headings[0].encode()).text
+    assert sorted(each[0] for each in cells(page)) == ["F", "V"]
+    assert sum("1,000" in each for each in cells(page)) == 1
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_the_number_of_one_is_not_the_others(tmp_path: Path, kind: str) -> None:
+    one, other, name, of_other = PAIRS[kind]
+    before, after = (counting(one, 1000), counting(other, 2000)), (counting(one, 1000), counting(other, 2200))
+    page = morning(tmp_path, before, before, after)
+    trends = part(page, "history")
+    figures = re.findall(r"<figcaption>.*?</figcaption>", page.decode())
+    moved = [Reader(each.encode()).text for each in figures if "npu_cycles" in each]
+    assert len(moved) == 1
+    assert (of_other.partition(" on ")[0] in moved[0], name in moved[0]) == (True, False)
+    assert "n2 2026-11-12 02:00 2,200 +10.0 %" in trends
+    assert "1,000" not in trends
+    assert "Changed tonight; the value before was last seen on 11 November 2026 in n1" in Reader(page).text
+    assert sorted(cells(page)) == ["V1,000", "V2,200 +10.0 %"]
+
+
+def test_the_pages_of_two_schemes_have_their_names(tmp_path: Path) -> None:
+    page = part(report(RunResults("n", "", (net(), net("a16w8")))), "models")
+    assert "net.py:net (a8w8)" in page
+    assert "net.py:net (a16w8)" in page
+    assert "(a8w8)" not in part(report(RunResults("n", "", (net(),))), "models")
+
+
+def test_two_schemes_are_two_models_in_the_tables_of_estimates() -> None:
+    both = net(), counting(net("a16w8"), 7)
+    text = part(report(RunResults("n", "", both)), "estimates")
+    assert "net.py:net (a8w8)" in text
+    assert "net.py:net (a16w8)" in text
+
+
+@pytest.mark.parametrize("scheme", ["a16w8", "a8w8"])
+def test_two_cases_of_a_model_have_pages_of_their_own(scheme: str) -> None:
+    """Of each case the fastest point has a page."""
+    wide, narrow = (replace(each, bench=BenchInfo("grid", case, "nets"))
+                    for each, case in ((samples.model(ops=9), "wide"), (samples.model(ops=8), "narrow")))  # fmt: skip
+    assert narrow.artifact is not None
+    narrow = replace(narrow, artifact=replace(narrow.artifact, scheme=scheme))
+    text = part(report(RunResults("n", "", (wide, narrow))), "models")
+    assert "wide" in text
+    assert "narrow" in text
+
+
+def test_a_case_of_two_grids_that_is_quantised_in_two_ways_is_two_cases() -> None:
+    points = [replace(counting(net(scheme), cycles), npu=npu, bench=BenchInfo(f"{scheme} grid", "net", "nets"))
+              for scheme, cycles in (("a8w8", 100.0), ("a16w8", 900.0))
+              for npu in ("ethos-u55-128", "ethos-u55-256")]  # fmt: skip
+    text = part(report(RunResults("n", "", tuple(points))), "benchmarks")
+    assert "2 cases on 2 NPUs" in text
+    assert "net (a16w8)" in text
+
+
+def test_two_that_nothing_tells_apart_are_two_rows() -> None:
+    """Two models of a plan that both fail before they are compiled."""
+    early = replace(net(), verdict=Verdict.FAILED, artifact=None, memory_mode="", metrics=(), ops=())
+    early = samples.failed(early, FailureKind.COMPILE, "no")
+    both = tuple(replace(early, run=RunInfo("n", part=each)) for each in ("a8w8", "a16w8"))
+    page = report(RunResults("n", "", both))
+    assert [each[0] for each in cells(page)] == ["F", "F"]
