@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from ethos_hil.results.compaction.columns import moment_of
@@ -105,7 +106,7 @@ def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberN
     Raises:
         OSError, ValueError: the history cannot be read.
     """
-    found = _stretches(history, tonight, [each.subject for each in numbers], "bool_or(found = value)", numbers)
+    found = _stretches(history, tonight, [each.subject for each in numbers], f"bool_or({_VALUE} = value)", numbers)
     return {each: found[at] for at, each in enumerate(numbers) if at in found}
 
 
@@ -143,23 +144,22 @@ def _stretches(
     asked: list[Any] = [[getattr(each, name) for each in subjects] for name in FIELDS]
     asked += [[each[at] for each in numbers] for at in (1, 2, 3)] if numbers else [[], [], []]
     columns = ", ".join(f"unnest(?::VARCHAR[]) AS asked_{name}" for name in (*FIELDS, "metric", "provenance"))
-    found, counting = (_VALUE, f"{_VALUE} IS NOT NULL") if numbers else ("NULL", "true")
+    counting = f"{_VALUE} IS NOT NULL" if numbers else "true"
     others = _others(tonight, subjects)
     if others:
         counting += f" AND ({_NEARNESS} = {len(_NEAR)} OR NOT list_contains(?::VARCHAR[], {_TEXT}))"
     rows = history.rows(
         f"""WITH asked AS MATERIALIZED (
             SELECT {columns}, unnest(?::DOUBLE[]) AS value, unnest(range({len(subjects)})) AS place),
-        near AS (
-            SELECT place, value, {found} AS found, verdict, failure, subject, run, number, created, job, commit
+        each_one AS (
+            SELECT place, run, min({_NIGHT}) AS one, {same} AS same, any_value({_NEARNESS}) AS nearness
             FROM records JOIN asked ON {_MAY_BE}
             WHERE {_BEFORE} AND {counted} AND {counting}
-            QUALIFY {_NEARNESS} = max({_NEARNESS}) OVER (PARTITION BY place, run)),
-        each_one AS (
-            SELECT place, min({_NIGHT}) AS one, {same} AS same FROM near GROUP BY place, run, subject),
+            GROUP BY place, run, subject),
         nights AS (
-            SELECT place, min(one) AS night, min(one.created) AS created, bool_or(same) AS same
-            FROM each_one GROUP BY place, one.run HAVING bool_or(same) = bool_and(same)),
+            SELECT place, arg_max(one, nearness) AS night, arg_max(one.created, nearness) AS created,
+                max((nearness, same))[2] AS same
+            FROM each_one GROUP BY place, run HAVING max((nearness, same))[2] <> max((nearness, NOT same))[2]),
         borders AS (SELECT *, max(CASE WHEN same THEN '-infinity' ELSE created END) OVER (PARTITION BY place) AS border
             FROM nights)
         SELECT place, count(*) FILTER (created > border) AS runs,
@@ -204,12 +204,16 @@ def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
     What a file of before does not say does not exclude it. Where tonight is not a night of a plan, others that are
     count too.
     """
-    rows = history.rows("SELECT any_value(plan) AS plan, any_value(branch) AS branch FROM records WHERE run = ?",
-                        [tonight.name])  # fmt: skip
-    plan, branch = ((rows[0][name] or "") if rows else "" for name in ("plan", "branch"))
+    plan, branch = _plan_and_branch(history, tonight.name)
     if plan:
         return "counts AND (plan IS NULL OR plan = ? AND branch = ? AND whole)", [plan, branch]
     return "counts AND (coalesce(whole, true) OR coalesce(plan, '') = '')", []
+
+
+@lru_cache(maxsize=1)  # one report asks for it several times
+def _plan_and_branch(history: History, run: str) -> tuple[str, str]:
+    rows = history.rows("SELECT any_value(plan) AS plan, any_value(branch) AS branch FROM records WHERE run = ?", [run])
+    return rows[0]["plan"] or "", rows[0]["branch"] or ""
 
 
 def _since(row: Mapping[str, Any], facts: Mapping[tuple[str, int], Mapping[str, str]]) -> Since:
