@@ -142,6 +142,11 @@ def test_outputs_of_another_size_are_seen() -> None:
     other = dataclasses.replace(done.output, tosa=table_behind_a_reshape().serialize())
     assert mending.missing_outputs(other) == "it has 2 of the 1 outputs"
     assert first.size == second.size
+    shorter = dataclasses.replace(second, shape=(*second.shape[:-1], second.shape[-1] - 1))
+    parsed = dataclasses.replace(done.output.parsed, outputs=(first, shorter))
+    cut = dataclasses.replace(done.output)
+    vars(cut)["parsed"] = parsed  # as if Vela had said so
+    assert mending.missing_outputs(cut) == f"its output 1 has {shorter.size} bytes instead of {second.size}"
 
 
 def query_of_a_batch(dimensions: tuple[int, ...] = (3, 2, 4, 5, 6)) -> Graph:

@@ -334,17 +334,19 @@ case(keep_slices, "u55", "another reshape of five dimensions", [],
 # --- scales
 
 
-def computed_weights(name: str, *, each: bool = True, constant: bool = False) -> Build:
-    def build(graph: Graph, rng: Rng) -> Value:
+def computed_weights(name: str, *, each: bool = True, constant: bool = False, two: bool = False) -> Build:
+    def build(graph: Graph, rng: Rng) -> Value | Sequence[Value]:
         held = graph.const(weights(rng, 1, 1, 4, 3), "int8") if constant else graph.input((1, 1, 4, 3))
         bias, source = rng.integers(-99, 99, 4), graph.input((1, 5, 5, 3))
         sums = graph.conv(source, graph.transpose(held, (2, 0, 1, 3)), bias)
-        return graph.rescale(sums, per_channel(rng, 4, 0.01) if each else 0.01)
+        first = graph.rescale(sums, per_channel(rng, 4, 0.01) if each else 0.01)
+        return (first, graph.rescale(sums, 0.02)) if two else first
 
     return build
 
 
 case(find_input_weights, "u85", "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"))
+case(find_input_weights, "u85", "a second reader has one scale", ["CONV2D"], computed_weights("CONV2D", two=True))
 case(find_input_weights, "u85", "one scale", [], computed_weights("CONV2D", each=False))
 case(find_input_weights, "u85", "constant weights", [], computed_weights("CONV2D", constant=True))
 
