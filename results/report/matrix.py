@@ -169,7 +169,7 @@ def _row(
     for column, each in found.items():
         values = trends.get(each.subject, ())
         if len(values) > 1:
-            lines[column.npu.removeprefix("ethos-") or column.target] = values
+            lines[_place(column, columns) or each.record.target.name] = values
     letters = "".join(sorted({cell.standing.letter for cell in cells if cell is not None}))
     calm = not any(cell is not None and (cell.standing.red or cell.moved) for cell in cells)
     return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup(), calm)

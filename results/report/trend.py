@@ -111,7 +111,7 @@ def trend(history: History) -> Trend | None:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _SubjectLine:
     """Cycles of one subject over the runs, under each of the runners that it had.
 
     Attributes:
@@ -134,7 +134,7 @@ _Causes = Mapping[tuple[int, str], NumberChange]
 """What the history says of a change, by the number of the subject, and run."""
 
 
-def _moved(history: History, first: datetime, lines: Sequence[_Line]) -> tuple[list[_Line], _Causes]:
+def _moved(history: History, first: datetime, lines: Sequence[_SubjectLine]) -> tuple[list[_SubjectLine], _Causes]:
     """Return the lines whose cycles moved, latest first, and why.
 
     A line goes on over another runner, so that more of them may have moved than the history has changes.
@@ -155,7 +155,7 @@ def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, 
         before = run["verified"]
 
 
-def _lines(history: History, names: Sequence[str]) -> list[_Line]:
+def _lines(history: History, names: Sequence[str]) -> list[_SubjectLine]:
     rows = history.rows(
         "SELECT subject, arg_max(run, created) AS last, list(value ORDER BY created, run, number) AS found FROM points "
         "WHERE metric = 'npu_cycles' AND counts AND list_contains(?, run) AND created IS NOT NULL GROUP BY subject",
@@ -167,7 +167,7 @@ def _lines(history: History, names: Sequence[str]) -> list[_Line]:
         alike.setdefault(replace(keys[row["subject"]], runner=""), []).append(row)
     groups = [part for found in alike.values() for part in _in_turn(history, found, names)]
     return [
-        _Line(
+        _SubjectLine(
             numbers=tuple(row["subject"] for row in group),
             keys=tuple(keys[row["subject"]] for row in group),
             values=tuple(chain.from_iterable(row["found"] for row in group)),
@@ -204,7 +204,7 @@ _Point = tuple[int, float, str, int]
 """The number of a run, a value, what was asked, and the number of the subject."""
 
 
-def _points(history: History, lines: Sequence[_Line], names: Sequence[str]) -> list[list[_Point]]:
+def _points(history: History, lines: Sequence[_SubjectLine], names: Sequence[str]) -> list[list[_Point]]:
     """Return the cycles of some lines."""
     place = {name: at for at, name in enumerate(names)}
     rows = history.rows(
@@ -221,7 +221,7 @@ def _points(history: History, lines: Sequence[_Line], names: Sequence[str]) -> l
 
 
 def _plot(
-    line: _Line, name: str, points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]],
+    line: _SubjectLine, name: str, points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]],
     scale: NightScale, marks: Sequence[Mark],
 ) -> TrendPlot:  # fmt: skip
     key = line.key

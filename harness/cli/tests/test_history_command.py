@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,6 +63,34 @@ def test_an_edited_model_has_one_series_and_its_edit_is_the_cause(ethos_hil: Cal
     assert (change["old"], change["new"], change["cause"], change["scheme"]) == (79209, 67623, "edited", "a8w8")
     _, out, _ = ethos_hil("changes", "keywords")
     assert ("79,209" in out, "67,623" in out, "edited" in out, "a8w8" in out) == (True, True, True, True)
+
+
+@pytest.mark.parametrize(("column", "other"), [
+    ("method", {"method": "decode"}), ("system_config", {"system_config": "Deep"}),
+    ("target", {"target": TargetInfo("board:b", "virtual", "corstone-300")}),
+    ("soc", {"target": TargetInfo("virtual", "virtual", "corstone-310")}),
+])  # fmt: skip
+def test_two_of_one_name_are_told_apart(ethos_hil: Call, column: str, other: dict[str, Any]) -> None:
+    """Each is a series of its own, and the table has a column for what they differ in, and no other one."""
+    for day in (1, 2, 3):
+        created = f"2026-01-0{day}T02:00:00+00:00"
+        metrics = (Metric("npu_cycles", 700 + (day == 3), "cycles", "modelled"),)
+        one = replace(NET, metrics=metrics, created=created, **other)
+        RunFolder(Path("results/runs"), name=f"night{day}").append(one)
+    ethos_hil("add")
+    value = other[column] if isinstance(other.get(column), str) else other["target"].name
+    value = other["target"].soc if column == "soc" else value
+    for asked in (("changes",), ("show", "net")):
+        _, out, _ = ethos_hil(*asked)
+        head, *lines = out.splitlines()
+        assert column in head.split()
+        assert not {"method", "system_config", "soc", "runner"}.difference({column}).intersection(head.split())
+        assert any(value in line and "701" in line for line in lines)
+        assert not any(value in line and " 90" in line for line in lines)
+    assert len(ethos_hil("show", "net")[1].splitlines()) == 5
+    assert {row["subject"] for row in rows(ethos_hil("changes", "--json"))} == {
+        row["subject"] for row in rows(ethos_hil("show", "net", "--json"))
+    }
 
 
 def test_a_number_is_shown_where_it_changed(ethos_hil: Call) -> None:

@@ -109,6 +109,9 @@ def test_the_number_of_one_is_not_the_others(tmp_path: Path, kind: str) -> None:
     assert "1,000" not in trends
     assert "Changed tonight; the value before was last seen on 11 November 2026 in n1" in Reader(page).text
     assert sorted(cells(page)) == ["V1,000", "V2,200 +10.0 %"]
+    sparks = " ".join(re.findall(r'aria-label="3 runs: ([^"]*)"', page.decode()))
+    assert "1,000 throughout" in sparks
+    assert "2,000 to 2,200" in sparks
 
 
 def test_the_pages_of_two_schemes_have_their_names(tmp_path: Path) -> None:
