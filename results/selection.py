@@ -128,6 +128,7 @@ class SessionEnd:
         complaints: what failed.
         unseen: files that were skipped whole when they were collected, each with the reason.
         ran: ids of the tests that leave no record, and passed or were skipped.
+        idle: those of them that were skipped.
     """
 
     part: str
@@ -137,10 +138,12 @@ class SessionEnd:
     unseen: tuple[str, ...] = ()
     ran: frozenset[str] = field(default=frozenset())
     shard: str = ""
+    idle: frozenset[str] = field(default=frozenset())
 
     def write(self, folder: Path) -> None:
         """Keep it in a run folder. Raises OSError."""
-        _write(_end_path(folder, self.part, self.attempt), {**asdict(self), "ran": sorted(self.ran)})
+        lists = {"ran": sorted(self.ran), "idle": sorted(self.idle)}
+        _write(_end_path(folder, self.part, self.attempt), {**asdict(self), **lists})
 
 
 def read_selection(folder: Path, part: str) -> Selection | None:
@@ -232,8 +235,9 @@ def _end(path: Path) -> SessionEnd:
     def made(data: Mapping[str, Any]) -> SessionEnd:
         known = {name: value for name, value in data.items() if name in {each.name for each in fields(SessionEnd)}}
         known["complaints"] = tuple(ReportedFailure(**_texts(each)) for each in data["complaints"])
-        lists = {"unseen": tuple(map(str, data["unseen"])), "ran": frozenset(map(str, data["ran"]))}
-        return SessionEnd(**{**known, **lists, "attempt": int(data["attempt"]), "status": int(data["status"])})
+        known["unseen"] = tuple(map(str, data["unseen"]))
+        sets = {name: frozenset(map(str, data.get(name, ()))) for name in ("ran", "idle")}
+        return SessionEnd(**{**known, **sets, "attempt": int(data["attempt"]), "status": int(data["status"])})
 
     return _read(path, made)
 

@@ -56,7 +56,7 @@ def judge(
         problems=found,
         down={name_in_records(target): why for target, why in conducted.down.items()},
     )
-    account = account.with_problems(_without_answer(parts, account))
+    account = account.with_problems(_without_answer(parts, results, account))
     return replace(account, notes=(*account.notes, *_left_out(parts, results)))
 
 
@@ -157,13 +157,18 @@ def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
     yield from sorted(told)
 
 
-def _without_answer(parts: Sequence[Part], account: Account) -> Iterator[Problem]:
+def _without_answer(parts: Sequence[Part], results: RunResults, account: Account) -> Iterator[Problem]:
     """Yield the parts that chose something of which nothing was tried: a night of skipped tests says nothing."""
     for part in parts:
+        if not isinstance(part, SuitePart) or part.entry.may_be_empty:
+            continue
         found = [each for each in account.tests if each.part == part.name]
         lacking = [each for each in found if each.standing in (Standing.SKIPPED, Standing.COMPILED_ONLY)]
-        if isinstance(part, SuitePart) and found and len(lacking) == len(found) and not part.entry.may_be_empty:
+        if found and len(lacking) == len(found):
             failure = lacking[0].record.failure
-            yield Problem(
-                f"{part.name}: none of its tests ran: {failure.message if failure is not None else lacking[0].standing}"
-            )
+            why = failure.message if failure is not None else str(lacking[0].standing)
+            yield Problem(f"{part.name}: none of its tests ran: {why}")
+        chosen = {name for each in results.selections if each.part == part.name for name in each.functions}
+        idle = {name for end in results.sessions if end.part == part.name for name in end.idle}
+        if chosen and chosen <= idle and not found:
+            yield Problem(f"{part.name}: none of its tests ran: all were skipped")

@@ -62,6 +62,7 @@ class NightState:
         conducted: what happened beside the records, for those who merge shards.
         branch: the git branch that it was made on, or "".
         whole: whether everything that was asked for has an answer.
+        run: the name that its records have; "" in what was written before this was kept.
     """
 
     plan: str
@@ -73,6 +74,22 @@ class NightState:
     conducted: Mapping[str, Any] = field(default_factory=dict)
     branch: str = ""
     whole: bool = True
+    run: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError where something is of another kind: the file comes from other machines."""
+        texts = {
+            name: getattr(self, name) for name in ("plan", "config", "shard", "created", "finished", "branch", "run")
+        }
+        tables = {"made_with": self.made_with, "conducted": self.conducted}
+        tables |= {f"conducted.{name}": self.conducted.get(name, {}) for name in ("down", "problems")
+                   if isinstance(self.conducted, Mapping)}  # fmt: skip
+        for kind, values in ((str, texts), (Mapping, tables)):
+            for name, value in values.items():
+                if not isinstance(value, kind):
+                    raise ValueError(f"{name} is {value!r}")
+        if datetime.fromisoformat(self.created).tzinfo is None:
+            raise ValueError(f"created is {self.created!r}, without a time zone")
 
 
 @dataclass(frozen=True)
@@ -237,7 +254,7 @@ def _made(into: Path, state: NightState) -> Path:
     try:
         RunFolder(into, name=fresh.name, shard=state.shard)
         (fresh / SESSIONS).mkdir()
-        _write(fresh, state)
+        _write(fresh, replace(state, run=name))
         return fresh.rename(into / name)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -13,7 +13,7 @@ from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.judgement import judge
 from ethos_hil.harness.nightly.made_with import made_with
-from ethos_hil.harness.nightly.night import Start, opened
+from ethos_hil.harness.nightly.night import Start, opened, read_state
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan
 from ethos_hil.harness.nightly.preparation import before, check_written, read_policy_of, read_quarantine_of
@@ -24,6 +24,7 @@ from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.run_results import RunResults, read_results
+from ethos_hil.results.selection import BadSelection
 
 
 @dataclass
@@ -66,9 +67,13 @@ def run_nightly(
     state = made_with(config.folder, plan)
     with opened(config.into, plan.digest, config.path.name, str(shard or ""), state, start) as night:
         with watch.of("run"):
-            conducted = Conductor(config, plan, night, shard, reporter).run()
+            try:
+                conducted = Conductor(config, plan, night, shard, reporter).run()
+            except BadSelection as error:
+                raise UsageError(one_line(str(error)), hint="--fresh begins a new night") from error
         results = _results([night.folder])
-        account = judge(plan, results, conducted, quarantine, today(), (shard,) if shard is not None else ())
+        mine, problems = (shard,) if shard is not None else (), _strangers(results)
+        account = judge(plan, results, conducted, quarantine, today(), mine, problems)
         if shard is None:
             with watch.of("compare and report"):
                 aftermath = follow_up(config, results, account, before(config, night.name), policy, reporter)
@@ -96,7 +101,8 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     reporter.stage("Reading the shards")
     together = put_together(places, plan)
     results = replace(_results(together.folders), name=together.name)
-    account = judge(plan, results, together.conducted, quarantine, today(), together.shards, together.problems)
+    problems = [*together.problems, *_strangers(results)]
+    account = judge(plan, results, together.conducted, quarantine, today(), together.shards, problems)
     with watch.of("compare and report"):
         aftermath = follow_up(config, results, account, before(config, together.name), policy, reporter)
     return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, watch.seconds)
@@ -107,3 +113,10 @@ def _results(folders: Sequence[Path]) -> RunResults:
         return read_results(folders, may_be_empty=True)
     except (OSError, ValueError) as error:
         raise UsageError(one_line(str(error)), hint="a run folder has to stay as it was written") from error
+
+
+def _strangers(results: RunResults) -> list[str]:
+    """Return a sentence for each other run that the run folders have records of: they answer nothing of tonight."""
+    names = {name for folder in results.folders for name in (read_state(folder).run, folder.name)}
+    found = dict.fromkeys(each.run.name for each in results.records if each.run is not None)
+    return [] if "" in names else [f"there are records of another run: {run}" for run in found if run not in names]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,9 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.gate.account import part_of
+
+_SHOWN = 20
+"""How many missing shards are named."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +52,16 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
     Raises:
         UsageError: a folder has none, cannot be read, or is of another plan.
     """
-    found = [(folder, read_state(folder)) for place in places for folder in _folders(place)]
+    # A folder may be below two of the places.
+    folders_found = {folder.resolve(): folder for place in reversed(places) for folder in _folders(place)}
+    found = [(folder, read_state(folder)) for folder in folders_found.values()]
     for folder, state in found:
         if state.plan != plan.digest:
             raise UsageError(f"{folder} is of another plan", hint="give the file that its nightly was given")
         if not state.shard:
             raise UsageError(f"{folder} is a whole night, and no shard", hint="there is nothing to merge")
-    found.sort(key=lambda item: (Shard.parse(item[1].shard).number, item[0].name))
-    shards = tuple(Shard.parse(state.shard) for _, state in found)
+    found.sort(key=lambda item: (_shard(*item).number, item[0].name))
+    shards = tuple(_shard(*item) for item in found)
     together = Conducted()
     for _, state in found:
         said = state.conducted
@@ -64,6 +70,13 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
             together.problems[f"shard {state.shard}, {name}"] = what
     folders = tuple(folder for folder, _ in found)
     return ShardsTogether(folders, shards, together, (*_problems(found, shards), *_twice(folders)))
+
+
+def _shard(folder: Path, state: NightState) -> Shard:
+    try:
+        return Shard.parse(state.shard)
+    except UsageError as error:
+        raise UsageError(f"{folder / STATE}: {state.shard!r} is no shard", hint="leave its folder out") from error
 
 
 def _folders(place: Path) -> list[Path]:
@@ -84,12 +97,13 @@ def _problems(found: Sequence[tuple[Path, NightState]], shards: Sequence[Shard])
     counts = {shard.count for shard in shards}
     if len(counts) > 1:
         problems.append(f"the shards are of different numbers: {', '.join(map(str, shards))}")
-    for number in range(1, max(counts) + 1):
+    there = Counter(shard.number for shard in shards)
+    for number in (number for number, times in there.items() if times > 1):
         mine = [folder for (folder, _), shard in zip(found, shards, strict=True) if shard.number == number]
-        if not mine:
-            problems.append(f"shard {number}/{max(counts)} is missing")
-        if len(mine) > 1:
-            problems.append(f"shard {number}/{max(counts)} is there {len(mine)} times: {', '.join(map(str, mine))}")
+        problems.append(f"shard {number}/{max(counts)} is there {len(mine)} times: {', '.join(map(str, mine))}")
+    missing = [number for number in range(1, max(counts) + 1) if number not in there]
+    problems += [f"shard {number}/{max(counts)} is missing" for number in missing[:_SHOWN]]
+    problems += [f"{len(missing) - _SHOWN:,} more shards are missing"] if len(missing) > _SHOWN else []
     problems += [f"shard {state.shard} is not finished: {folder}" for folder, state in found if not state.finished]
     first = found[0][1]
     for _, state in found[1:]:

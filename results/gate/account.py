@@ -105,6 +105,7 @@ class Account:
         comparison: what is different from another run; None where it is compared with nothing.
         failing: the changes for which the gate fails, without those of tests in quarantine.
         unstable: names of tests whose exact numbers or verdicts differ within the run, with which.
+        functions: how many tests that leave no record ran, and did not fail.
     """
 
     tests: tuple[Accounted, ...]
@@ -114,6 +115,7 @@ class Account:
     comparison: RunComparison | None = None
     failing: tuple[Change, ...] = ()
     unstable: tuple[str, ...] = ()
+    functions: int = 0
 
     @property
     def counts(self) -> Counter[Standing]:
@@ -149,7 +151,9 @@ class Account:
     @property
     def sentence(self) -> str:
         """How the run went: how many tests stand how, the gate, and the colour."""
-        stands = ", ".join(f"{count:,} {standing}" for standing, count in self.counts.most_common()) or "nothing ran"
+        stands = ", ".join(f"{count:,} {standing}" for standing, count in self.counts.most_common())
+        if not stands:
+            stands = f"test functions without a record: {self.functions:,}" if self.functions else "nothing ran"
         if self.down:
             stands += f"; not run, because of their target: {', '.join(self.down)}"
         if self.comparison is not None:
@@ -241,7 +245,8 @@ def take_account(
     used = {each for test in tests for each in quarantine if each.matches(*_place(test.record, parts))}
     notes = [f"in quarantine, and not among the tests: {each.id}" for each in quarantine if each not in used]
     found = [*problems, *_unreadable(results), *_of_sessions(results, tests)]
-    return Account(tuple(tests), tuple(found), tuple(notes), down or {})
+    functions = {(end.part, each) for end in results.sessions for each in end.ran - end.idle}
+    return Account(tuple(tests), tuple(found), tuple(notes), down or {}, functions=len(functions))
 
 
 def part_of(record: Record) -> str:

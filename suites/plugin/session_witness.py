@@ -28,6 +28,7 @@ class SessionWitness:
         self._complaints: dict[tuple[str, str], str] = {}
         self._unseen: list[str] = []
         self._ran: set[str] = set()
+        self._idle: set[str] = set()
         forget_end(options.run_folder, options.part, options.attempt)
 
     @pytest.hookimpl(tryfirst=True)
@@ -37,6 +38,8 @@ class SessionWitness:
             self._complain(report.nodeid, "crash" if report.when == CRASHED else str(report.when), _message(report))
         elif (report.when == "call" or report.skipped) and "verdict" not in dict(report.user_properties):
             self._ran.add(report.nodeid)
+            if report.skipped and not hasattr(report, "wasxfail"):
+                self._idle.add(report.nodeid)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -64,7 +67,7 @@ class SessionWitness:
         options = self._options
         complaints = tuple(ReportedFailure(*key, message) for key, message in self._complaints.items())
         end = SessionEnd(options.part, options.attempt, int(exitstatus), complaints, tuple(self._unseen),
-                         frozenset(self._ran), str(options.shard or ""))  # fmt: skip
+                         frozenset(self._ran), str(options.shard or ""), frozenset(self._idle))  # fmt: skip
         with contextlib.suppress(OSError):
             end.write(options.run_folder)
 

@@ -10,7 +10,7 @@ import pytest
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.results.environment import versions
 from ethos_hil.results.record import Record, SuiteTest, TargetInfo
-from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complained, read_selection
+from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complained, read_end, read_selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
@@ -110,6 +110,16 @@ def test_what_fails_is_kept_at_once(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_a="def test_a_MI(): assert False\ndef test_b_MI(): __import__('os')._exit(0)\n")
     assert pytester.runpytest_subprocess(*PART, "-n1", "--max-worker-restart=0").ret
     assert complained(pytester.path / "runs/night", "p") == {"test_a.py::test_a_MI", "test_a.py::test_b_MI"}
+
+
+def test_what_was_only_skipped_is_kept(pytester: pytest.Pytester) -> None:
+    """An expected failure ran."""
+    marks = "import pytest\n@pytest.mark.skip\ndef test_a_MI(): pass\n@pytest.mark.xfail\ndef test_b_MI(): assert 0\n"
+    pytester.makepyfile(test_a=marks)
+    pytester.runpytest_inprocess(*PART)
+    end = read_end(pytester.path / "runs/night", "p")
+    assert end is not None
+    assert (end.ran, end.idle) == ({"test_a.py::test_a_MI", "test_a.py::test_b_MI"}, {"test_a.py::test_a_MI"})
 
 
 def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:

@@ -90,6 +90,9 @@ RED: dict[str, Attack] = {
     "one of two ids of a function": lambda p: ended(
         chosen(night(p, record("a")), functions=("f::t[1]", "f::t[2]")), ran=frozenset({"f::t[1]"})
     ),
+    "only functions, all skipped": lambda p: ended(
+        chosen(night(p), functions=("f::t",)), ran=frozenset({"f::t"}), idle=frozenset({"f::t"})
+    ),
     "nothing chosen": lambda p: night(p),
     "a folder without a test": lambda p: chosen(night(p, record("a")), left_out=LeftOut(barren=("b",))),
     "only compiled tests": lambda p: night(p, record("a", verdict=Verdict.COMPILED_ONLY)),

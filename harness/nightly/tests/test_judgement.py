@@ -183,6 +183,12 @@ def test_a_lost_record_and_a_line_that_cannot_be_read_are_red(plan: NightlyPlan)
         assert not judged(plan, results=each).whole
 
 
+def test_a_night_of_test_functions_says_that_they_ran(plan: NightlyPlan) -> None:
+    chosen = replace(night(plan), selections=(Selection(PART, functions=("f::a", "f::b")),))
+    found = judged(plan, results=ended(chosen, ran=frozenset({"f::a", "f::b"}), idle=frozenset({"f::b"})))
+    assert found.sentence == "test functions without a record: 1; green"
+
+
 def test_what_pytest_skipped_says_so(plan: NightlyPlan) -> None:
     """Such as by a mark: its process did not end."""
     lost = replace(night(plan, record("a"), record("b")), records=(record("a"),))

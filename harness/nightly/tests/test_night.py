@@ -19,10 +19,13 @@ from ethos_hil.harness.crew import error_told, told_of
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
+from ethos_hil.harness.nightly.nightly import run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
+from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.tool_state import difference
 from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.results.selection import Selection
 from ethos_hil.results.writing import Writing, wait_for_writers
 
 TOOLS = {"torch version": "2.13.0", "commit": "a"}
@@ -153,6 +156,27 @@ def test_too_few_descriptors_are_not_the_folder(tmp_path: Path) -> None:
         raise OSError(errno.EMFILE, "Too many open files", "somewhere")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shard": 7},
+        {"conducted": ["x"]},
+        {"conducted": {"down": 1}},
+        {"made_with": "a"},
+        {"created": "soon"},
+        {"created": "2026-11-28T00:00:00"},
+    ],
+)
+def test_a_state_of_another_kind_is_named(tmp_path: Path, change: dict[str, object]) -> None:
+    """Each was status 70, on the machine that merges."""
+    with night(tmp_path) as first:
+        pass
+    path = first.folder / STATE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(UsageError, match=f"{STATE} says of no night"):
+        read_state(first.folder)
+
+
 def test_a_folder_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be read or written: Not a directory"), night(tmp_path / "file"):
@@ -194,3 +218,16 @@ def test_what_the_plan_names_is_known_without_git(tmp_path: Path, name: str) -> 
     assert difference(before, made_with(tmp_path, plan)) == ""
     (tmp_path / name).write_text("a = 1")
     assert difference(before, made_with(tmp_path, plan)).startswith("digest of the plan's files was ")
+
+
+def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path) -> None:
+    """It was status 70."""
+    config = read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n'))
+    plan = plan_of(config)
+    with opened(config.into, plan.digest, "nightly.toml", "", made_with(tmp_path, plan), Start.FRESH) as found:
+        Selection(plan.models[0].name).write(found.folder)
+        (path,) = found.folder.glob("selected-*.json")
+        path.write_text("{")
+    with pytest.raises(UsageError, match=f"{path} is damaged: ") as error:
+        run_nightly(config, plan, None, Start.RESUME, Silent())
+    assert error.value.hint == "--fresh begins a new night"

@@ -9,9 +9,12 @@ import pytest
 
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.night import STATE, Start, opened
+from ethos_hil.harness.nightly.nightly import merge_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
+from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
-from ethos_hil.harness.nightly.tests.plans import record, write
+from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.harness.progress import Silent
 from ethos_hil.lowering.errors import UsageError
 
 TOOLS = {"commit": "a"}
@@ -56,6 +59,11 @@ def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, pl
     assert problems[-1].startswith("a ran in ")
 
 
+def test_a_shard_below_two_of_the_places_is_there_once(tmp_path: Path, plan: NightlyPlan) -> None:
+    first = shard(tmp_path, plan, "1/1", "a")
+    assert put_together([tmp_path, first.parent, first], plan).problems == ()
+
+
 def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan) -> None:
     shard(tmp_path, plan, "1/2")
     shard(tmp_path, plan, "2/3")
@@ -63,10 +71,37 @@ def test_shards_of_two_divisions_are_no_night(tmp_path: Path, plan: NightlyPlan)
     assert problems[:2] == ("the shards are of different numbers: 1/2, 2/3", "shard 3/3 is missing")
 
 
+def test_of_many_shards_that_are_missing_some_are_named(tmp_path: Path, plan: NightlyPlan) -> None:
+    shard(tmp_path, plan, "1/999999")
+    problems = put_together([tmp_path], plan).problems
+    assert len(problems) == 21
+    assert problems[-1] == "999,978 more shards are missing"
+
+
+def test_records_of_another_run_and_what_cannot_be_read_are_red(tmp_path: Path, plan: NightlyPlan) -> None:
+    """A file of last week's night in the place of one that was lost answers nothing of tonight."""
+    config = read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n'))
+    folder = kept(tmp_path / "shards", plan, Shard(1, 1), record("a"))
+    assert merge_nightly(config, plan, [folder], Silent()).status == 0
+    (path,) = folder.glob("records-*.jsonl")
+    (folder / "records-7.jsonl").mkdir()
+    path.write_text(path.read_text().replace(folder.name, "20261101T000000Z-aaaaaa-1of1"))
+    found = merge_nightly(config, plan, [folder], Silent())
+    assert found.red == (
+        "there are records of another run: 20261101T000000Z-aaaaaa-1of1",
+        f"{folder}/records-7.jsonl cannot be read: it is a folder, not a file",
+    )
+    assert not found.account.whole
+
+
 def test_what_is_no_shard_of_the_plan_is_refused(tmp_path: Path, plan: NightlyPlan) -> None:
     folder = shard(tmp_path, plan, "1/2")
     state = json.loads((folder / STATE).read_text())
-    for change, said in (({"plan": "other"}, "is of another plan"), ({"shard": ""}, "is a whole night, and no shard")):
+    for change, said in (
+        ({"plan": "other"}, "is of another plan"),
+        ({"shard": ""}, "is a whole night, and no shard"),
+        ({"shard": "9/2"}, f"{STATE}: '9/2' is no shard"),
+    ):
         (folder / STATE).write_text(json.dumps({**state, **change}))
         with pytest.raises(UsageError, match=said):
             put_together([folder], plan)
