@@ -402,12 +402,23 @@ def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Pr
         for name in selection.functions:
             if name not in ran:
                 yield Problem(f"{_where(selection.part, selection.shard)}{name} was chosen and did not run")
-    there = {(part_of(record), record.name) for record in results.records}
+    audits: dict[tuple[str, str], list[Record]] = {}
+    for record in filter(is_audit, results.records):
+        audits.setdefault((part_of(record), record.name), []).append(record)
     for selection in results.selections:
-        if selection.part.endswith(AUDIT):
-            for test in selection.tests:
-                if (selection.part, test.id) not in there:
-                    yield Problem(f"{_where(selection.part, selection.shard)}{test.id} was chosen and has no record")
+        for test in selection.tests if selection.part.endswith(AUDIT) else ():
+            why = _not_audited(audits.get((selection.part, test.id), []))
+            if why:
+                yield Problem(f"{_where(selection.part, selection.shard)}{test.id} {why}")
+
+
+def _not_audited(found: Sequence[Record]) -> str:
+    """Return why a test has no second answer; "" where it has one, whatever it is."""
+    if not found:
+        return "was chosen and has no record"
+    last = found[-1].failure
+    spoilt = all(each.failure is not None and each.failure.kind in NOT_ATTEMPTED for each in found)
+    return f"could not run a second time: {last.kind}: {one_line(last.message)}" if spoilt and last is not None else ""
 
 
 def _where(part: str, shard: str) -> str:

@@ -20,7 +20,7 @@ from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, 
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import BenchInfo, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
+from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject
@@ -46,6 +46,15 @@ def chosen(results: RunResults, **changes: Any) -> RunResults:
 
 def skipped(name: str) -> Record:
     return record(name, verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY)
+
+
+def audited(results: RunResults) -> RunResults:
+    """Return a night that has chosen its tests for the audit, too, whose session ended well."""
+    found = [each for each in (*results.selections, *results.sessions) if each.part == PART]
+    selections, sessions = (replace(each, part=PART + AUDIT) for each in found)
+    assert isinstance(selections, Selection)
+    assert isinstance(sessions, SessionEnd)
+    return replace(results, selections=(*results.selections, selections), sessions=(*results.sessions, sessions))
 
 
 RED: dict[str, Attack] = {
@@ -105,6 +114,9 @@ RED: dict[str, Attack] = {
     "failed in another shard's record": lambda p: night(p, record("a", kind=BAD, shard="3/4"), record("a")),
     "link twice": lambda p: night(p, record("a", kind=LINK), record("a", kind=LINK, attempt=2)),
     "a record of an audit that was chosen and lost": lambda p: chosen(night(p, record("a")), part=PART + AUDIT),
+    "an audit that could not run": lambda p: more(
+        audited(night(p, record("a"))), record("a", PART + AUDIT, FailureKind.TIMEOUT)
+    ),
     "unverified": lambda p: night(p, record("a", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE)),
 }
 
@@ -112,6 +124,12 @@ RED: dict[str, Attack] = {
 @pytest.fixture
 def plan(tmp_path: Path) -> NightlyPlan:
     return plan_of(read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n')))
+
+
+def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
+    """Else the attack on it shows nothing."""
+    found = more(audited(night(plan, record("a"))), record("a", PART + AUDIT))
+    assert judge(plan, found, Conducted(), (), today()).green
 
 
 @pytest.mark.parametrize("attack", RED.values(), ids=RED)
