@@ -76,7 +76,9 @@ def run_nightly(
         account = judge(plan, results, conducted, quarantine, today(), mine, problems)
         if shard is None:
             with watch.of("compare and report"):
-                aftermath = follow_up(config, results, account, before(config, night.name), policy, reporter)
+                aftermath = follow_up(
+                    config, results, account, before(config, night.name, [night.folder]), policy, reporter
+                )
             account, files = aftermath.account, aftermath.files
         night.finish(asdict(conducted), whole=account.whole)
     return NightOutcome(night.name, str(shard or ""), (night.folder,), night.resumed, account, files, watch.seconds)
@@ -104,7 +106,9 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     problems = [*together.problems, *_strangers(results)]
     account = judge(plan, results, together.conducted, quarantine, today(), together.shards, problems)
     with watch.of("compare and report"):
-        aftermath = follow_up(config, results, account, before(config, together.name), policy, reporter)
+        aftermath = follow_up(
+            config, results, account, before(config, together.name, together.folders), policy, reporter
+        )
     return NightOutcome(together.name, "", together.folders, False, aftermath.account, aftermath.files, watch.seconds)
 
 

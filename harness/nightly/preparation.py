@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results import environment
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.quarantine import Quarantined
+from ethos_hil.results.store import MANIFEST
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.policy import Policy
@@ -92,15 +93,17 @@ def check_written(config: NightlyConfig) -> None:
             raise UsageError(f"cannot write {path}", hint=f"is {there} a {what} that you may write?")
 
 
-def before(config: NightlyConfig, name: str) -> Side | None:
+def before(config: NightlyConfig, name: str, folders: Sequence[Path] = ()) -> Side | None:
     """Return what a night is compared with; None where that is nothing, or there is no night before.
 
     Args:
         config: says what.
         name: the night's own name, which it is not compared with.
+        folders: its run folders, which are not, either.
 
     Raises:
-        UsageError: there is no such thing, it cannot be read, or the clock is behind the last night's.
+        UsageError: there is no such thing, it is the night itself, it cannot be read, or the clock is behind the last
+            night's.
     """
     from ethos_hil.results.gate.sides import side
 
@@ -109,16 +112,28 @@ def before(config: NightlyConfig, name: str) -> Side | None:
     try:
         if config.against == LAST:
             return _last(config, name)
+        own = {name, *(folder.name for folder in folders)}
         path = config.folder / config.against
         if path.exists():
-            return side(str(path))
-        run = _of_commit(config, config.against, name) or config.against
-        return side(run, config.history)
+            found = side(str(_other(path, own)))
+        else:
+            found = side(_of_commit(config, config.against, name) or config.against, config.history)
+        if found.name in own:
+            raise ValueError(f"{config.against} is this night itself")
+        return found
     except OSError as error:
         where = error.filename2 or error.filename or config.against
         raise UsageError(f"{where} cannot be read: {error.strerror or error}", hint=_HINT) from error
     except ValueError as error:
         raise UsageError(f"compare.against: {one_line(str(error))}", hint=_HINT) from error
+
+
+def _other(path: Path, own: set[str]) -> Path:
+    """Return the newest run folder in a folder of them that is not of this night; any other path as it is."""
+    if not path.is_dir() or (path / MANIFEST).exists():
+        return path
+    found = [each for each in path.iterdir() if (each / MANIFEST).exists() and each.name not in own]
+    return max(found, default=path, key=lambda each: each.name)
 
 
 def history_of(config: NightlyConfig) -> History | None:

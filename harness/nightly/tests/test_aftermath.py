@@ -30,7 +30,7 @@ from ethos_hil.results.history import History
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.store import StoredRecord
+from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.verdict import FailureKind
 
 PART = "suite 1: virtual"
@@ -174,6 +174,21 @@ def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     assert found is not None
     assert found.name == counting.name
     assert before(config, counting.name) is None
+
+
+def test_a_night_is_never_compared_with_itself(tmp_path: Path) -> None:
+    """The gate would pass, whatever has changed."""
+    config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "results/runs"\n'))
+    folders = []
+    for name in ("a", "b"):
+        RunFolder(config.into, name=name).append(record("t"))
+        folders.append(config.into / name)
+    found = before(config, "b", [folders[1]])
+    assert found is not None
+    assert found.name == "a", "of a folder of runs it is the newest other one"
+    for name, own in (("b", folders[1:]), ("night", folders[1:]), ("night", folders)):
+        with pytest.raises(UsageError, match=r"compare\.against: results/runs.* is this night itself"):
+            before(replace(config, against="results/runs" if own == folders else "results/runs/b"), name, own)
 
 
 def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyConfig) -> None:

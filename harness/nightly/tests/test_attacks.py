@@ -20,7 +20,7 @@ from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, 
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import BenchInfo, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection, SessionEnd
+from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject
@@ -50,11 +50,9 @@ def skipped(name: str) -> Record:
 
 def audited(results: RunResults) -> RunResults:
     """Return a night that has chosen its tests for the audit, too, whose session ended well."""
-    found = [each for each in (*results.selections, *results.sessions) if each.part == PART]
-    selections, sessions = (replace(each, part=PART + AUDIT) for each in found)
-    assert isinstance(selections, Selection)
-    assert isinstance(sessions, SessionEnd)
-    return replace(results, selections=(*results.selections, selections), sessions=(*results.sessions, sessions))
+    selections = [replace(each, part=PART + AUDIT) for each in results.selections]
+    sessions = [replace(each, part=PART + AUDIT) for each in results.sessions]
+    return replace(results, selections=(*results.selections, *selections), sessions=(*results.sessions, *sessions))
 
 
 RED: dict[str, Attack] = {
