@@ -86,7 +86,10 @@ def check_written(config: NightlyConfig) -> None:
         raise UsageError(f"two files of {config.path} are one and the same", hint="give each a name of its own")
     folders = [file.parent for file in files] + ([config.history] if config.history is not None else [])
     for path in (*files, *folders, config.into):
-        there = next(each for each in (path, *path.parents) if each.exists())
+        # A link that leads nowhere is replaced by a file, and cannot be made a folder.
+        there = next(
+            each for each in (path, *path.parents) if each.exists() or (each.is_symlink() and each not in files)
+        )
         wrong = there.is_dir() if path in files and there == path else not there.is_dir() and there not in files
         if wrong or not os.access(there, os.W_OK):
             what = "file" if there in files and not there.is_dir() else "folder"

@@ -145,12 +145,14 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
         (f'{SUITE}[[export]]\nto = "word"\nfile = "x"\n', (), "no exporter is called 'word'"),
         (f'{SUITE}[[export]]\nto = "perfetto"\nfile = "x"\n', (), "the format 'perfetto' is of one record"),
         (f'{SUITE}[report]\nfile = "net.py/r.html"\n', (), "cannot write"),
+        (f'{SUITE}[history]\nfolder = "nowhere"\n', (), "nowhere (is "),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: tuple[str, ...], said: str
 ) -> None:
     file = write(tmp_path, text)
+    (tmp_path / "nowhere").symlink_to("gone")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as error:
         app(["nightly", str(file), *arguments], standalone_mode=False)
