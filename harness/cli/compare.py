@@ -120,8 +120,8 @@ def accept(
     The baseline is a text file for git: one line a number, sorted, so that a reviewer sees what was accepted. Tests
     that are as they were keep their lines. Wall times are not in it.
 
-    Exit status: 0 it was written, or is as it should be; 1 something failed and --failures is not given: the others
-    are accepted; 2 it cannot be done.
+    Exit status: 0 it was written, or is as it should be; 1 something failed and --failures is not given, or the run
+    has no answer for something: the others are accepted; 2 it cannot be done.
 
     Example: ethos-hil accept results/runs --baseline baseline.jsonl --only '*conv2d*'
     """
@@ -137,6 +137,11 @@ def accept(
     with bad_results():
         side = _side(run, history)
         old = read_baseline(baseline) if baseline.exists() else ()
+    gaps = () if only else side.gaps
+    if prune and gaps:
+        raise UsageError(
+            f"{side.name} is not whole: {one_line(gaps[0])}", hint="--prune would remove what it lost: leave it out"
+        )
     part = chosen(side.observations, only or [])
     if only and not part:
         raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
@@ -148,7 +153,9 @@ def accept(
         except OSError as error:
             raise unwritable(baseline, error) from error
     _tell(found, baseline, check)
-    raise typer.Exit(1 if found.refused else 0)
+    for gap in gaps:
+        sys.stderr.write(one_line(f"not whole: {gap}") + "\n")
+    raise typer.Exit(1 if found.refused or gaps else 0)
 
 
 def _side(text: str, history: Path) -> Side:

@@ -73,6 +73,9 @@ def follow_up(
             policy=policy,
             names=(before.name, results.name),
         )
+        if before.gaps:
+            said = f"compared with {before.name}, which is not whole: {before.gaps[0]}"
+            account = replace(account, notes=(*account.notes, said))
     elif config.against == LAST:
         where = f" on branch {branch_of(results)}" if branch_of(results) else ""
         said = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"

@@ -28,6 +28,9 @@ from ethos_hil.results.record import Record
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
 from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
+_USAGE = 4
+"""pytest's exit status for arguments, or a conftest.py, that it cannot use."""
+
 
 @dataclass
 class Conducted:
@@ -60,12 +63,13 @@ class Conductor:
         """Run everything. What was interrupted is run again, what has a record is not.
 
         Raises:
-            UsageError: pytest cannot use what the plan says.
+            UsageError: a file that the plan names is gone.
             ToolError: pytest is missing.
             OSError: a record or another file cannot be written.
         """
         if self._plan.suites:
             check_pytest()
+        self._check_inputs()
         self._choose()
         for target in self._plan.targets:
             missing = find_plugin(target).find(NpuName.parse(npu_for(target, self._plan)))
@@ -135,10 +139,13 @@ class Conductor:
         forget_end(self._night.folder, name, attempt)
         exit_ = session.run(self._counter(lambda: self._total(name, tests)))
         said = read_end(self._night.folder, name, attempt)
-        if said is None or said.status != exit_.status:
+        if said is None or said.status != exit_.status or exit_.status == _USAGE:
             where = name if attempt == 1 else f"{name}, attempt {attempt}"
             early = " before its end" if said is None else ""
-            self._done.problems[where] = f"pytest ended with status {exit_.status}{early}: {exit_.last} ({exit_.log})"
+            how = (
+                "pytest cannot run it" if exit_.status == _USAGE else f"pytest ended with status {exit_.status}{early}"
+            )
+            self._done.problems[where] = f"{how}: {exit_.last} ({exit_.log})"
 
     def _total(self, name: str, tests: Sequence[str] | None) -> int:
         if tests is not None:
@@ -149,7 +156,7 @@ class Conductor:
     def _models(self, parts: Sequence[ModelPart]) -> None:
         for attempt in (1, 2):
             jobs = [
-                ModelJob(self._with_inputs(part), self._config.timeout, attempt)
+                ModelJob(part, self._config.timeout, attempt)
                 for part in parts
                 if (attempt == 1 or self._to_repeat(part.name, part.target))
                 and not recorded(self._night.folder, part.name, attempt)
@@ -182,13 +189,14 @@ class Conductor:
                     folder=self._config.folder,
                 )
 
-    def _with_inputs(self, part: ModelPart) -> ModelPart:
-        if not part.inputs:
-            return part
-        path = self._config.folder / part.inputs
-        if not path.is_file():
-            raise UsageError(f"{part.name}: there is no file {path}", hint="paths start from the nightly's own folder")
-        return part
+    def _check_inputs(self) -> None:
+        """Raise UsageError if a file of inputs is missing. What is gone later is a failure of its model."""
+        for part in self._plan.models:
+            path = self._config.folder / part.inputs
+            if part.inputs and not path.is_file():
+                raise UsageError(
+                    f"{part.name}: there is no file {path}", hint="paths start from the nightly's own folder"
+                )
 
     def _to_repeat(self, part: str, target: str) -> list[str]:
         return to_repeat(of_part(records_of(self._night.folder), part), kind_of(target))

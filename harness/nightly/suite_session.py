@@ -14,12 +14,10 @@ from pathlib import Path
 from ethos_hil.harness.nightly.night import SESSIONS
 from ethos_hil.harness.nightly.plan import SuitePart
 from ethos_hil.harness.process import dies_with
-from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.regular_file import read_text
 
-_USAGE = 4
-"""pytest's exit status for arguments that it cannot use."""
 _TICK = 1.0
 _END = 30.0
 """Seconds that an interrupted session has to stop its boards."""
@@ -74,7 +72,6 @@ class SuiteSession:
             tick: called every second.
 
         Raises:
-            UsageError: pytest cannot use the arguments; its message says why.
             OSError: a file cannot be written.
         """
         base = self.run_folder / SESSIONS / self._file_name
@@ -82,8 +79,6 @@ class SuiteSession:
         base.parent.mkdir(exist_ok=True)
         status = self._status(self._command(base), log, tick)
         said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
-        if status == _USAGE:
-            raise UsageError(f"{self.name}: pytest cannot run it: {_reason(said)}", hint=f"{log} has all of it")
         return SessionExit(status, log, _reason(said))
 
     @property

@@ -77,8 +77,11 @@ def side_of(results: RunResults) -> Side:
 
 def _of_history(folder: Path, name: str) -> Side:
     history = History(folder)
-    run = name if name != LAST else history.runs()[-1]["run"]
+    runs = {row["run"]: row for row in history.runs()}
+    run = name if name != LAST else list(runs)[-1]
     rows = history.rows(f"SELECT *, {KEY} AS key FROM records WHERE run = ? ORDER BY number", [run])
     if not rows:
         raise ValueError(f"{folder} has no run {name}")
-    return Side(run, merged(map(of_row, rows)))
+    lost = runs[run]["plan"] and runs[run]["whole"] is False
+    gaps = (f"of what the night of {runs[run]['plan']} asked for, it does not have all",) if lost else ()
+    return Side(run, merged(map(of_row, rows)), gaps=gaps)

@@ -13,6 +13,7 @@ from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.export import record_json
 from ethos_hil.results.history import compact
 from ethos_hil.results.record import Record
+from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, with_models
 from ethos_hil.results.testing.seeded_regressions import REGRESSIONS
@@ -106,6 +107,18 @@ def test_a_part_is_compared_and_accepted(ethos_hil: Call) -> None:
     ethos_hil("accept", "runs/monday")
     assert ethos_hil("accept", "runs/tuesday", "--only", other)[:2] == (0, "")
     assert ethos_hil("accept", "runs/tuesday", "--only", slower)[1].startswith(f"updated {slower}")
+
+
+def test_what_a_run_lost_is_told_when_it_is_accepted_and_never_removed(ethos_hil: Call) -> None:
+    """With --prune nobody would miss it any more."""
+    lost = Selected("test_lost_BI", "lost")
+    Selection("", tests=(lost,)).write(Path("runs/monday"))
+    status, out, err = ethos_hil("accept", "runs/monday")
+    assert (status, out.count("added")) == (1, 30)
+    assert "not whole: M test_lost_BI on none: internal: it was chosen and has no record" in err
+    status, _, err = ethos_hil("accept", "runs/monday", "--prune")
+    assert (status, "monday is not whole: M test_lost_BI" in err) == (2, True)
+    assert ethos_hil("accept", "runs/monday", "--only", NIGHT[0].label)[0] == 0
 
 
 def test_a_failed_test_is_refused(ethos_hil: Call) -> None:

@@ -26,10 +26,12 @@ from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
+from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.verdict import FailureKind
 
@@ -176,16 +178,28 @@ def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     assert before(config, counting.name) is None
 
 
+def test_a_night_of_the_history_that_is_not_whole_says_so(config: NightlyConfig) -> None:
+    """`compare` and `accept` take it, too."""
+    whole = night(plan_of(config), record("t"), record("u"))
+    for name, records in (("a", whole.records), ("b", whole.records[:1])):
+        followed(config, name, results=replace(whole, records=records))
+    assert side("a", config.history).gaps == ()
+    assert side("b", config.history).gaps == ("of what the night of nightly.toml asked for, it does not have all",)
+
+
 def test_a_night_is_never_compared_with_itself(tmp_path: Path) -> None:
     """The gate would pass, whatever has changed."""
     config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "results/runs"\n'))
     folders = []
-    for name in ("a", "b"):
-        RunFolder(config.into, name=name).append(record("t"))
-        folders.append(config.into / name)
+    for each in ("a", "b"):
+        RunFolder(config.into, name=each).append(record("t"))
+        folders.append(config.into / each)
     found = before(config, "b", [folders[1]])
     assert found is not None
     assert found.name == "a", "of a folder of runs it is the newest other one"
+    Selection("", tests=(Selected("lost"),)).write(folders[0])
+    (said,) = followed(config, "b", record("t"))[0].account.notes
+    assert said.startswith("compared with a, which is not whole: M lost on none: ")
     for name, own in (("b", folders[1:]), ("night", folders[1:]), ("night", folders)):
         with pytest.raises(UsageError, match=r"compare\.against: results/runs.* is this night itself"):
             before(replace(config, against="results/runs" if own == folders else "results/runs/b"), name, own)

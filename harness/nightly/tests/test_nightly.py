@@ -158,3 +158,24 @@ def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> 
         (problem,) = told(folder)["problems"]
         assert said in problem
         assert told(folder)["whole"] is False
+
+
+def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path: Path) -> None:
+    """A broken conftest.py; and options of ours in addopts."""
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    suites = "".join(f'[[suite]]\npaths = ["{name}"]\nsuffixes = ["MI"]\n' for name in "abc")
+    file = write(tmp_path, f"[run]\njobs = 1\n{suites}")
+    (tmp_path / "a/conftest.py").write_text("import gone\n")
+    (tmp_path / "b/pytest.ini").write_text("[pytest]\naddopts = --compile-only\n")
+    for name in "abc":
+        (tmp_path / f"{name}/test_{name}.py").write_text("def test_a_MI():\n    assert False\n")
+    done = nightly(file, "--json", "out.json")
+    assert done.returncode == 1, done.stderr
+    problems = [each.partition(" (")[0] for each in told(tmp_path)["problems"]]
+    assert problems == [
+        "suite 1: virtual: pytest cannot run it: E ModuleNotFoundError: No module named 'gone'",
+        "suite 2: virtual: pytest cannot run it: ERROR: the nightly does not ask for --compile-only: take it out of "
+        "addopts and PYTEST_ADDOPTS, or say it in the nightly's file",
+        "suite 3: virtual: c/test_c.py::test_a_MI failed: assert False",
+    ]
