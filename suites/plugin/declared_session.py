@@ -54,12 +54,12 @@ class DeclaredSession:
     """A pytest plugin for a session that declares something."""
 
     def __init__(self) -> None:
-        self._found: dict[str, Path] = {}
+        self._found: dict[str, tuple[Path, str]] = {}
         self._deselected: set[str] = set()
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Note what is found, before any hook can take it out."""
-        self._found[item.nodeid] = item.path
+        self._found[item.nodeid] = item.path, _suffix(item)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
         """Note what others do not choose."""
@@ -101,9 +101,10 @@ class DeclaredSession:
         from ethos_hil.results.selection import LeftOut
 
         there = {item.nodeid for item in items}
-        gone = [name for name in self._found if name not in there]
+        mine = [name for name, (_, suffix) in self._found.items() if not asked.suffixes or suffix in asked.suffixes]
+        gone = [name for name in mine if name not in there]
         folder = config.invocation_params.dir
-        files = {path.resolve() for path in set(self._found.values())}
+        files = {path.resolve() for path in {path for path, _ in self._found.values()}}
         places = {place for file in files for place in (file, *file.parents)}
         return LeftOut(
             tuple(item.nodeid for item in items if asked.suffixes and not _suffix(item)),

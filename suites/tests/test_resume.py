@@ -124,7 +124,7 @@ def test_what_was_only_skipped_is_kept(pytester: pytest.Pytester) -> None:
 
 def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
     """What no nightly can choose, what a conftest.py takes out without a word, what -k does, and an empty path."""
-    pytester.makepyfile(test_a=FUNCTIONS, test_b="def test_z_MI(): pass\n")
+    pytester.makepyfile(test_a=FUNCTIONS, test_b="def test_z_MI(): pass\ndef test_z_BI(): pass\n")
     pytester.makeconftest("def pytest_collection_modifyitems(items): del items[1]\n")
     (pytester.path / "empty").mkdir()
     pytester.runpytest_inprocess(*PART, "-k", "not test_z", "test_a.py", "test_b.py", "empty")
