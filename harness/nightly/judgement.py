@@ -98,12 +98,12 @@ def _of_selection(
 ) -> Iterator[Problem]:
     """Yield what is wrong with all that the shards of a suite chose together, and with its audit."""
     all_there = not shards or len({each.number for each in shards}) == shards[0].count
-    if chosen and all_there and not part.entry.may_be_empty and not any(one.tests or one.functions for one in chosen):
-        asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
-        yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
-    if not part.entry.may_be_empty:
+    if not part.entry.may_be_empty and any(one.tests or one.functions for one in chosen):
         for path in dict.fromkeys(path for one in chosen for path in one.left_out.barren):
             yield Problem(f"{part.name}: there is no test in {path}")
+    elif not part.entry.may_be_empty and chosen and all_there:
+        asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
+        yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
     for each in results.selections:
         if each.part == part.name + AUDIT:
             ends = [end for end in results.sessions if (end.part, end.shard) == (each.part, each.shard)]
