@@ -151,15 +151,16 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
 def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> int:
     """Check all that a night reads before it begins, and show its parts. Return the exit status."""
     from ethos_hil.harness.cli.commands import write_json
+    from ethos_hil.harness.nightly import preparation
     from ethos_hil.harness.nightly.plan import npu_for
-    from ethos_hil.harness.nightly.preparation import before, check_written, read_policy_of, read_quarantine_of
     from ethos_hil.harness.targets.registry import find_plugin
     from ethos_hil.lowering.npu_name import NpuName
 
-    read_policy_of(config)
-    quarantine = read_quarantine_of(config)
-    check_written(config)
-    other = before(config, "")
+    preparation.read_policy_of(config)
+    quarantine = preparation.read_quarantine_of(config)
+    preparation.check_named(config)
+    preparation.check_written(config)
+    other = preparation.before(config, "")
     missing = {target: find_plugin(target).find(NpuName.parse(npu_for(target, plan))) for target in plan.targets}
     down = {target: error.message for target, error in missing.items() if error is not None}
     if json_file is not None:

@@ -20,7 +20,6 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.suite_session import SuiteSession, check_pytest
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
 from ethos_hil.results.plain_text import one_line
@@ -63,13 +62,11 @@ class Conductor:
         """Run everything. What was interrupted is run again, what has a record is not.
 
         Raises:
-            UsageError: a file that the plan names is gone.
             ToolError: pytest is missing.
             OSError: a record or another file cannot be written.
         """
         if self._plan.suites:
             check_pytest()
-        self._check_inputs()
         self._choose()
         for target in self._plan.targets:
             missing = find_plugin(target).find(NpuName.parse(npu_for(target, self._plan)))
@@ -187,15 +184,6 @@ class Conductor:
                     reporter=self._reporter,
                     prefix=prefix,
                     folder=self._config.folder,
-                )
-
-    def _check_inputs(self) -> None:
-        """Raise UsageError if a file of inputs is missing. What is gone later is a failure of its model."""
-        for part in self._plan.models:
-            path = self._config.folder / part.inputs
-            if part.inputs and not path.is_file():
-                raise UsageError(
-                    f"{part.name}: there is no file {path}", hint="paths start from the nightly's own folder"
                 )
 
     def _to_repeat(self, part: str, target: str) -> list[str]:

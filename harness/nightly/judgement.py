@@ -73,7 +73,8 @@ def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequ
         if where in conducted.problems:
             continue
         if selection is None:
-            yield Problem(f"{where}: nothing says what it chose: pytest ended before it had")
+            hint = f"`pytest --collect-only {' '.join(part.entry.paths)}` may say why"
+            yield Problem(f"{where}: nothing says what it chose: pytest ended before it had; {hint}")
         ends = [each for each in results.sessions if each.shard == str(shard or "") and each.part == part.name]
         if not any(each.attempt == 1 for each in ends):
             yield Problem(f"{where}: nothing says how its session ended")

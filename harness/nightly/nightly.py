@@ -16,7 +16,7 @@ from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import Start, opened, read_state
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan
-from ethos_hil.harness.nightly.preparation import before, check_written, read_policy_of, read_quarantine_of
+from ethos_hil.harness.nightly.preparation import before, check_named, check_written, read_policy_of, read_quarantine_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
@@ -61,6 +61,7 @@ def run_nightly(
     quarantine, policy = read_quarantine_of(config), read_policy_of(config)
     watch = _Steps()
     files: tuple[Path, ...] = ()
+    check_named(config)
     if shard is None:
         check_written(config)
         before(config, "")  # what cannot be compared with is said now

@@ -67,6 +67,20 @@ def read_quarantine_of(config: NightlyConfig) -> tuple[Quarantined, ...]:
     return () if config.quarantine is None else read_quarantine(config.quarantine)
 
 
+def check_named(config: NightlyConfig) -> None:
+    """Check that the tests and inputs that the plan names are there: pytest-xdist does not say which path is wrong.
+
+    Raises:
+        UsageError: one is missing.
+    """
+    named = [(f"suite {number}", path) for number, suite in enumerate(config.suites, 1) for path in suite.paths]
+    named += [(f"model {number}", model.inputs) for number, model in enumerate(config.models, 1) if model.inputs]
+    for where, text in named:
+        path = config.folder / text.partition("::")[0]
+        if not path.exists():
+            raise UsageError(f"{where}: there is no {path}", hint="paths start from the nightly's own folder")
+
+
 def check_written(config: NightlyConfig) -> None:
     """Check that the night's files can be written, and in their formats.
 

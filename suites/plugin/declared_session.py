@@ -103,14 +103,15 @@ class DeclaredSession:
         there = {item.nodeid for item in items}
         mine = [name for name, (_, suffix) in self._found.items() if not asked.suffixes or suffix in asked.suffixes]
         gone = [name for name in mine if name not in there]
-        folder = config.invocation_params.dir
-        files = {path.resolve() for path in {path for path, _ in self._found.values()}}
+        files = {path for path, _ in self._found.values()}
+        files |= {path.parent.resolve() / path.name for path in files}  # folders and files may be links
         places = {place for file in files for place in (file, *file.parents)}
+        asked_for = {path: config.invocation_params.dir / path.partition("::")[0] for path in config.args}
         return LeftOut(
             tuple(item.nodeid for item in items if asked.suffixes and not _suffix(item)),
             tuple(name for name in gone if name not in self._deselected),
             sum(name in self._deselected for name in gone),
-            tuple(path for path in config.args if (folder / path.partition("::")[0]).resolve() not in places),
+            tuple(name for name, path in asked_for.items() if places.isdisjoint((path, path.resolve()))),
         )
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

@@ -126,12 +126,16 @@ def test_what_a_part_leaves_out_is_kept(pytester: pytest.Pytester) -> None:
     """What no nightly can choose, what a conftest.py takes out without a word, what -k does, and an empty path."""
     pytester.makepyfile(test_a=FUNCTIONS, test_b="def test_z_MI(): pass\ndef test_z_BI(): pass\n")
     pytester.makeconftest("def pytest_collection_modifyitems(items): del items[1]\n")
-    (pytester.path / "empty").mkdir()
-    pytester.runpytest_inprocess(*PART, "-k", "not test_z", "test_a.py", "test_b.py", "empty")
+    for name in ("empty", "links"):
+        (pytester.path / name).mkdir()
+    (pytester.path / "links/test_l.py").symlink_to(pytester.makepyfile(elsewhere="def test_l_MI(): pass\n"))
+    (pytester.path / "linked").symlink_to("links")
+    paths = ("test_a.py", "test_b.py", "empty", "links", "./linked/../linked")
+    pytester.runpytest_inprocess(*PART, "-k", "not test_z and not test_l", *paths)
     chosen = read_selection(pytester.path / "runs/night", "p")
     assert chosen is not None
     assert chosen.functions == ("test_a.py::test_a_MI",)
-    assert chosen.left_out == LeftOut(("test_a.py::test_c",), ("test_a.py::test_b_MI",), 1, ("empty",))
+    assert chosen.left_out == LeftOut(("test_a.py::test_c",), ("test_a.py::test_b_MI",), 3, ("empty",))
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,9 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
         (f'{SUITE}[[export]]\nto = "word"\nfile = "x"\n', (), "no exporter is called 'word'"),
         (f'{SUITE}[[export]]\nto = "perfetto"\nfile = "x"\n', (), "the format 'perfetto' is of one record"),
         (f'{SUITE}[report]\nfile = "net.py/r.html"\n', (), "cannot write"),
+        ('[[suite]]\npaths = ["test_plus.py::test_x_MI", "test_plos.py"]\n', (), "test_plos.py (paths start from"),
+        ('[[suite]]\npaths = ["tests"]\n', ("--check",), "suite 1: there is no "),
+        ('[[model]]\nmodel = "net.py:net"\ninputs = "x.npz"\n', (), "x.npz (paths start from"),
         (f'{SUITE}[history]\nfolder = "nowhere"\n', (), "nowhere (is "),
     ],
 )
