@@ -277,7 +277,7 @@ def _attempts(records: Iterable[Record]) -> list[list[Record]]:
         by_place.setdefault((*name, *place), []).append(record)
         if _has_place(record):
             places.setdefault(name, set()).add(place)
-    for key in [key for key, found in by_place.items() if not any(map(_has_place, found))]:
+    for key in list(by_place):
         known = places.get(key[:4], set())
         if len(known) == 1 and (other := (*key[:4], *next(iter(known)))) != key:
             by_place[other] += by_place.pop(key)

@@ -171,15 +171,15 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
         OSError: the file cannot be read.
         BadBaseline: it is none, or one of another version, or damaged.
     """
-    rows = enumerate(_parsed(path), start=1)
-    _, head = next(rows, (0, None))
+    rows = _parsed(path)
+    head = next(rows, None)
     if not isinstance(head, dict) or _MARK not in head:
         raise BadBaseline(f"{path} is no baseline: its first line does not say so")
     if head[_MARK] != SCHEMA_VERSION:
         raise BadBaseline(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
     environments: dict[str, Mapping[str, Any]] = {}
     found: list[Observation] = []
-    for number, row in rows:
+    for number, row in enumerate(rows, start=2):
         try:
             if isinstance(row, dict) and "subject" in row:
                 found.append(_observation(row, environments[row["environment"]]))

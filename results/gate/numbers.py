@@ -115,7 +115,7 @@ def _change(
         after.subject,
         metric=key[0],
         provenance=key[1],
-        unit=(new or old or Number(0, "", ())).unit,
+        unit=next(each.unit for each in (new, old) if each is not None),
         before=None if old is None else old.value,
         after=None if new is None else new.value,
         cause=cause,

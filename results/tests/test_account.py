@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
-from ethos_hil.results.gate.account import take_account
-from ethos_hil.results.record import BenchInfo, Failure, Record, RunInfo
+from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
+from ethos_hil.results.quarantine import Quarantined
+from ethos_hil.results.record import BenchInfo, Failure, Record, RunInfo, TargetInfo
 from ethos_hil.results.run_results import RunResults
+from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.testing.seeded_edits import with_models
 from ethos_hil.results.testing.synthetic_year import nights
@@ -68,3 +71,135 @@ def test_a_known_defect_has_its_reason_and_nothing_else_has() -> None:
     for record, reason in ((early(declared), "vela-x"), (declared, ""), (early(ONE), ""), (NIGHT[-1], "")):
         (found,) = take_account(RunResults("run", "", (record,))).tests
         assert found.reason == reason
+
+
+def test_what_needs_no_npu_and_what_failed_late_have_a_place_too() -> None:
+    """Else an early failure of theirs is a second test, and a night that was repaired stays red."""
+    on_cpu = replace(ONE, npu="", memory_mode="", system_config="")
+    assert stands(on_cpu, early(on_cpu, FailureKind.LINK)) == [Standing.VERIFIED]
+    wrong = replace(ONE, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "1 of 4"))
+    assert stands(wrong, early(ONE, FailureKind.LINK)) == [Standing.FAILED]
+
+
+def test_of_attempts_that_could_not_be_made_the_last_counts_and_the_others_were_spoilt() -> None:
+    first, second, third = (
+        replace(early(ONE, kind), run=RunInfo("night", attempt=at))
+        for at, kind in enumerate((FailureKind.LINK, FailureKind.PROBE, FailureKind.TIMEOUT), start=1)
+    )
+    (found,) = take_account(RunResults("run", "", (third, first, second))).tests
+    assert (found.record, found.spoilt, found.attempts) == (third, (first, second), 3)
+    made = replace(ONE, run=RunInfo("night", attempt=3))
+    (found,) = take_account(RunResults("run", "", (first, made, second))).tests
+    assert (found.record, found.spoilt) == (made, (first, second))
+
+
+def test_attempts_are_those_of_one_shard() -> None:
+    """Each shard runs the model that is known to be right: two shards are not two attempts."""
+    runs = [RunInfo("night", shard=shard, attempt=at) for shard, at in (("1/2", 1), ("1/2", 2), ("2/2", 1))]
+    (found,) = take_account(RunResults("run", "", tuple(replace(ONE, run=run) for run in runs))).tests
+    assert found.attempts == 2
+    (found,) = take_account(RunResults("run", "", (replace(ONE, run=None),) * 3)).tests
+    assert found.attempts == 3, "an earlier version does not say which shard it was"
+    assert (attempt_of(replace(ONE, run=None)), attempt_of(replace(ONE, run=runs[1]))) == (1, 2)
+
+
+def ended(*chosen: Selected, ends: tuple[SessionEnd, ...] = (), records: tuple[Record, ...] = ()) -> Account:
+    """The account of a run that chose tests, with how its sessions ended."""
+    return take_account(RunResults("run", "", records, selections=(Selection("", tests=chosen),), sessions=ends))
+
+
+@pytest.mark.parametrize(
+    ("chosen", "sentence"),
+    [
+        (Selected("t::test_add_wide_BI", "add", "wide", "BI", "ethos-u55-128", "virtual"),
+         "M t::test_add_wide_BI on virtual ethos-u55-128"),
+        (Selected("t::test_add_wide_BI", "add", "wide", "BI"), "M t::test_add_wide_BI on none"),
+        (Selected("nets/net.py"), "M nets/net.py on none"),
+    ],
+)  # fmt: skip
+def test_what_has_no_record_is_told_by_what_was_chosen(chosen: Selected, sentence: str) -> None:
+    """It was tried once: it is not called flaky."""
+    (found,) = ended(chosen).tests
+    assert (found.standing, found.attempts, found.spoilt) == (Standing.MISSING, 1, ())
+    said = "it was chosen and has no record: it did not run, or what ran it ended before there was one"
+    assert found.sentence == f"{sentence}: internal: {said}"
+    model = f"{chosen.operator}_{chosen.case}" if chosen.operator else chosen.id
+    assert found.record.model == model
+
+
+def test_what_has_no_record_is_told_by_its_models_and_parts_target() -> None:
+    def target(npu: str, parts: dict[str, str] | None) -> tuple[str, str]:
+        selection = Selection("ops", tests=(Selected("a::b", "conv2d", npu=npu),))
+        (found,) = take_account(RunResults("run", "", (), selections=(selection,)), parts=parts).tests
+        return found.record.model, found.record.target.name
+
+    assert target("ethos-u55-128", {"ops": "my-board"}) == ("conv2d", "my-board")
+    assert target("", {"ops": "my-board"}) == target("ethos-u55-128", None) == ("conv2d", "none")
+
+
+def test_how_a_test_came_to_have_no_record_is_told_where_pytest_says_so() -> None:
+    one, two, three = Selected("t::one"), Selected("t::two"), Selected("t::three")
+    crash, failed = ReportedFailure("t::one", "crash", "killed by 9"), ReportedFailure("t::two", "call", "no")
+    ends = (SessionEnd("", 1, 1, (failed, crash)), SessionEnd("", 2, 0, ran=frozenset({"t::three"})))
+    found = ended(one, two, three, ends=ends)
+    how = {each.name: each.red.partition("has no record: ")[2] for each in found.tests}
+    assert how == {
+        "t::one": "killed by 9",
+        "t::two": "it did not run, or what ran it ended before there was one",
+        "t::three": "a mark or a hook of pytest skipped it",
+    }
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(("when", "whole"), [("call", True), ("teardown", True), ("collect", False), ("crash", False)])
+def test_a_complaint_leaves_a_gap_where_tests_may_be_lost_by_it(when: str, whole: bool) -> None:
+    found = ended(ends=(SessionEnd("", 1, 1, (ReportedFailure("t::one", when, "no"),)),))
+    assert (found.whole, found.green) == (whole, False)
+
+
+def test_an_audited_test_needs_one_answer_of_its_second_run() -> None:
+    """Whatever it is: a wrong one is compared with the first."""
+    part = f"ops{AUDIT}"
+    runs = [RunInfo("r", attempt=at, part=part) for at in (1, 2)]
+    failures = [Failure(FailureKind.LINK, "cut"), Failure(FailureKind.PROBE, "gone")]
+    lost = [replace(ONE, verdict=Verdict.FAILED, failure=why, run=run) for why, run in zip(failures, runs, strict=True)]
+    wrong = replace(lost[1], failure=Failure(FailureKind.MISMATCH, "1 of 4"))
+    right = replace(ONE, run=runs[1])
+    selection = Selection(part, tests=(Selected(ONE.name, "a"),))
+
+    def problems(*records: Record) -> list[str]:
+        results = RunResults("run", "", records, selections=(selection,))
+        return [each.text for each in take_account(results).problems]
+
+    assert problems() == [f"{part}: {ONE.name} was chosen and has no record"]
+    assert problems(*lost) == [f"{part}: {ONE.name} could not run a second time: probe: gone"]
+    assert problems(lost[0], wrong) == problems(lost[0], right) == problems(right) == []
+
+
+def test_a_quarantine_of_a_target_is_about_what_ran_there() -> None:
+    """A record knows best where it ran; only one that stopped before takes its part's target."""
+    wrong = replace(
+        ONE, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no"), run=RunInfo("r", part="p")
+    )
+    early_one = replace(wrong, target=TargetInfo("none", "none", ""))
+    entry = Quarantined(ONE.name, FailureKind.MISMATCH, "flaky", "issue/9", "ada", date(2026, 12, 1), target="board")
+
+    def standing(record: Record, parts: dict[str, str] | None) -> Standing:
+        account = take_account(RunResults("r", "", (record,)), parts=parts, quarantine=[entry], today=date(2026, 11, 1))
+        (found,) = account.tests
+        return found.standing
+
+    assert standing(early_one, {"p": "board"}) is Standing.QUARANTINED
+    assert standing(wrong, {"p": "board"}) is standing(early_one, {"p": "virtual"}) is Standing.FAILED
+    assert standing(early_one, None) is Standing.FAILED
+
+
+def test_a_run_is_green_only_if_its_targets_were_up_and_nothing_is_red() -> None:
+    red, loud = Account((), (Problem("a shard is missing"),)), Account((), (Problem("not so bad", gap=False),))
+    down = Account((), down={"board": "no probe"})
+    assert [each.green for each in (Account(()), red, loud, down)] == [True, False, False, False]
+    assert [each.whole for each in (Account(()), red, loud, down)] == [True, False, True, False]
+    assert [each.colour for each in (Account(()), red, down)] == ["green", "red: 1", "infrastructure"]
+    assert down.beside == ("board could not be used: no probe",)
+    assert Account((), functions=3).sentence == "test functions without a record: 3; green"
+    assert Account(()).sentence == "nothing ran; green"

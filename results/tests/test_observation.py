@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.results.gate.baseline import accept, dumps
-from ethos_hil.results.gate.observation import Observation, merged, of_record
+from ethos_hil.results.gate.observation import Number, Observation, merged, of_record
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import compact
@@ -91,3 +91,30 @@ def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_bef
     assert kept.facts[cause] == "0123456789ab"
     other = replace(before, facts={**before.facts, Cause.FIRMWARE: "0123456789ab"})
     assert dumps(accept([before], [other]).observations) == dumps([before]), "the same program on another firmware"
+
+
+def test_what_ran_once_is_as_its_record_says() -> None:
+    """A median that somebody else took is not taken again."""
+    one = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
+    assert merged([one]) == (one,)
+
+
+def test_of_several_executions_samples_are_put_together_and_the_last_says_the_rest() -> None:
+    cycles, wall, decibels = ("npu_cycles", "modelled"), ("wall", "host"), ("sqnr_db", "computed")
+
+    def ran(count: float, *walls: float, version: str) -> Observation:
+        numbers = {
+            cycles: Number(count, "cycles", (count,)),
+            wall: Number(walls[0], "s", walls),
+            decibels: Number(count, "dB", (count,)),
+        }
+        return replace(of_record(ONE), numbers=numbers, versions={"qemu": version})
+
+    (found,) = merged([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
+    assert found.numbers[wall] == Number(3.0, "s", (5.0, 1.0, 3.0))
+    assert (found.numbers[cycles].value, found.unstable, found.versions) == (10, frozenset(), {"qemu": "2"})
+    (found,) = merged([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
+    assert (found.numbers[cycles].value, found.unstable) == (11, {cycles}), "one in floating point may differ"
+    once = replace(ran(10, 5.0, version="1"), numbers={cycles: Number(10, "cycles", (10,))})
+    (found,) = merged([once, ran(10, 7.0, version="2")])
+    assert (set(found.numbers), found.unstable) == ({cycles, wall, decibels}, frozenset())

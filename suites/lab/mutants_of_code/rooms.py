@@ -33,7 +33,10 @@ class Room:
         return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
-_GATE = tuple(f"results/tests/test_{name}.py" for name in ("gate", "account", "observation", "baseline", "comparison"))
+_GATE = tuple(
+    f"results/tests/test_{name}.py"
+    for name in ("gate", "account", "observation", "baseline", "comparison", "cause", "numbers", "pairing")
+)
 _REPAIRS = ("test_treatments.py", "test_mend.py", "test_hoist_tables.py", "test_shram.py")
 _ORACLE = ("test_bounds.py", "test_reference.py", "test_kernels.py", "test_intermediates.py")
 _BOUNDS = ("suites/tests/test_bounds_of_integers.py", "firmware/tests/test_oracle.py")

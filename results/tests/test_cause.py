@@ -1,0 +1,106 @@
+"""The cause of a change: what can move a number and what cannot, what is known of it, and the words for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ethos_hil.results.gate.cause import can_move, first_cause, known, words
+from ethos_hil.results.gate.observation import FACTS, Observation, of_record
+from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.testing.synthetic_year import nights
+
+FACT = {cause: f"{cause} 1" for cause in FACTS}
+ONE = replace(of_record(next(nights(1, count=1, tests=1))[0].record), facts=FACT, versions={}, flags=(), lowering="")
+
+NOT_MOVED = {
+    "compiled": {Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET},
+    "vela": {Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET},
+    "modelled": set(),
+    "measured": {Cause.TIMING_MODEL},
+    "reported": {Cause.TIMING_MODEL},
+}
+"""Facts that a number of a provenance does not depend on: else a new firmware is blamed for a larger .pte."""
+
+
+def with_facts(**facts: str) -> Observation:
+    return replace(ONE, facts={**FACT, **{Cause[name]: text for name, text in facts.items()}})
+
+
+@pytest.mark.parametrize("provenance", NOT_MOVED)
+def test_a_fact_is_a_cause_only_of_what_it_can_move(provenance: str) -> None:
+    for cause in FACTS:
+        moves = cause not in NOT_MOVED[provenance]
+        assert can_move(cause, provenance) is moves
+        other = with_facts(**{cause.name: "another"})
+        assert first_cause(ONE, other, provenance)[0] is (cause if moves else Cause.NONE)
+
+
+def test_the_first_fact_that_differs_is_the_cause_and_one_that_is_not_known_is_none() -> None:
+    later = with_facts(STREAM="2", PROGRAM="2", FIRMWARE="2")
+    assert first_cause(ONE, later, "modelled")[0] is Cause.STREAM
+    unknown = with_facts(STREAM="", PROGRAM="", FIRMWARE="2")
+    assert first_cause(ONE, unknown, "modelled")[0] is first_cause(unknown, ONE, "modelled")[0] is Cause.FIRMWARE
+    assert first_cause(ONE, ONE, "modelled") == (Cause.NONE, "")
+
+
+def test_a_target_that_says_nothing_of_itself_is_another_one_than_one_that_does() -> None:
+    """Somebody turned the board's rules off, or the FVP's timing adapters on."""
+    plain, strict = with_facts(TARGET=""), with_facts(TARGET="rules: waits")
+    assert first_cause(strict, plain, "modelled") == (Cause.TARGET, "another target: rules: waits became none")
+    assert first_cause(plain, strict, "modelled") == (Cause.TARGET, "another target: none became rules: waits")
+    assert first_cause(plain, strict, "compiled") == first_cause(plain, plain, "modelled") == (Cause.NONE, "")
+
+
+@pytest.mark.parametrize("provenance", NOT_MOVED)
+def test_a_number_moved_without_a_cause_only_where_all_that_decides_it_is_known(provenance: str) -> None:
+    """Else a record of an earlier version, which does not say which firmware it ran on, is called unstable."""
+    assert known(ONE, ONE, provenance)
+    for cause in (Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE):
+        silent = with_facts(**{cause.name: ""})
+        enough = cause in NOT_MOVED[provenance]
+        assert known(ONE, silent, provenance) is known(silent, ONE, provenance) is enough
+    assert known(ONE, with_facts(TARGET=""), provenance), "a target that nobody can set says nothing"
+
+
+def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> None:
+    assert not known(ONE, ONE, "computed")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("", "--x", "nothing became --x"),
+        ("--x", "", "--x became nothing"),
+        ("--a --b", "--a --c", "--b became --c"),
+        ("--a --b --b", "--b --a", "--b became nothing"),
+        ("--a --b", "--b --a", None),
+    ],
+)
+def test_only_the_arguments_that_differ_are_told(before: str, after: str, told: str | None) -> None:
+    sides = [replace(ONE, flags=tuple(flags.split()), lowering=f"of {flags}") for flags in (before, after)]
+    why = f"Vela's arguments: {told}" if told else "our lowering is another one"
+    for cause, head in (
+        (Cause.WEIGHTS, "other encoded weights"),
+        (Cause.STREAM, "another command stream"),
+        (Cause.PROGRAM, "another program around the delegates"),
+    ):
+        assert words(cause, *sides) == f"{head}: {why}"
+    assert words(Cause.TOSA, *sides) == "another TOSA program: our lowering is another one", "Vela reads it"
+
+
+def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> None:
+    old = {"executorch": "1.0", "torch": "2.9", "ethos-u-vela": "5.0", "qemu": "9"}
+    new = {"executorch": "1.1", "torch": "2.10", "ethos-u-vela": "5.1", "qemu": "10", "ethos-hil": "0.9"}
+    sides = replace(ONE, versions=old), replace(ONE, versions=new)
+    tools = "executorch 1.0 became 1.1; torch 2.9 became 2.10"
+    assert words(Cause.TOSA, *sides) == f"another TOSA program: {tools}"
+    assert words(Cause.PROGRAM, *sides) == f"another program around the delegates: {tools}"
+    assert words(Cause.WEIGHTS, *sides) == "other encoded weights: ethos-u-vela 5.0 became 5.1"
+    other = replace(sides[1], flags=("--x",))
+    told = "ethos-u-vela 5.0 became 5.1; Vela's arguments: nothing became --x"
+    assert words(Cause.STREAM, sides[0], other) == f"another command stream: {told}"
+    moved = with_facts(FIRMWARE="b", TIMING_MODEL="c")
+    assert words(Cause.FIRMWARE, ONE, moved) == "another firmware: firmware 1 became b"
+    assert words(Cause.TIMING_MODEL, ONE, moved) == "another timing model: timing-model 1 became c"
