@@ -156,8 +156,6 @@ class Policy:
     def unfitting(self, found: Iterable[Observation]) -> tuple[str, ...]:
         """Return a sentence for each rule of the file that is about nothing of a comparison: it may have a typo."""
         own = self.rules[len(RULES) :] if self.rules[: len(RULES)] == RULES else self.rules
-        if not own:
-            return ()
         numbers = dict.fromkeys(
             (*key, each.subject.label, each.subject.npu) for each in found for key in (*each.numbers, (VERDICT, ""))
         )

@@ -7,9 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ethos_hil.results.gate.cause import can_move, first_cause, known, words
+from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record
 from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.record import Failure
 from ethos_hil.results.testing.synthetic_year import nights
+from ethos_hil.results.verdict import FailureKind, Verdict
 
 FACT = {cause: f"{cause} 1" for cause in FACTS}
 ONE = replace(of_record(next(nights(1, count=1, tests=1))[0].record), facts=FACT, versions={}, flags=(), lowering="")
@@ -104,3 +107,20 @@ def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> 
     moved = with_facts(FIRMWARE="b", TIMING_MODEL="c")
     assert words(Cause.FIRMWARE, ONE, moved) == "another firmware: firmware 1 became b"
     assert words(Cause.TIMING_MODEL, ONE, moved) == "another timing model: timing-model 1 became c"
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_failure_that_nothing_else_explains_is_its_own_cause_and_a_long_one_is_cut(more: int) -> None:
+    record = next(nights(1, count=1, tests=1))[0].record
+    said = "timeout: " + "x" * (291 + more)
+    failed = replace(
+        record, verdict=Verdict.FAILED, failure=Failure(FailureKind.TIMEOUT, said.removeprefix("timeout: "))
+    )
+    (change,) = compare_runs([of_record(record)], [of_record(failed)]).changes
+    assert change.cause is Cause.NONE
+    assert change.detail == said[:300] + (" ... (1 bytes left out)" if more else "")
+    (change,) = compare_runs([of_record(record)], [replace(of_record(failed), record=None)]).changes
+    assert change.detail == "nothing that the records name is different"
+    other = replace(failed, firmware_sha256="5" * 64)
+    (change,) = compare_runs([of_record(record)], [of_record(other)]).changes
+    assert change.cause is Cause.FIRMWARE

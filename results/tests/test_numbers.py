@@ -179,7 +179,8 @@ def test_a_comparison_as_json_counts_what_is_not_there_as_none() -> None:
     found = compared(observed({key: 10}), observed({key: 11}))
     counts = found.to_json()["counts"]
     assert {word: count for word, count in counts.items() if count} == {"unchanged": 1, "unstable": 1}
-    assert (found.to_json()["passed"], found.to_json()["subjects"]) == (False, 1)
+    told = found.to_json()
+    assert (told["schema_version"], told["passed"], told["subjects"]) == (1, False, 1)
 
 
 def test_the_operations_that_moved_come_with_the_largest_first_and_only_where_both_records_are_at_hand() -> None:
@@ -199,3 +200,12 @@ def test_the_operations_that_moved_come_with_the_largest_first_and_only_where_bo
     for one, two in ((replace(before, record=None), after), (before, replace(after, record=None))):
         (found,) = numbers(compared(one, two))
         assert (found.after, found.rows) == (101, ()), "a history and a baseline have no operations"
+
+
+def test_a_policy_says_whether_something_waits_to_be_accepted() -> None:
+    waiting = {Word.EDITED: Effect.ACCEPT}
+    of_rule = PolicyRule(metric="npu_cycles", effects=waiting)
+    assert not Policy().accepts
+    assert Policy(effects={**Policy().effects, **waiting}).accepts
+    assert Policy(rules=(*Policy().rules, of_rule)).accepts
+    assert Policy().unfitting([ONE]) == (), "a rule that is ours is not a typo of the user"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.results.gate.baseline import accept, dumps
+from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.observation import Number, Observation, merged, of_record
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.gate.word import Cause
@@ -52,6 +53,7 @@ def test_a_history_says_what_the_record_says(what: str, tmp_path: Path) -> None:
     compact(run.path, tmp_path / "history")
     (found,) = side("night", tmp_path / "history").observations
     assert seen(found) == seen(of_record(RECORDS[what]))
+    assert found.wrong is of_record(RECORDS[what]).wrong, "a history does not know what is declared, so nothing is"
 
 
 def test_a_target_is_told_in_words() -> None:
@@ -81,6 +83,8 @@ def observed(verdict: str) -> Observation:
 def test_of_several_attempts_the_worst_counts_that_could_be_made(verdicts: tuple[str, ...], expected: str) -> None:
     (found,) = merged(map(observed, verdicts))
     assert found.verdict == expected
+    made = {each for each in verdicts if each not in ("failed: link", "failed: timeout")}
+    assert found.unstable == ({(VERDICT, "")} if len(made) > 1 else set()), "what was not made differs from nothing"
 
 
 @pytest.mark.parametrize("cause", [Cause.TOSA, Cause.WEIGHTS, Cause.STREAM])
@@ -97,6 +101,7 @@ def test_what_ran_once_is_as_its_record_says() -> None:
     """A median that somebody else took is not taken again."""
     one = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
     assert merged([one]) == (one,)
+    assert replace(one, record=None) == one, "whether its record is at hand is not what it says"
 
 
 def test_of_several_executions_samples_are_put_together_and_the_last_says_the_rest() -> None:
