@@ -21,7 +21,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.results.record import Failure
@@ -142,6 +142,57 @@ def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> 
         "output 0 is far from PyTorch's, and its bound does not hold for the program either: a rule in "
         "lowering/oracle/bounds may be wrong",
     )
+
+
+def test_of_a_program_without_pytorchs_answers_nothing_is_said() -> None:
+    """A .pte that was lowered elsewhere; and one whose answers are known in part."""
+    artifact, (one, two) = heads()
+    unknown = dataclasses.replace(artifact, quantised=(), floating=())
+    assert against_example(unknown, (two, one)) == PyTorchFinding()
+    part = dataclasses.replace(artifact, quantised=artifact.quantised[:1])
+    assert against_example(part, (two, one)) == PyTorchFinding()
+    no_bounds = dataclasses.replace(artifact, quantised=(artifact.quantised[0] + np.float32(1), two), allowed=())
+    assert against_example(no_bounds, (one, two)) == PyTorchFinding()
+
+
+def test_what_has_no_bound_and_what_is_equal_is_not_too_far() -> None:
+    """The same infinity and the same NaN are equal; and where no bound is known, any number may be right."""
+    artifact, (one, two) = heads()
+    equal, unlike = one.copy(), one.copy()
+    equal[0, 1], equal[0, 3] = np.nan, np.inf
+    unlike[0, 2:5] += 1
+    bound = artifact.allowed[0].copy()
+    bound[0, 2:5] = np.inf
+    without = dataclasses.replace(artifact, floating=(), quantised=(equal, two))
+    assert against_example(without, (equal, two)) == PyTorchFinding()
+    allowing = dataclasses.replace(artifact, quantised=(unlike, two), allowed=(bound, artifact.allowed[1]))
+    assert against_example(allowing, (one, two)) == PyTorchFinding()
+    bound[0, 3] = 0.0
+    failure = against_example(allowing, (one, two)).failure
+    assert failure is not None
+    assert "output 0 at [0, 3]: PyTorch's quantised module answers" in failure.message
+
+
+def test_a_float_program_is_held_against_the_float_module() -> None:
+    """Its own answer is one of roundings around what the rules compute, and no exact one."""
+    artifact, (answer,) = floating()
+    assert against_example(artifact, (answer,)) == PyTorchFinding()
+    unlike = dataclasses.replace(artifact, floating=(artifact.floating[0] + 1,))
+    failure = against_example(unlike, (answer,)).failure
+    assert failure is not None
+    assert "output 0 at [0, 0]: PyTorch's float module answers" in failure.message
+    finding = against_example(unlike, (answer + np.float32(0.5),))
+    assert (finding.failure, len(finding.notes)) == (None, 1)
+
+
+@functools.cache
+def floating() -> tuple[Artifact, tuple[np.ndarray, ...]]:
+    """A program on the CPU, and its answer to the example inputs."""
+    torch.manual_seed(0)
+    model = from_module(torch.nn.Linear(16, 8).eval(), (torch.linspace(-1, 1, 16).reshape(1, 16),))
+    method = dataclasses.replace(model.methods["forward"], on_cpu=True)
+    artifact = lower(TorchModel("cpu", {"forward": method}), NpuName.parse("ethos-u55-128"))
+    return artifact, Reference(artifact).run(artifact.example_inputs).outputs
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from torch import nn
 
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.outcome import Outcome, Progress, Run
+from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
 from ethos_hil.harness.render import console, summary
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
@@ -23,9 +23,11 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.errors import OracleError
+from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.results.record import Divergence, Record
 
 NPU = NpuName.parse("ethos-u55-128")
@@ -272,6 +274,79 @@ def test_right_delegates_leave_the_operators_after_them(five: Artifact) -> None:
     found = failed(five, Corrupting(change))
     assert found.place == "cpu"
     assert "dequantize_per_tensor" in found.message
+
+
+class OnCpu(nn.Module):
+    """Six operators, and a second output: for a program of the CPU, or a delegate of two outputs."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Map [1, 4] to two of [1, 4]."""
+        return torch.exp(torch.tanh(torch.sin(torch.cos(x)))), torch.neg(torch.abs(x))
+
+
+def told(artifact: Artifact, change: Callable[[Run], Run]) -> Divergence:
+    """What is said of a target that answers as the reference, with a change."""
+    reference = Reference(artifact).run(artifact.example_inputs)
+    calls = [DelegateRun(at, 0, 0, (), outputs) for at, outputs in reference.delegate_outputs.items()]
+    run = change(Run(0, 0, reference.outputs, tuple(calls)))
+    outcome = Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {})
+    return diagnosis.localise(artifact, VirtualTarget(str(NPU)), [reference], outcome)
+
+
+def outputs_changed(run: Run) -> Run:
+    return dataclasses.replace(run, outputs=with_first_changed(run.outputs))
+
+
+class FourOnCpu(OnCpu):
+    """As many operators as are named in a sentence."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Map [1, 4] to two of [1, 4]."""
+        return torch.exp(torch.tanh(torch.sin(x))), torch.abs(x)
+
+
+@pytest.mark.parametrize(("module", "more"), [(OnCpu(), " and 2 more"), (FourOnCpu(), "")])
+def test_a_program_without_delegates_leaves_its_operators_of_which_four_are_named(module: nn.Module, more: str) -> None:
+    method = from_module(module, (torch.tensor([[0.1, 0.2, 0.3, 0.4]]),)).methods["forward"]
+    artifact = lower(TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)}), NPU)
+    names = [call.operator for call in artifact.plan.instructions if isinstance(call, KernelCall)]
+    assert told(artifact, outputs_changed) == Divergence(
+        "cpu",
+        "nothing is delegated, but the program's outputs are not: what is wrong comes from the CPU operators after "
+        f"them: {', '.join(names[:4])}{more}",
+    )
+
+
+def test_a_runner_that_shows_no_delegates_outputs_says_so(halves: Artifact) -> None:
+    found = told(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
+    text = "a runner shows no delegate's outputs; without --runner, delegates are looked into"
+    assert found == Divergence("unknown", text)
+
+
+def test_a_target_that_answers_as_the_reference_has_no_place(halves: Artifact) -> None:
+    text = "could not localise: no output that the target sent differs from its reference"
+    assert told(halves, lambda run: run) == Divergence("unknown", text)
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
+    artifact = lower(from_module(OnCpu(), (torch.tensor([[0.1, 0.2, 0.3, 0.4]]),)), NPU)
+    (delegate,) = artifact.delegates
+
+    def change(run: Run) -> Run:
+        (call,) = run.delegates
+        assert len(call.outputs) == 2
+        outputs = list(call.outputs)
+        (outputs[wrong],) = with_first_changed((outputs[wrong],))
+        return dataclasses.replace(run, delegates=(dataclasses.replace(call, outputs=tuple(outputs)),))
+
+    found = told(artifact, change)
+    assert (found.place, found.instruction) == ("delegate", delegate.instruction)
+    assert "by the CPU operators before it (" in found.message
+    lost = told(artifact, lambda run: dataclasses.replace(
+        run, delegates=(dataclasses.replace(run.delegates[0], outputs=run.delegates[0].outputs[:1]),)
+    ))  # fmt: skip
+    assert (lost.place, lost.instruction) == ("delegate", delegate.instruction), "one output of two came"
 
 
 def test_a_target_and_a_model_that_are_wrong_in_different_ways(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,6 +59,13 @@ def test_single_numbers_are_not_told_apart_beside_outputs_that_are() -> None:
     assert permutation(wanted, [wanted[at] for at in (1, 0, 3, 2)], [STEP] * 4) == (1, 0, 2, 3)
 
 
+def test_two_numbers_are_enough_where_chance_leaves_no_doubt() -> None:
+    """A box's two corners: each is a few steps of 1e-9 from its own, and far from the other."""
+    wanted = [np.array([0.0, 1.0]), np.array([5.0, 9.0])]
+    assert permutation(wanted, wanted[::-1], [1e-9] * 2) == (1, 0)
+    assert permutation(wanted, wanted[::-1], [0.1] * 2) is None
+
+
 def test_outputs_that_are_nearly_equal_are_not_told_apart() -> None:
     """Two heads that differ by a step: roundings of a step swap them."""
     (one,) = answers(1, 100)

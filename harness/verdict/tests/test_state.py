@@ -1,0 +1,97 @@
+"""A program that keeps state, held against the model's own calls, one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from ethos_hil.harness.model_calls import ModelCalls
+from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
+from ethos_hil.harness.verdict.state import state_of, steps_of
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.results.verdict import FailureKind
+
+X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
+
+
+class Sum(nn.Module):
+    """Adds up its inputs."""
+
+    n: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros(1, 4))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.n.add_(x)
+        return x + 1, self.n * 2
+
+
+@functools.cache
+def summing() -> Artifact:
+    method = dataclasses.replace(from_module(Sum(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
+    return lower(TorchModel("sum", {"forward": method}), NpuName.parse("ethos-u55-128"))
+
+
+def answers(count: int) -> list[tuple[np.ndarray, ...]]:
+    """What the model answers to X, call after call."""
+    return [(X + np.float32(1), sum([X] * (at + 1), np.zeros_like(X)) * np.float32(2)) for at in range(count)]
+
+
+def compared(found: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarray, ...]]) -> str | None:
+    runs = tuple(Run(0, at, each, ()) for at, each in enumerate(found))
+    outcome = Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
+    calls = ModelCalls(tuple(wanted), repeat=len(wanted))
+    failure = steps_of(summing(), [(X,)] * len(found), calls, outcome).failure
+    assert failure is None or failure.kind is FailureKind.STATE
+    return failure.message if failure is not None else None
+
+
+def test_each_call_is_held_against_the_models_own() -> None:
+    assert compared(answers(3), answers(3)) is None
+
+
+@pytest.mark.parametrize(("call", "output"), [(0, 0), (1, 1), (2, 0), (2, 1)])
+def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int, output: int) -> None:
+    """People count calls from 1, as in "call 1 of the model"."""
+    wrong = [tuple(map(np.copy, each)) for each in answers(3)]
+    wrong[call][output][0, 2] += 1
+    wrong[-1][-1][0, 3] += 1
+    right = answers(3)[call][output][0, 2]
+    message = compared(wrong, answers(3))
+    assert message is not None
+    assert message.startswith(
+        f"call {call + 1}, output {output} at [0, 2]: PyTorch answers {right:.9g}, the program {right + 1:.9g};"
+    )
+
+
+def test_a_program_without_state_has_no_steps() -> None:
+    artifact = dataclasses.replace(summing(), quantised=(X,))
+    outcome = Outcome(b"", b"", b"", 0, 0, {}, (), (), {})
+    assert steps_of(artifact, [], ModelCalls(()), outcome) == PyTorchFinding(), "of a quantised one nothing is known"
+
+
+def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:
+    later = ModelCalls((), unlike_first=1)
+    frozen = dataclasses.replace(summing(), frozen=("its attribute a", "its attribute b"))
+    lost = dataclasses.replace(frozen, lost=("output 0 depends on buffer n",))
+
+    def said(artifact: Artifact, executions: int, calls: ModelCalls | None = None) -> str:
+        found = state_of(artifact, executions, calls)
+        return found.failure.message if found.failure is not None else "".join(found.notes)
+
+    both = "the model changes its attribute a, its attribute b when it is called; the program"
+    assert said(lost, 1) == "the program does not keep the model's state: output 0 depends on buffer n"
+    assert said(frozen, 1) == f"{both} answers like its first call"
+    assert said(frozen, 2) == f"{both} keeps the values of the first call"
+    assert said(summing(), 2) == said(summing(), 2, later) == "", "it keeps its state"
