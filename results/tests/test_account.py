@@ -8,6 +8,8 @@ from datetime import date
 import pytest
 
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
+from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.record import BenchInfo, Failure, Record, RunInfo, TargetInfo
 from ethos_hil.results.run_results import RunResults
@@ -203,3 +205,25 @@ def test_a_run_is_green_only_if_its_targets_were_up_and_nothing_is_red() -> None
     assert down.beside == ("board could not be used: no probe",)
     assert Account((), functions=3).sentence == "test functions without a record: 3; green"
     assert Account(()).sentence == "nothing ran; green"
+
+
+def test_the_gate_fails_for_all_but_what_is_in_quarantine() -> None:
+    """Neither more nor less: one entry hides nothing of the other tests."""
+    flaky, other = NIGHT[0], NIGHT[1]
+    failed = [
+        replace(each, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no")) for each in (flaky, other)
+    ]
+    entry = Quarantined(flaky.name, FailureKind.MISMATCH, "flaky", "issue/9", "ada", date(2026, 12, 1))
+    account = take_account(RunResults("run", "", tuple(failed)), quarantine=[entry], today=date(2026, 11, 1))
+    changed = compare_runs(observations([flaky, other]), observations(failed), names=("monday", "tuesday"))
+    assert len(changed.failing) == 2
+    found = account.compared(changed, observations(failed))
+    assert [each.subject.label for each in found.failing] == [other.label]
+    assert found.sentence == "1 quarantined, 1 failed; the gate fails for 1 against monday; red: 2"
+    assert found.red[-1].startswith(f"regressed: {other.label} {other.npu}: verdict verified became failed: mismatch: ")
+    quiet = compare_runs(observations([flaky]), observations([flaky]), names=("monday", "tuesday"))
+    one = take_account(RunResults("run", "", (flaky,)))
+    assert one.compared(quiet).sentence == "1 verified; the gate passes against monday; green"
+    assert one.compared(None).sentence == "1 verified; green"
+    twice = observations([flaky, failed[0]])
+    assert one.compared(None, twice).beside == (f"{flaky.label} (verdict) differs between two executions of this run",)
