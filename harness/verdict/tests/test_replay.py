@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu import Configuration, Npu
-from ethos_hil.harness.npu.isa.feature_map import RegionMemory
+from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.npu.npu import Observer
 from ethos_hil.harness.verdict import replay as module
@@ -103,6 +103,34 @@ def test_whichever_operation_is_broken_is_named(case: Case, monkeypatch: pytest.
         assert difference.row == number
         assert difference.mismatches == 1
         assert case.expected[row.tensor][difference.index] == difference.expected != difference.found
+
+
+def stripe(row: int, *shape: int, split: int | None = None, copied: bool = False) -> module._Write:
+    """What an operation wrote of a tensor that passes through a small buffer: all at one address."""
+    height, width, depth = shape
+    tiles = (width if split is None else split, height, height)
+    places = (0, height, width, depth, Layout.NHWC, 8, True, 0, (0, 0, 0, 0), width * depth, depth, 1)
+    ofm = FeatureMap(*places, tiles)
+    values = np.full(height * width * depth, row, np.uint8)
+    return module._Write(row, np.arange(values.size), values, None if copied else ofm)
+
+
+def test_stripes_are_a_tensor_only_where_they_are_all_of_its_rows() -> None:
+    """Else right values would be compared with those of other places, and a right operation be called wrong."""
+    tensor = np.zeros((1, 4, 3, 2), np.int8)
+    found = module._striped([stripe(5, 3, 3, 2), stripe(7, 1, 3, 2)], tensor)
+    assert found is not None
+    for part in found:  # the values here are the operations' numbers
+        assert part.tolist() == [5] * 18 + [7] * 6
+    for writes in (
+        [stripe(5, 3, 3, 2)],
+        [stripe(5, 3, 3, 2), stripe(7, 2, 3, 2)],
+        [stripe(5, 4, 3, 1), stripe(7, 4, 3, 1)],
+        [stripe(5, 4, 2, 2), stripe(7, 4, 1, 2)],
+        [stripe(5, 3, 3, 2), stripe(7, 1, 3, 2, split=2)],
+        [stripe(5, 3, 3, 2), stripe(7, 1, 3, 2, copied=True)],
+    ):
+        assert module._striped(writes, tensor) is None
 
 
 def breaking(offset: int) -> Callable[..., DelegateResult]:
