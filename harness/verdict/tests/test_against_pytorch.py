@@ -20,6 +20,7 @@ from ethos_hil.harness.verdict.against_pytorch import (
 )
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.lowering.npu_name import NpuName
@@ -109,6 +110,19 @@ def test_an_input_that_the_program_narrows_has_to_fit(second: list[list[int]], m
     assert failure is None or failure.kind is FailureKind.OVERFLOW
 
 
+def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
+    class Floats(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.to(torch.float32) * 2
+
+    method = from_module(Floats(), (torch.tensor([[1, 2]]),)).methods["forward"]
+    model = TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)})
+    artifact = lower(model, NpuName.parse("ethos-u55-128"))
+    casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
+    assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
+    assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()
+
+
 def test_the_programs_own_answer_is_right_and_outputs_in_another_order_are_seen() -> None:
     artifact, (one, two) = heads()
     assert against_example(artifact, (one, two)) == PyTorchFinding()
@@ -171,6 +185,10 @@ def test_what_has_no_bound_and_what_is_equal_is_not_too_far() -> None:
     failure = against_example(allowing, (one, two)).failure
     assert failure is not None
     assert "output 0 at [0, 3]: PyTorch's quantised module answers" in failure.message
+    assert artifact.floating, "whose answer is finite, as the program's is"
+    failure = against_example(dataclasses.replace(artifact, quantised=(equal, two)), (one, two)).failure
+    assert failure is not None
+    assert "output 0 at [0, 1]: PyTorch's quantised module answers nan, the program" in failure.message
 
 
 def test_a_float_program_is_held_against_the_float_module() -> None:

@@ -343,6 +343,12 @@ def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
     found = told(artifact, change)
     assert (found.place, found.instruction) == ("delegate", delegate.instruction)
     assert "by the CPU operators before it (" in found.message
+    foreign = dataclasses.replace(artifact, delegates=(dataclasses.replace(delegate, tosa=None),))
+    reference = Reference(artifact).run(artifact.example_inputs)
+    calls = (DelegateRun(delegate.instruction, 0, 0, (), reference.delegate_outputs[delegate.instruction]),)
+    outcome = Outcome(b"", b"", b"", 0, 0, {}, (change(Run(0, 0, reference.outputs, calls)),), (), {})
+    text = "could not localise: OracleError: the delegate has no TOSA program"
+    assert diagnosis.localise(foreign, VirtualTarget(str(NPU)), [reference], outcome) == Divergence("unknown", text)
     lost = told(artifact, lambda run: dataclasses.replace(
         run, delegates=(dataclasses.replace(run.delegates[0], outputs=run.delegates[0].outputs[:1]),)
     ))  # fmt: skip
@@ -398,6 +404,9 @@ def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, m
     found = failed(nameless)
     assert (found.place, found.found_by, found.tensor) == ("npu-op", "recompilation", row(five, "c").tensor)
     assert (found.op, found.tosa_op, found.index) == ("", "RESCALE", (0, 0, 0, 0))
+    assert found.mismatches == 7 * 7 * 24
+    assert found.expected is not None
+    assert found.found == found.expected ^ 1
 
 
 @pytest.mark.parametrize(("nameless", "named"), [("", "c"), ("c", "d")])

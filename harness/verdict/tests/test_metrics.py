@@ -149,7 +149,7 @@ def test_the_cpus_part_is_without_its_waiting() -> None:
     def stepped(repeat: int, *parts: dict[str, int]) -> Run:
         return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, each) for each in parts))
 
-    once = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5}))
+    once = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5, "wait": 9}))
     (found,) = [each for each in metrics(ARTIFACT, Board(), once, ()) if each.name.startswith("cpu_")]
     assert found == Metric("cpu_cycles", 5, "cycles", "modelled")
     board = Board(cpu_unit="instructions")
