@@ -155,12 +155,7 @@ def read_run(folder: Path) -> Iterator[StoredRecord | Skipped]:
         yield Skipped(str(folder), f"no usable {MANIFEST}: {error}")
         return
     for path in sorted(folder.glob("records-*.jsonl")):
-        try:
-            content = read_bytes(path)
-        except OSError as error:
-            yield Skipped(str(path), error.strerror or str(error))
-            continue
-        for number, line in enumerate(content.split(b"\n"), start=1):
+        for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
             if not line:
                 continue
             try:

@@ -69,7 +69,14 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
         for name, what in said.get("problems", {}).items():
             together.problems[f"shard {state.shard}, {name}"] = what
     folders = tuple(folder for folder, _ in found)
-    return ShardsTogether(folders, shards, together, (*_problems(found, shards), *_twice(folders)))
+    try:
+        twice = _twice(folders)
+    except OSError as error:
+        raise UsageError(
+            f"{error.filename} cannot be read: {error.strerror or error}",
+            hint="a run folder has to stay as it was written",
+        ) from error
+    return ShardsTogether(folders, shards, together, (*_problems(found, shards), *twice))
 
 
 def _shard(folder: Path, state: NightState) -> Shard:
