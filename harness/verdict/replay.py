@@ -217,12 +217,9 @@ def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | N
         return None
     values = np.concatenate([write.values for write in writes])
     writers = np.repeat([write.row for write in writes], [write.values.size for write in writes])
-    if places.size > 1 and not (np.diff(places) > 0).all():
-        order = np.argsort(places, kind="stable")
-        # The last write to an address counts.
-        order = order[np.append(np.diff(places[order]) > 0, True)]
-        values, writers = values[order], writers[order]
-    return (values, writers) if values.size == size else None
+    order = np.argsort(places, kind="stable")
+    order = order[np.append(np.diff(places[order]) > 0, True)]  # the last write to an address counts
+    return (values[order], writers[order]) if order.size == size else None
 
 
 def _striped(writes: Sequence[_Write], expected: np.ndarray) -> tuple[Bytes, Numbers] | None:
