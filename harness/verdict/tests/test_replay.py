@@ -133,6 +133,28 @@ def test_stripes_are_a_tensor_only_where_they_are_all_of_its_rows() -> None:
         assert module._striped(writes, tensor) is None
 
 
+def bricks(row: int, at: int, strides: tuple[int, int, int], *, copied: bool = False) -> module._Write:
+    """What an operation wrote of a tensor in bricks: two columns of 16 channels from an address on."""
+    ofm = FeatureMap(0, 1, 2, 16, Layout.BRICKS, 8, True, 0, (at, 0, 0, 0), *strides, (2, 1, 1))
+    return module._Write(row, np.arange(at, at + 32), np.full(32, row, np.uint8), None if copied else ofm)
+
+
+def test_bricks_are_put_together_only_where_all_of_them_lie_alike() -> None:
+    """Rows of one column after the other, whichever operation wrote them first; else the tensor is not judged."""
+    found = module._assembled([bricks(5, 32, (32, 16, 32)), bricks(7, 0, (32, 16, 32))], 64)
+    assert found is not None
+    assert [part.tolist() for part in found] == [[7] * 32 + [5] * 32] * 2
+    alike = bricks(5, 0, (32, 16, 32))
+    for other in (
+        bricks(7, 32, (64, 16, 64)),
+        bricks(7, 32, (32, 16, 32), copied=True),
+        bricks(7, 32, (64, 16, 64), copied=True),
+    ):
+        assert module._assembled([alike, other], 64) is None
+    for strides in ((32, 0, 32), (32, 64, 32), (16, 16, 32)):
+        assert module._assembled([bricks(5, 0, strides), bricks(7, 32, strides)], 64) is None
+
+
 def breaking(offset: int) -> Callable[..., DelegateResult]:
     """Run a delegate as `run_delegate` does, but change the result of the operation at `offset`."""
 
