@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.results.verdict import FailureKind, Verdict, rank
 
 CAPABILITY = Failure(FailureKind.CAPABILITY, "no such NPU")
 FAULT = Failure(FailureKind.FAULT, "HardFault")
@@ -61,3 +61,11 @@ def test_a_declaration_of_other_kernels_does_not_excuse() -> None:
     runs = decide(Evidence(compared=3, kernels_declared_missing=("aten::b.out",)))
     assert runs.failure is not None
     assert runs.failure.kind is FailureKind.DECLARATION
+
+
+def test_verdicts_have_an_order_whatever_the_failures_kind() -> None:
+    """By which a gate says that a test got worse."""
+    words = ("failed: mismatch", "skipped: capability", "compiled-only", "unverified: no-reference", "verified")
+    assert [rank(word) for word in words] == [0, 1, 2, 3, 4]
+    with pytest.raises(ValueError, match="fine"):
+        rank("fine: mismatch")

@@ -122,3 +122,14 @@ def test_nothing_compared_counts_nothing() -> None:
     comparison = not_compared(outcome(np.zeros((2, 3), "f4")), ("mask",))
     assert comparison.compared == 0
     assert comparison.outputs == (Output("mask", (2, 3), "float32", "", 0, 0, 0.0),)
+
+
+def test_a_tolerance_is_told_and_none_is_not() -> None:
+    """Who reads a record sees that equality was not asked for."""
+    assert ExpectedOutputs("y.npz", ()).notes == ()
+    for tolerance, text in (
+        (FloatTolerance(0.5), "--atol 0.5, --rtol 0"),
+        (FloatTolerance(relative=0.01), "--atol 0, --rtol 0.01"),
+    ):
+        told = f"floats may differ from y.npz as far as the command says: {text}"
+        assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (told,)

@@ -75,10 +75,15 @@ def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int
     )
 
 
-def test_a_program_without_state_has_no_steps() -> None:
-    artifact = dataclasses.replace(summing(), quantised=(X,))
-    outcome = Outcome(b"", b"", b"", 0, 0, {}, (), (), {})
-    assert steps_of(artifact, [], ModelCalls(()), outcome) == PyTorchFinding(), "of a quantised one nothing is known"
+def test_a_program_without_state_or_of_integers_has_no_steps() -> None:
+    """They are compared elsewhere: here even a wrong answer says nothing."""
+    stateless = dataclasses.replace(from_module(nn.Identity(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
+    without = lower(TorchModel("same", {"forward": stateless}), NpuName.parse("ethos-u55-128"))
+    for artifact in (dataclasses.replace(summing(), quantised=(X,)), without):
+        outputs = tuple(X + 9 for _ in artifact.plan.outputs)
+        outcome = Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, outputs, ()),), (), {})
+        calls = ModelCalls((tuple(X for _ in outputs),))
+        assert steps_of(artifact, [(X,)], calls, outcome) == PyTorchFinding()
 
 
 def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:

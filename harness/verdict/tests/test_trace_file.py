@@ -59,6 +59,13 @@ def test_what_no_row_covers_has_no_place(tmp_path: Path) -> None:
     assert sum(line["cycles"] for line in lines) == sum(line["cycles"] for line in trace_file.lines(artifact, NPU))
 
 
+def test_a_program_that_names_no_npu_is_traced_on_the_targets() -> None:
+    artifact, other = lower(model(), NPU), NpuName.parse("ethos-u55-256")
+    own = list(trace_file.lines(artifact, NPU))
+    assert list(trace_file.lines(artifact, other)) == own, "what it names counts"
+    assert list(trace_file.lines(dataclasses.replace(artifact, npu=None), NPU)) == own
+
+
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
         trace_file.write(lower(model(), NPU), NPU, tmp_path / "missing" / "trace.jsonl")
