@@ -1,4 +1,4 @@
-"""Tables of the documents that are made when the site is built, and not kept: `{generated} NAME` in a page.
+"""Parts of the documents that are made when the site is built, and not kept: `{generated} NAME` in a page.
 
 Most are read from the code, in seconds. What takes hours to measure is kept as data (docs/data) and shown as a table
 here. `python docs/generated_tables.py NAME` prints one, without a name their names.
@@ -170,12 +170,20 @@ def _mutation_scores() -> str:
 
 
 @cache
+def _defects() -> dict[str, str]:
+    import defect_pages
+
+    return defect_pages.pages()
+
+
+@cache
 def _boards() -> dict[str, str]:
     from ethos_hil.harness.boards.board_tables import tables
 
     return tables()
 
 
+_DEFECTS = sorted(path.stem for path in (Path(__file__).parent / "defects").glob("vela-*.md"))
 _BOARDS = sorted(path.stem for path in (Path(__file__).parents[1] / "harness/boards/data").glob("*.toml"))
 
 
@@ -201,6 +209,7 @@ TABLES: dict[str, Callable[[], str]] = {
         name: partial(_piece, _boards, name)
         for name in ("boards", "board-keys", "board-quirks", *(f"board-{name}" for name in _BOARDS))
     },
+    **{name: partial(_piece, _defects, name) for name in ("defects", *_DEFECTS)},
     "fvp-parameters": _fvp_parameters,
     "fvp-options": _fvp_options,
     "fvp-settings": _fvp_settings,
@@ -232,7 +241,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     from sphinx.util.docutils import SphinxDirective
 
     class GeneratedTable(SphinxDirective):
-        """`{generated} NAME`: the table of that name."""
+        """`{generated} NAME`: the table of that name. A text with headings must begin with one."""
 
         required_arguments = 1
 
@@ -240,7 +249,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
             name = self.arguments[0]
             if name not in TABLES:
                 raise self.error(f"no table is called {name}; there are {', '.join(TABLES)}")
-            return self.parse_text_to_nodes(table(name))
+            return self.parse_text_to_nodes(table(name), allow_section_headings=True)
 
     app.add_directive("generated", GeneratedTable)
     return {"parallel_read_safe": True}

@@ -1,4 +1,4 @@
-"""Each known defect of Vela has a page and a reproducer, and is still there."""
+"""Each known defect of Vela has one declaration, a page and a reproducer, and is still there."""
 
 from __future__ import annotations
 
@@ -9,33 +9,62 @@ from pathlib import Path
 
 import pytest
 from blocks import ROOT
+from defect_pages import module_of, pages, stub
 
-from ethos_hil.lowering.repairs.defect import VERSIONS
+from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.versions import versions
 
 FOLDER = ROOT / "docs" / "defects"
-NAMES = sorted({defect.id for defect in DEFECTS})
+NAMES = sorted(defect.id for defect in DEFECTS)
 
 
 def test_each_defect_has_a_page_and_each_page_a_defect() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.md")) == sorted([*NAMES, "index"])
     assert sorted(path.stem for path in (FOLDER / "reproduce").glob("vela-*.py")) == NAMES
-    index = (FOLDER / "index.md").read_text("utf-8")
-    for name in NAMES:
-        assert f"[{name}]({name}.md)" in index
-        assert f"\n{name}\n" in index
-        assert f"reproduce/{name}.py" in (FOLDER / f"{name}.md").read_text("utf-8")
+    for defect in DEFECTS:
+        assert (FOLDER / f"{defect.id}.md").read_text("utf-8") == stub(defect)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_installed_vela_has_the_defect(name: str, tmp_path: Path) -> None:
-    """When this fails, that version no longer has it: its repair can go, or VERSIONS gets the new version."""
-    script = FOLDER / "reproduce" / f"{name}.py"
+def test_each_declaration_is_among_the_known_defects() -> None:
+    """One that `known.py` lacks would never be looked for; a second one of a name would have no page."""
+    declared = [
+        path.stem
+        for path in (ROOT / "lowering" / "repairs").glob("*.py")
+        if "\nDEFECT = VelaDefect(" in path.read_text("utf-8")
+    ]
+    assert sorted(declared) == sorted(map(module_of, DEFECTS))
+
+
+def test_a_page_has_what_its_module_says() -> None:
+    page = pages()["vela-shared-bias"]
+    assert page.startswith("## Met by\n\nConvolutions with the same weights and other biases; ")
+    assert "\n| NPUs | Ethos-U55, Ethos-U65, Ethos-U85 |\n" in page
+    assert "\n## Effect\n\nVela encodes weights" in page
+    assert page.endswith("\nInstead of `output_padding`, pad the result of a transposed convolution.\n")
+    assert (
+        "| [vela-input-weights](vela-input-weights.md) | Weights that are computed | U85 | refused |"
+        in pages()["defects"]
+    )
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
+def test_a_declaration_says_what_its_page_needs(defect: VelaDefect) -> None:
+    page = pages()[defect.id]
+    headings = [line for line in page.splitlines() if line.startswith("#")]
+    assert headings == ["## Met by", "## Effect", "## Repair", "## Without the repair"]
+    assert "\n\n\n" not in page
+    assert defect.treatments
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.id)
+def test_the_installed_vela_has_the_defect(defect: VelaDefect, tmp_path: Path) -> None:
+    """When this fails, that version no longer has it: its repair can go, or `versions` gets the new version."""
+    script = FOLDER / "reproduce" / f"{defect.id}.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\ndefect: " in f"\n{done.stdout}"
-    assert versions()["ethos-u-vela"] in VERSIONS
+    assert versions()["ethos-u-vela"] in defect.versions
 
 
 def test_a_reproducer_sees_a_program_without_the_defect(tmp_path: Path) -> None:

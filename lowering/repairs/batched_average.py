@@ -1,9 +1,13 @@
-"""A padded average pool with a stride above 3 whose result is a part of a larger map: Vela misplaces the sums.
+"""A padded average pool with a stride above 3, in a batch or concatenated.
 
-Vela 5.1 adds the taps of such a pool up in a map of sums on Ethos-U85, and divides them after that. It adds the place
-of the result in the larger map to the address of the sums, too: that of a sample in a batch, or of a part in a CONCAT
-or PAD. The sums are then behind what was reserved for them. So the pool is split, one for each sample, and a CLAMP to
-all values puts the result in its place.
+Vela adds the taps of such a pool in a map of sums, and divides them after that. The sums have room for one sample.
+Where the pool's result is a part of a larger map (a sample of a batch, or a part of a CONCAT or PAD), the place of the
+part is added to the address of the sums, too. So they are written behind their room: beyond the memory that the program
+says it needs, or over something else.
+
+## Repair
+
+The pool is split into one for each sample. A CLAMP to all values of the type puts each result in its place.
 """
 
 from __future__ import annotations
@@ -13,8 +17,9 @@ from tosa.AvgPool2dAttribute import AvgPool2dAttribute
 from ethos_hil.lowering.formats.forward_flatbuffer import Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
-from ethos_hil.lowering.repairs.reduce_min import clamped
-from ethos_hil.lowering.repairs.reduced_concat import is_a_part
+from ethos_hil.lowering.repairs.clamp import add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.reduced_part import is_a_part
 
 _LARGEST_STRIDE = 3
 """Of the pools that the NPU computes in one operation."""
@@ -28,7 +33,7 @@ def split_averages(block: DraftBlock, family: Family) -> list[DraftOperator]:
             _split(block, operator)
             found.append(operator)
         elif is_a_part(block, operator.outputs[0]):
-            clamped(block, operator, operator.outputs[0])
+            add_clamp(block, operator, operator.outputs[0])
             found.append(operator)
     return found
 
@@ -49,4 +54,15 @@ def _split(block: DraftBlock, operator: DraftOperator) -> None:
     block.add(operator, "CONCAT", [name for _, name in averages], operator.outputs, {0: Scalar("i", 0)})
     block.operators.remove(operator)
     for pool, name in averages:
-        clamped(block, pool, name)
+        add_clamp(block, pool, name)
+
+
+DEFECT = VelaDefect(
+    id="vela-batched-average",
+    versions=("5.1.0",),
+    effect="writes the sums of an average pool that is a part of a larger map behind the memory that it reserves for "
+    "them",
+    remedy="use a stride of at most 3, or a batch of 1 and an activation behind the pool",
+    families=("u85",),
+    repair=split_averages,
+)

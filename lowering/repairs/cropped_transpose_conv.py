@@ -1,8 +1,12 @@
-"""A transposed convolution that is cropped to one row or column: Vela takes its stride for 1.
+"""A transposed convolution that is cropped to one row or column.
 
-Vela 5.1 sets the stride of a window to 1 along an axis of which one position is computed (regor's
-ResetKernelAttributes). That holds for all windows but those of a transposed convolution, whose stride is that of its
-input. So one position more is computed, and cut off behind the RESCALE that is fused with the convolution.
+Vela sets the stride of a window to 1 along an axis of which one position is computed (`ResetKernelAttributes`). That
+holds for all windows but those of a transposed convolution, whose stride is that of its input.
+
+## Repair
+
+A second row or column is computed, and cut off behind the RESCALE that is fused with the convolution. Where the NPU
+lacks the wider form (strides that differ, on Ethos-U55 and U65) the model is refused.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 
 def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -61,3 +66,12 @@ def _cut(block: DraftBlock, operator: DraftOperator, size: list[int], start: lis
     last.outputs = [larger]
     cut = block.add(last, "SLICE", [larger, "", ""], [name], {}, after=True)
     cut.inputs[1:] = [block.shape(cut, start), block.shape(cut, block.tensors[name].shape)]
+
+
+DEFECT = VelaDefect(
+    id="vela-cropped-transpose-conv",
+    versions=("5.1.0",),
+    effect="takes the stride of a transposed convolution for 1 along an axis of which one position stays",
+    remedy="crop less, and slice the result",
+    repair=widen_crops,
+)

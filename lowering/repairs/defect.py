@@ -9,36 +9,42 @@ from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.vela import VelaOutput
 
-ALL: tuple[Family, ...] = ("u55", "u65", "u85")
 WITHOUT_U85: tuple[Family, ...] = ("u55", "u65")
-VERSIONS = ("5.1.0",)
-"""The versions of Vela in which these defects were seen."""
-# Returns the operators of a block that meet a defect. If the defect can be repaired, it edits the block so that they no
-# longer do.
 Treatment = Callable[[DraftBlock, Family], list[DraftOperator]]
+"""Returns the operators of a block that meet a defect. One that repairs edits the block so that they no longer do."""
 
 
 @dataclass(frozen=True)
 class VelaDefect:
-    """A defect of Vela.
+    """A defect of Vela, declared as the DEFECT of a module of its own.
+
+    The module's docstring is the text of its page, in Markdown: what meets the defect, its cause, and the repair.
 
     Attributes:
-        id: its name, which is that of its page in docs/defects.
+        id: its name, which is that of its module, its page in docs/defects, and its reproducer.
+        versions: the versions of Vela in which it was seen.
         effect: what Vela does, as a sentence without its subject: "drops ...".
-        families: the NPUs for which Vela has it.
         remedy: what a user can do where it is not repaired.
-        treat: finds the operators that meet it, and repairs them if it can.
-        repaired: whether `treat` repairs it.
+        families: the NPUs for which Vela has it.
+        repair: finds the operators that meet it, and rewrites them; None if no rewriting is known.
+        refuse: finds the operators that `repair` leaves, for which no rewriting is known; None if it leaves none.
         seen: tells whether a compiled program shows it; None where the TOSA program decides.
     """
 
     id: str
+    versions: tuple[str, ...]
     effect: str
-    families: tuple[Family, ...]
     remedy: str
-    treat: Treatment
-    repaired: bool = True
+    families: tuple[Family, ...] = ("u55", "u65", "u85")
+    repair: Treatment | None = None
+    refuse: Treatment | None = None
     seen: Callable[[VelaOutput], bool] | None = None
+
+    @property
+    def treatments(self) -> tuple[tuple[Treatment, bool], ...]:
+        """What finds the operators that meet it, in order, each with whether it rewrites them."""
+        both = ((self.repair, True), (self.refuse, False))
+        return tuple((treat, repaired) for treat, repaired in both if treat is not None)
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,11 @@ class DefectFinding:
         region: the region of upstream's TOSA program.
         op: the TOSA operator's name.
         index: its number among the region's operators.
+        repaired: whether it was rewritten.
     """
 
     defect: VelaDefect
     region: str
     op: str
     index: int
+    repaired: bool

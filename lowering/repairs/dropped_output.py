@@ -1,8 +1,16 @@
-"""An output that is read inside, too, by a transposition alone: Vela merges the reader with what writes the output.
+"""An output that is read inside, too.
 
-Vela 5.1 takes a tensor with one writer and one reader for one that it may remove (regor's MergeTransposes and
-CanonicaliseReshapeTransposePattern, in its source distribution), and does not look whether it is an output. The
-compiled program then lacks the output. So the reader gets a tensor of its own.
+A tensor that is an output of the delegate and is read by a transposition alone does not get into the compiled program.
+Vela's `MergeTransposes` and `CanonicaliseReshapeTransposePattern` (`graphir_optimiser.cpp`) merge the operation that
+writes it with the one that reads it, if there is one of each, and do not look whether the tensor is an output. `y =
+relu(a(x)); return y, b(y)` with convolutions is such a case, since ExecuTorch puts a transposition before and after
+each of them: every U-Net, feature pyramid and early exit.
+
+## Repair
+
+The reader gets a tensor of its own: the transposition that writes the output is made twice, or, where the two undo each
+other, what is behind reads what was before. Several outputs, chains of them, and all types are covered. The defect is
+recognised by the compiled program, which has fewer outputs than the TOSA program.
 """
 
 from __future__ import annotations
@@ -11,6 +19,8 @@ from tosa.TransposeAttribute import TransposeAttribute
 
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.outputs import outputs_are_missing
 
 _LAYOUT = ("TRANSPOSE", "RESHAPE", "IDENTITY")
 
@@ -60,3 +70,13 @@ def axes(transpose: DraftOperator) -> tuple[int, ...]:
         return transpose.attribute[0].values  # type: ignore[union-attr]
     read = transpose.read(TransposeAttribute)
     return tuple(read.Perms(index) for index in range(read.PermsLength()))
+
+
+DEFECT = VelaDefect(
+    id="vela-dropped-output",
+    versions=("5.1.0",),
+    effect="drops an output that a transposition inside of the delegate reads, too",
+    remedy="return the tensor after an operator of its own, or leave out one of its two uses",
+    repair=keep_outputs,
+    seen=outputs_are_missing,
+)

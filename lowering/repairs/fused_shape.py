@@ -1,11 +1,17 @@
-"""Activations behind a reshape: Vela gives the operation in front the activation's shape, and leaves its input.
+"""An activation behind a reshape.
 
-Vela 5.1 cuts an elementwise operator of more than four dimensions, or with a batch above 1, and slices it (regor's
-DecomposeElementwise). If it then fuses a TABLE or CLAMP into the operation in front, that operation takes the slice and
-shape of the activation's output in place of its own (SchedulerPacking::PackOperations). Where a RESHAPE was between
-them, or where Vela has folded the batch of a 1x1 convolution into rows and columns, the shapes differ, and it reads
-padding, upscaled positions or memory behind its input. An activation of four dimensions with a batch of 1 is not cut.
-So it is computed in such a shape.
+Vela cuts elementwise operators of more than four dimensions, or with a batch above 1, and gives them slices
+(`DecomposeElementwise`). If it then fuses a TABLE or CLAMP (GELU, SiLU, sigmoid, ReLU with bounds) into the operation
+in front, `SchedulerPacking::PackOperations` gives that operation the activation's slice and shape. Where a reshape was
+between the two, or where Vela folds the batch of a 1x1 convolution into rows and columns (`RewriteFullyConnected`: each
+dense layer over a sequence), the operation then reads padding, upscaled positions, or memory behind its input.
+Transformer blocks, detection heads (`view`, `permute`, `sigmoid`) and channel shuffles meet it.
+
+## Repair
+
+An activation of four dimensions with a batch of 1 is not cut. So it is computed in such a shape, between two RESHAPEs,
+which cost nothing. An activation is rewritten where the shapes differ or may differ; some such programs would have been
+compiled rightly.
 """
 
 from __future__ import annotations
@@ -14,6 +20,7 @@ import math
 
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 _ACTIVATIONS = ("TABLE", "CLAMP")
 # Operators whose result has the shape that TOSA states, if its batch is 1; with a larger one they are several.
@@ -83,3 +90,12 @@ def cut(shape: tuple[int, ...]) -> tuple[int, ...]:
     if len(left) > 3:
         left = [1, math.prod(left[:-2]), *left[-2:]]
     return tuple([1] * (4 - len(left)) + left)
+
+
+DEFECT = VelaDefect(
+    id="vela-fused-shape",
+    versions=("5.1.0",),
+    effect="gives an operation the shape of the activation that it fuses into it, though a reshape is between them",
+    remedy="apply the activation before the reshape, or use a batch of 1",
+    repair=fold_activations,
+)

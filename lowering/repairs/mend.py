@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.npu_name import Family, NpuName
-from ethos_hil.lowering.repairs.constant_results import constant_results
+from ethos_hil.lowering.repairs import table_beyond_shram
+from ethos_hil.lowering.repairs.constant_result import constant_results
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.outputs import missing_outputs
@@ -59,7 +60,7 @@ def mend(
     if as_upstream:
         return Mended(output, findings)
     for finding in findings:
-        if not finding.defect.repaired:
+        if not finding.repaired:
             raise refusal(finding.defect, place(finding))
     if rewritten != output.tosa:
         try:
@@ -74,11 +75,11 @@ def _check(output: VelaOutput, npu: NpuName) -> None:
     """Check what shows that a compiled program is not its TOSA program. Raises CompileError."""
     left = overruns(output.parsed)
     if left:
+        defect = table_beyond_shram.DEFECT
         raise CompileError(
             f"Vela 5.1 places a look-up table beyond the SHRAM of {npu}: bytes 0x{left[0].begin:x} to "
-            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that ({PAGES}/vela-table-beyond-shram.md)",
-            hint="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the "
-            "like",
+            f"0x{left[0].end:x} of 0x{left[0].shram:x}; no hardware can run that ({PAGES}/{defect.id}.md)",
+            hint=defect.remedy,
         )
     problem = missing_outputs(output)
     written = constant_results(output.parsed)
@@ -137,8 +138,10 @@ def _treated(tosa: bytes, family: Family, output: VelaOutput | None = None) -> t
         unseen = defect.seen is not None and (output is None or not defect.seen(output))
         if family not in defect.families or unseen:
             continue
-        for block in draft.blocks:
-            found += [DefectFinding(defect, block.name, each.op, each.index) for each in defect.treat(block, family)]
+        for treat, repaired in defect.treatments:
+            for block in draft.blocks:
+                met = treat(block, family)
+                found += [DefectFinding(defect, block.name, each.op, each.index, repaired) for each in met]
     return draft.finish(), tuple(found)
 
 

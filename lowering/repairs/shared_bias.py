@@ -1,14 +1,25 @@
-"""Convolutions that differ in nothing but their bias: Vela gives all of them the first one's.
+"""Convolutions with the same weights and other biases; transposed ones with `output_padding`.
 
-Vela 5.1 encodes weights, scales and biases into one stream, and keeps it for operations with the same weights. It looks
-whether the scales are the same, too, but not whether the biases are (regor's EncodeWeightAndScaleTensor). A user meets
-it where two layers share their weights and their outputs are concatenated, and so have one scale. Zeros below the
-weights make them other ones, and add nothing to the sums, as the map is padded by as many rows.
+Vela encodes weights, scales and biases into one stream. It keeps the stream for operations with the same weights, and
+looks whether their scales are the same, but not whether their biases are (`EncodeWeightAndScaleTensor`). The second
+convolution gets the first one's bias. Scales are the same where the outputs of both are concatenated, and the inputs
+have one scale.
 
-Operations of Vela's own meet it, too, on Ethos-U55 and U65: rows and columns that a transposed convolution is to add
-(output_padding) are filled with its bias, by a depthwise convolution with weights of 1 (CreateBiasFillForPadding). All
-transposed convolutions with as many channels share these weights. Zeros around the weights of the transposed
-convolution itself reach the added rows and columns, so nothing has to be filled.
+Operations of Vela's own meet it, too, on Ethos-U55 and U65. The rows and columns that a transposed convolution is to
+add (`output_padding`) are filled with its bias by a depthwise convolution whose weights are 1
+(`CreateBiasFillForPadding`). So two transposed convolutions with as many channels meet it: the second one's added rows
+and columns have the first one's bias.
+
+## Repair
+
+The weights of the second convolution get a row of zeros at the bottom (those of the third two, and so on), and its map
+as many rows of padding: they are other weights then, and add nothing to the sums. A transposed convolution gets as many
+rows and columns of zeros around its weights as it adds, which then need no filling. The other one of the two keeps its
+form. This costs the multiplications by zero.
+
+## Without the repair
+
+Instead of `output_padding`, pad the result of a transposed convolution.
 """
 
 from __future__ import annotations
@@ -24,6 +35,7 @@ from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.cropped_transpose_conv import set_out_pad
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 Shared = Callable[[DraftBlock, DraftOperator], Hashable]
 """Returns what an operator has in common with others, or None."""
@@ -117,3 +129,12 @@ def _surround(block: DraftBlock, operator: DraftOperator, edges: Sequence[int] |
 
 def _numbers(values: np.ndarray) -> Numbers:
     return Numbers(tuple(values.tolist()))
+
+
+DEFECT = VelaDefect(
+    id="vela-shared-bias",
+    versions=("5.1.0",),
+    effect="gives a convolution the bias of another one with the same weights and scales",
+    remedy="give the two convolutions weights of their own, or do not concatenate their outputs",
+    repair=part_biases,
+)

@@ -1,12 +1,21 @@
-"""A slice in front of an operation that Vela reshapes or cuts: it reads another part than the slice's.
+"""A slice in front of a reduction, a product, a padded window, or of five dimensions in a batch.
 
-Vela 5.1 has an operation read a part of a tensor in place of a SLICE's result (regor's MoveSplitSliceToConsumer). The
-steps that come later do not all know of parts. Reductions and matrix products get another shape for the whole tensor;
-transposed convolutions, and on Ethos-U55 and U65 the first factor of a product, lose it; and a convolution or pool
-that is cut, for each sample of a batch say, takes the part's offset for one from which its padding is known, and so
-loses the padding at the top and left. Where a reshape drops the first of five dimensions, of which the slice takes one
-position (the query of an attention, in a batch), the samples behind the first are read from elsewhere; on Ethos-U55 and
-U65 Vela crashes. A CLAMP to all values of the type takes the slice in the operation's place.
+Vela has an operation read a part of a tensor in place of a SLICE's result (`MoveSplitSliceToConsumer`). The steps that
+come later do not all know of parts. Reductions and matrix products get another shape for the whole tensor; transposed
+convolutions and, on Ethos-U55 and U65, the first factor of a matrix product lose it: they then read another part. A
+convolution or pool with padding loses it at the top and left where Vela cuts the operation: with a batch above 1,
+dilation above 2, or, on Ethos-U85, strides above 3. There the part's offset is taken for one from which the padding is
+known. `x.chunk(2)`, `qkv` of attention with a batch, and a convolution that drops a remainder of its input meet it.
+
+Where a slice takes one position of the first of five or more dimensions, and a reshape drops that dimension, an
+operation of elements reads the samples behind the first from elsewhere on Ethos-U85; for Ethos-U55 and U65 Vela crashes
+(SIGSEGV). The query of an attention, taken from one dense layer in a batch above 1, meets it: `q, k, v = qkv.permute(2,
+0, 3, 1, 4)`, then `q * scale`.
+
+## Repair
+
+A CLAMP to all values of the type takes the slice in the operation's place. TOSA has no CLAMP of int32; a slice of that
+type in such a place is refused.
 """
 
 from __future__ import annotations
@@ -22,7 +31,8 @@ from tosa.MaxPool2dAttribute import MaxPool2dAttribute
 
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
-from ethos_hil.lowering.repairs.reduce_min import clamped
+from ethos_hil.lowering.repairs.clamp import add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 _WINDOWS: dict[str, Any] = {
     "CONV2D": Conv2dAttribute,
@@ -42,7 +52,7 @@ def keep_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values between each SLICE and the operations that would misread it."""
     found = [each for each in _misread(block) if block.tensors[each.outputs[0]].dtype in _CLAMPED]
     for operator in found:
-        clamped(block, operator, operator.outputs[0])
+        add_clamp(block, operator, operator.outputs[0])
     return found
 
 
@@ -88,3 +98,13 @@ def _may_be_cut(block: DraftBlock, window: DraftOperator) -> bool:
     attribute = window.read(_WINDOWS[window.op])
     dilation = attribute.DilationAsNumpy().tolist() if hasattr(attribute, "DilationAsNumpy") else [1]
     return max(dilation) > 2 or max(attribute.StrideAsNumpy().tolist()) > 3
+
+
+DEFECT = VelaDefect(
+    id="vela-sliced-input",
+    versions=("5.1.0",),
+    effect="has an operation read another part of a tensor than the slice in front of it takes",
+    remedy="slice after the operation, or put an activation between the slice and it",
+    repair=keep_slices,
+    refuse=find_slices,
+)

@@ -1,7 +1,11 @@
-"""A map that is enlarged by different factors: Vela enlarges both axes by the smaller one, on Ethos-U55 and U65.
+"""Enlarging by different factors.
 
-Vela 5.1 makes a RESIZE of the mode NEAREST of operations that double rows and columns (regor's DecomposeResize). A
-RESIZE to half pixels repeats each element, as TILE does, too.
+Vela makes a RESIZE of the mode NEAREST of operations that double rows and columns (`DecomposeResize`). On Ethos-U55 and
+U65, each of these steps doubles both axes, though the factors in y and x differ.
+
+## Repair
+
+Where each element is repeated (half pixels, whole factors), TILEs repeat them. Other forms are refused.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from tosa.ResizeMode import ResizeMode
 
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 
 
 def repeat_elements(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -78,3 +83,14 @@ def _numbers(block: DraftBlock, name: str) -> list[int]:
             data = shape.DataAsNumpy().tobytes()
             return list(struct.unpack(f"<{len(data) // 8}q", data))
     raise ValueError(f"the TOSA program lacks the shape {name}")
+
+
+DEFECT = VelaDefect(
+    id="vela-uneven-resize",
+    versions=("5.1.0",),
+    effect="enlarges rows and columns by the same factor, where the model asks for two",
+    remedy="enlarge by one factor, and repeat the elements of one axis (repeat_interleave) after it",
+    families=WITHOUT_U85,
+    repair=repeat_elements,
+    refuse=find_uneven,
+)

@@ -11,7 +11,7 @@ from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import Family, NpuName
 from ethos_hil.lowering.repairs import mend as mending
-from ethos_hil.lowering.repairs.constant_results import constant_results, scan_results
+from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
 from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding

@@ -7,8 +7,7 @@ import pytest
 
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.repairs.hoist_tables import hoist_tables
-from ethos_hil.lowering.repairs.reduce_min import clamped
+from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.testing.programs.pieces import layer
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
@@ -48,7 +47,7 @@ def test_new_operators_do_what_they_say(program: bytes) -> None:
     last.inputs[1] = block.const(last, entries, "INT8")
     writer = block.producer(last.inputs[0])
     assert writer is not None
-    clamped(block, writer, last.inputs[0])
+    add_clamp(block, writer, last.inputs[0])
     rewritten = draft.finish()
     assert rewritten != program
     assert reference(rewritten, inputs()) == reference(program, inputs())
@@ -93,9 +92,3 @@ def test_names_are_new(program: bytes) -> None:
     names = {block.tensor("t1", (1,), "INT8") for _ in range(5)}
     assert len(names) == 5
     assert names <= set(block.tensors)
-
-
-def test_a_hoisted_table_computes_the_same(program: bytes) -> None:
-    rewritten, moved = hoist_tables(program)
-    assert moved == 1
-    assert reference(rewritten, inputs()) == reference(program, inputs())

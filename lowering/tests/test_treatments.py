@@ -14,18 +14,21 @@ import pytest
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.batched_average import split_averages
-from ethos_hil.lowering.repairs.constant_results import fold_transposes
+from ethos_hil.lowering.repairs.constant_result import fold_transposes
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
 from ethos_hil.lowering.repairs.defect import Treatment
 from ethos_hil.lowering.repairs.dropped_output import keep_outputs
 from ethos_hil.lowering.repairs.fused_shape import cut, fold_activations
-from ethos_hil.lowering.repairs.hoist_tables import free_padded, free_tables
+from ethos_hil.lowering.repairs.input_weights import find_input_weights
+from ethos_hil.lowering.repairs.known import DEFECTS
+from ethos_hil.lowering.repairs.padded_transposition import free_padded
 from ethos_hil.lowering.repairs.reduce_min import keep_minima
-from ethos_hil.lowering.repairs.reduced_concat import keep_reductions
-from ethos_hil.lowering.repairs.scales import find_input_weights, find_shifted_operands
+from ethos_hil.lowering.repairs.reduced_part import keep_reductions
 from ethos_hil.lowering.repairs.shared_bias import part_biases
+from ethos_hil.lowering.repairs.shifted_operands import find_shifted_operands
 from ethos_hil.lowering.repairs.shram import scan
 from ethos_hil.lowering.repairs.sliced_input import find_slices, keep_slices
+from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.repairs.uneven_resize import find_uneven, repeat_elements
 from ethos_hil.lowering.testing.programs.pieces import per_channel, weights
 from ethos_hil.lowering.testing.reference import reference
@@ -462,6 +465,12 @@ case(fold_transposes, "u55", "another operator on a constant", [],
      lambda g, r: g.concat([g.input((3, 4)), g.reverse(g.const(weights(r, 3, 4), "int8"), 1)], 0))  # fmt: skip
 
 
+def test_each_treatment_has_programs_that_it_finds_and_programs_that_it_leaves_alone() -> None:
+    treatments = {treat for each in DEFECTS for treat, _ in each.treatments}
+    assert {treat for treat, _, _, _, found in CASES if found} == treatments
+    assert {treat for treat, _, _, _, found in CASES if not found} == treatments
+
+
 @pytest.mark.parametrize(
     ("treat", "family", "build", "found"),
     [
@@ -480,7 +489,7 @@ def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
     (block,) = draft.blocks
     assert [each.op for each in treat(block, family)] == found
     rewritten = draft.finish()
-    finds_only = treat in (find_uneven, find_slices, find_input_weights, find_shifted_operands)
+    finds_only = treat in [each.refuse for each in DEFECTS]
     assert (rewritten != tosa) == (bool(found) and not finds_only)
     if rewritten != tosa:
         for kind in ("random", "extreme"):

@@ -68,12 +68,12 @@ def _place(finding: DefectFinding, origins: Mapping[str, Sequence[AtenCall | Non
 
 
 def _noted(mended: Mended, place: Callable[[DefectFinding], str], *, as_upstream: bool) -> list[str]:
-    """Return a sentence for each defect that a program meets."""
-    places: dict[VelaDefect, list[str]] = {}
+    """Return a sentence for each defect that a program meets, and another for what of it cannot be repaired."""
+    places: dict[tuple[VelaDefect, bool], list[str]] = {}
     for finding in mended.findings:
-        places.setdefault(finding.defect, []).append(place(finding))
+        places.setdefault((finding.defect, finding.repaired), []).append(place(finding))
     done = "not repaired, as asked" if as_upstream else "the TOSA program was rewritten"
     return [
         f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): Vela 5.1 {defect.effect}"
-        for defect, where in places.items()
+        for (defect, _), where in places.items()
     ]

@@ -131,7 +131,7 @@ def test_a_note_says_what_was_repaired_and_where(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this one could not be repaired: what PyTorch models meet today can be."""
-    left = tuple(dataclasses.replace(each, repaired=False) for each in mend.DEFECTS)
+    left = tuple(dataclasses.replace(each, repair=None, refuse=each.repair or each.refuse) for each in mend.DEFECTS)
     monkeypatch.setattr(mend, "DEFECTS", left)
     with pytest.raises(mend.KnownDefect) as caught:
         lowered("two outputs", NPUS[0], tmp_path)

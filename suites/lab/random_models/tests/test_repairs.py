@@ -14,6 +14,7 @@ from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.mend import treated
 from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights
 from ethos_hil.lowering.testing.reference import reference
@@ -262,6 +263,10 @@ def weights_from_an_input(graph: Graph, rng: Rng) -> Value:
     return requantized(graph, rng, sums, 0.01, "int8")
 
 
+def test_each_defect_has_a_program() -> None:
+    assert {defect for defect, _, _, _ in CASES} == {each.id for each in DEFECTS}
+
+
 def problems(tosa: bytes, npu: str, expected: Sequence[tuple[list[np.ndarray], list[np.ndarray]]]) -> str:
     """Compile a program and run it; the first thing that is wrong, or ""."""
     compiled = compile_graph(tosa, npu, mode=modes_of(npu)[0])
@@ -296,7 +301,7 @@ def test_a_defect_is_met_found_and_repaired(defect: str, build: Build, npu: str,
     arguments = flags(name, MemoryMode.default(name))
     rewritten, met = treated(run_vela(tosa, arguments), name.family)
     assert defect in {each.defect.id for each in met}
-    assert all(each.defect.repaired for each in met) == repaired
+    assert all(each.repaired for each in met) == repaired
     if not repaired:
         return
     for inputs, outputs in expected:

@@ -1,9 +1,22 @@
-"""A transposition of a constant: Vela writes a step of it among the constants.
+"""A transposition of a constant.
 
-On Ethos-U55, and on Ethos-U85 for some orders, Vela 5.1 makes a transposition of several steps (regor's SwapAxes). What
-a step makes is a copy of the tensor that it reads, so a constant's copy is a constant, too, and lies among the weights.
-These are in memory that a program must not need to write: a runtime may leave them in flash. Vela does not compute
-constants itself but for a few operators, so the TRANSPOSE is computed here. Then the NPU need not do it in each run.
+Vela computes few constants itself, and leaves the transposition of one to the NPU. On Ethos-U55 and U65, and on
+Ethos-U85 for some orders, that takes several steps (`SwapAxes`). What a step makes is a copy of the tensor that it
+reads: a constant's copy lies among the constants, region 0, and the NPU writes there in each run (but in the memory
+mode Dedicated_Sram). The runtime takes this region for read-only, and may leave it in flash. Then the result is wrong;
+where it is in memory, the run is right.
+
+A layer norm over channels, rows and columns behind a convolution meets it with its weight and bias.
+
+## Repair
+
+The transposed constant is computed while the model is lowered, so that the NPU no longer does it in each run. Such a
+layer norm of 14 x 3 x 4 between two convolutions takes about half the cycles then, on Ethos-U55. What writes to region
+0 for another reason is an error before anything boots.
+
+## Without the repair
+
+Permute the model's map, for example, so that a layer norm is over its last dimensions.
 """
 
 from __future__ import annotations
@@ -14,6 +27,7 @@ from ethos_hil.lowering.formats.command_stream import DMA_START, operations
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 # Registers of 16 bits, the same on all families; source: the register description in the vela wheel.
 _OFM_PRECISION, _OFM_REGION, _DESTINATION_REGION = 0x114, 0x11F, 0x131
@@ -53,3 +67,13 @@ def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
         if written:
             found.append(command.offset)
     return tuple(found)
+
+
+DEFECT = VelaDefect(
+    id="vela-constant-result",
+    versions=("5.1.0",),
+    effect="writes a step of the transposition of a constant among the constants, which may be in flash",
+    remedy="store the constant in the order in which it is used",
+    repair=fold_transposes,
+    seen=lambda output: bool(constant_results(output.parsed)),
+)

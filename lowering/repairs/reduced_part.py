@@ -1,15 +1,20 @@
-"""A maximum or minimum that is concatenated or padded: Vela writes it in the shape of what it becomes a part of.
+"""A maximum that is concatenated or padded.
 
-Vela 5.1 has an operation write a part of the whole in place of a CONCAT or PAD (regor's MoveConcatSliceToProducer).
-It then gives a reduction another shape, which it takes from the whole (DecomposeReduce). A CLAMP to all values of the
-type writes the part in the reduction's place.
+Vela has an operation write a part of the whole in place of a CONCAT or PAD (`MoveConcatSliceToProducer`), and then
+gives a reduction a shape that it takes from the whole (`DecomposeReduce`). Spatial attention (`cat([x.mean(1),
+x.amax(1)])`) meets it.
+
+## Repair
+
+A CLAMP to all values of the type writes the part in the reduction's place.
 """
 
 from __future__ import annotations
 
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.npu_name import Family
-from ethos_hil.lowering.repairs.reduce_min import clamped
+from ethos_hil.lowering.repairs.clamp import add_clamp
+from ethos_hil.lowering.repairs.defect import VelaDefect
 
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 
@@ -20,7 +25,7 @@ def keep_reductions(block: DraftBlock, family: Family) -> list[DraftOperator]:
     for operator in [each for each in block.operators if each.op in _REDUCTIONS]:
         name = operator.outputs[0]
         if block.tensors[name].dtype in ("INT8", "INT16") and is_a_part(block, name):
-            clamped(block, operator, name)
+            add_clamp(block, operator, name)
             found.append(operator)
     return found
 
@@ -33,3 +38,12 @@ def is_a_part(block: DraftBlock, name: str) -> bool:
         if reader.op in ("RESHAPE", "IDENTITY") and is_a_part(block, reader.outputs[0]):
             return True
     return False
+
+
+DEFECT = VelaDefect(
+    id="vela-reduced-part",
+    versions=("5.1.0",),
+    effect="gives a maximum or minimum that becomes a part of a concatenation or padded map the shape of the whole",
+    remedy="apply an activation to the maximum before it is concatenated or padded",
+    repair=keep_reductions,
+)

@@ -1,54 +1,18 @@
 """Moves activations of a TOSA program before the transpositions and reshapes that feed them.
 
 A TABLE or CLAMP maps each element by itself, so it gives the same result before and after elements are moved.
-
-Two defects of Vela 5.1 are met by an activation that it fuses with a transposition. It loads the table at 0x4000 of
-SHRAM, which an Ethos-U55-32 or -64 does not have. And where the result is padded or concatenated, it writes it with the
-strides of the map without padding, on Ethos-U55 and U65.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, TosaDraft
-from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 
 _MOVED_OVER = ("TRANSPOSE", "RESHAPE")
 
 
-def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
-    """Return the same program with its int8 tables before transpositions, and how many tables moved."""
-    draft = TosaDraft(tosa)
-    moved = sum(len(free_tables(block, "u55")) for block in draft.blocks)
-    return draft.finish(), moved
-
-
-def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:
-    """Move each int8 TABLE before the TRANSPOSEs and RESHAPEs that feed it."""
-    return _hoist(block, lambda each: each.op == "TABLE" and block.tensors[each.outputs[0]].dtype == "INT8")
-
-
-def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:
-    """Move each activation whose result is padded or concatenated before the transpositions that feed it."""
-
-    def padded(operator: DraftOperator) -> bool:
-        if operator.op not in ("TABLE", "CLAMP") or block.tensors[operator.outputs[0]].dtype not in ("INT8", "INT16"):
-            return False
-        return any(each.op in ("PAD", "CONCAT") for each in _behind(block, operator.outputs[0]))
-
-    return _hoist(block, padded)
-
-
-def _behind(block: DraftBlock, name: str) -> list[DraftOperator]:
-    """Return the operators that read a tensor, or a reshape of it."""
-    found: list[DraftOperator] = []
-    for reader in block.readers(name):
-        found += _behind(block, reader.outputs[0]) if reader.op in ("RESHAPE", "IDENTITY") else [reader]
-    return found
-
-
-def _hoist(block: DraftBlock, chosen: Callable[[DraftOperator], bool]) -> list[DraftOperator]:
+def hoist(block: DraftBlock, chosen: Callable[[DraftOperator], bool]) -> list[DraftOperator]:
     """Move the chosen operators before the chains of TRANSPOSEs and RESHAPEs that feed them.
 
     One moves as long as nothing else reads what the chain makes, if the chain has a TRANSPOSE.

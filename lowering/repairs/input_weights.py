@@ -1,0 +1,50 @@
+"""Weights that are computed.
+
+On Ethos-U85, a convolution whose weights are an input or are computed gets the first channel's scale for all channels.
+
+## Repair
+
+None is known. The model is refused.
+"""
+
+from __future__ import annotations
+
+from tosa.RescaleAttribute import RescaleAttribute
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
+
+_CONVOLUTIONS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "TRANSPOSE_CONV2D")
+
+
+def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Return each convolution whose weights are computed, and whose channels have scales of their own."""
+    return [
+        operator
+        for operator in block.operators
+        if operator.op in _CONVOLUTIONS
+        and not _is_constant(block, operator.inputs[1])
+        and any(each.op == "RESCALE" and _per_channel(each) for each in block.readers(operator.outputs[0]))
+    ]
+
+
+def _is_constant(block: DraftBlock, name: str) -> bool:
+    writer = block.producer(name)
+    while writer is not None and writer.op in ("RESHAPE", "TRANSPOSE", "IDENTITY"):
+        writer = block.producer(writer.inputs[0])
+    return writer is not None and writer.op == "CONST"
+
+
+def _per_channel(rescale: DraftOperator) -> bool:
+    return bool(rescale.read(RescaleAttribute).PerChannel())
+
+
+DEFECT = VelaDefect(
+    id="vela-input-weights",
+    versions=("5.1.0",),
+    effect="gives all channels of a convolution whose weights are computed the first channel's scale",
+    remedy="make the weights a parameter, or write the convolution as a matrix product",
+    families=("u85",),
+    refuse=find_input_weights,
+)

@@ -1,0 +1,44 @@
+"""An activation between a transposition and a concatenation or padding.
+
+On Ethos-U55 and U65, and behind a convolution on Ethos-U85, Vela fuses a TABLE or CLAMP with the transposition in front
+of it, and writes the result, which is a part of a padded or concatenated map, with the strides of a map of its own.
+
+## Repair
+
+The activation, which maps each element by itself, moves before the transposition.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.hoisting import hoist
+
+
+def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Move each activation whose result is padded or concatenated before the transpositions that feed it."""
+
+    def padded(operator: DraftOperator) -> bool:
+        if operator.op not in ("TABLE", "CLAMP") or block.tensors[operator.outputs[0]].dtype not in ("INT8", "INT16"):
+            return False
+        return any(each.op in ("PAD", "CONCAT") for each in _behind(block, operator.outputs[0]))
+
+    return hoist(block, padded)
+
+
+def _behind(block: DraftBlock, name: str) -> list[DraftOperator]:
+    """Return the operators that read a tensor, or a reshape of it."""
+    found: list[DraftOperator] = []
+    for reader in block.readers(name):
+        found += _behind(block, reader.outputs[0]) if reader.op in ("RESHAPE", "IDENTITY") else [reader]
+    return found
+
+
+DEFECT = VelaDefect(
+    id="vela-padded-transposition",
+    versions=("5.1.0",),
+    effect="writes an activation that it fuses with a transposition with the strides of a map without padding",
+    remedy="apply the activation before the permute",
+    repair=free_padded,
+)

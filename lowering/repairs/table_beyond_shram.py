@@ -1,0 +1,34 @@
+"""A table that is fused with a transposition.
+
+Vela loads the table at 0x4000 of SHRAM, which an Ethos-U55-32 or -64 does not have. It prints "Address out of bounds"
+and reports success.
+
+## Repair
+
+The table, which maps each element by itself, moves before the transposition. The defect is recognised in the compiled
+stream, by a transfer that ends beyond SHRAM; if one is left, lowering fails.
+"""
+
+from __future__ import annotations
+
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.npu_name import Family
+from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.hoisting import hoist
+from ethos_hil.lowering.repairs.shram import overruns
+
+
+def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:
+    """Move each int8 TABLE before the TRANSPOSEs and RESHAPEs that feed it."""
+    return hoist(block, lambda each: each.op == "TABLE" and block.tensors[each.outputs[0]].dtype == "INT8")
+
+
+DEFECT = VelaDefect(
+    id="vela-table-beyond-shram",
+    versions=("5.1.0",),
+    effect="places a table that it fuses with a transposition beyond the SHRAM of a small Ethos-U55",
+    remedy="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the like",
+    families=("u55",),
+    repair=free_tables,
+    seen=lambda output: bool(overruns(output.parsed)),
+)
