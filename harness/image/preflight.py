@@ -1,9 +1,8 @@
 """Checks before the boot whether a program can run on a target: what it needs, and what is available.
 
 The host computes everything: the program's needs from the .pte, the device's memory from the firmware's ELF, the NPU
-    from
-the target's name. The device repeats these checks; here the user sees all of them at once, each with a remedy. Memory
-is laid out as in the firmware (firmware/runtime/method.cc), except for its tables of a few kilobytes.
+from the target's name. The device repeats these checks; here the user sees all of them at once, each with a remedy.
+Memory is laid out as in the firmware (firmware/runtime/method.cc), except for its tables of a few kilobytes.
 """
 
 from __future__ import annotations
