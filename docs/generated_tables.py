@@ -139,7 +139,7 @@ def _fuzzing_boots() -> str:
 
 
 def _clocks() -> str:
-    from ethos_hil.results.clock import frequency
+    from ethos_hil.base.clock import frequency
     from ethos_hil.results.known_clocks import PARTS
 
     lines = ["| `--clock` | part | NPU | its clock | CPU | source |", "|---|---|---|---:|---:|---|"]
@@ -151,7 +151,7 @@ def _clocks() -> str:
 
 
 def _system_clocks() -> str:
-    from ethos_hil.results.clock import frequency
+    from ethos_hil.base.clock import frequency
     from ethos_hil.results.known_clocks import SYSTEM_CLOCKS
 
     lines = ["| `--clock` | the NPU's clock |", "|---|---:|"]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.asked_clock import asked_clock
 from ethos_hil.harness.default_npu import npu_of
 from ethos_hil.harness.delegation import Delegation
@@ -21,7 +22,6 @@ from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
 from ethos_hil.harness.result import Result
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import ProgramFile, TorchModel, from_exported, from_module
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.scheme import Scheme
@@ -469,10 +469,10 @@ def target(
         UsageError: there is no such target, or it does not support this NPU.
         ToolError: the target is not available.
     """
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.harness.targets.base import Capability
     from ethos_hil.harness.targets.registry import make_target
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.lowering.npu_name import NpuName
 
     npu = npu_of(npu, name)
     board = make_target(name, NpuName.parse(npu), strict=strict, strict_board=strict_board, fast=fast)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 if TYPE_CHECKING:
-    from ethos_hil.results.clock import StatedClock
+    from ethos_hil.base.clock import StatedClock
 
 
 def asked_clock(text: str | None) -> StatedClock | None:

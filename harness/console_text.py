@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 
-from ethos_hil.results.plain_text import left_out, size
+from ethos_hil.base.plain_text import left_out, size
 
 LINE = 4_000
 """Characters that are kept of a line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.base.errors import EthosHilError
 
 
 def npu_of(npu: str | None, target: str) -> str:

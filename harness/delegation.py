@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Check
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.placement import CpuCall, grouped
-from ethos_hil.results.record import Check
 
 NAME = "delegation"
 _SHOWN = 4

@@ -1,9 +1,9 @@
-"""Errors of the target's side, under the root that ethos_hil.lowering.errors defines."""
+"""Errors of the target's side, under the root that ethos_hil.base.errors defines."""
 
 from __future__ import annotations
 
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.verdict import FailureKind
 
 
 class TargetError(EthosHilError):

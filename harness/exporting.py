@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Callable
 from typing import TypeVar
 
-from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
+from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plugins import PluginError, PluginGroup, UnknownPlugin
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 
 T = TypeVar("T")

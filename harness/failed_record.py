@@ -5,19 +5,19 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.artifact_info import program_of
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.record import Record, RunnerInfo, TargetInfo
-from ethos_hil.results.regular_file import read_bytes
 
 
 def failed_record(request: RunRequest, error: EthosHilError) -> Record:
     """Return the record of a request that ended in an error."""
+    from ethos_hil.base import environment
     from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import kind_of, name_in_records
     from ethos_hil.harness.verdict.decide import Evidence, decide
-    from ethos_hil.results import environment
 
     decision = decide(Evidence(stopped=error.failure))
     examined = error if isinstance(error, PreflightFailed) else None

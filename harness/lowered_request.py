@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent
 from ethos_hil.lowering.tosa_spec import TosaSpec

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import Method
 
 Answers = tuple[np.ndarray, ...]

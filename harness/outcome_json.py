@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.board_run import BoardRun
 from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results.board_run import BoardRun
 
 Arrays = dict[str, np.ndarray]
 """Arrays by name."""

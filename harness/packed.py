@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
@@ -18,7 +19,6 @@ from ethos_hil.harness.run_data import RunData
 from ethos_hil.harness.socs.registry import find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from typing import Protocol
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.render import console
 from ethos_hil.harness.standard_streams import OutputFile, text_stream
-from ethos_hil.results.plain_text import one_line
 
 _SILENCE = 2.0
 """Seconds after which a stage that goes on is named again."""

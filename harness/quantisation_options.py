@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, calibrated
 from ethos_hil.lowering.module_names import chosen_modules, modules_in
 from ethos_hil.lowering.program_file import ProgramFile

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind
 
 _HINT = (
     "say what is right with --expected Y.npz, or run the model it was made from (file.py:function or .pt2); "

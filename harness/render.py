@@ -9,12 +9,12 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.board_run import BoardRun
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.render_latency import latency_rows
-from ethos_hil.results.board_run import BoardRun
 from ethos_hil.results.latency import DERIVED
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
-from ethos_hil.results.verdict import Verdict
 
 _COLOURS = {"verified": "green", "failed": "red"}
 _CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}

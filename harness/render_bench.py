@@ -15,15 +15,15 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.clock import frequency
+from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.render import add_row, plain
 from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.bench.scaling import family_of, scaling
-from ethos_hil.results.clock import frequency
 from ethos_hil.results.latency import duration
-from ethos_hil.results.plain_text import cut, escaped, one_line
 from ethos_hil.results.standing import Standing
-from ethos_hil.results.verdict import Verdict
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""

@@ -7,10 +7,10 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.plain_text import cut, escaped
 from ethos_hil.harness.render import add_row, plain
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer
-from ethos_hil.results.plain_text import cut, escaped
 
 _REASON, _NAMED = 120, 3
 

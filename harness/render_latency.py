@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ethos_hil.results.clock import frequency
+from ethos_hil.base.clock import frequency
+from ethos_hil.base.record import Record
 from ethos_hil.results.latency import Latency, duration, latency_of, per_second
-from ethos_hil.results.record import Record
 
 _CYCLES = "cycles"
 

@@ -8,9 +8,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.inference_profile import Buffer
 from ethos_hil.harness.profile.memory import MemoryUse
 from ethos_hil.harness.render import add_row, plain
-from ethos_hil.results.inference_profile import Buffer
 
 _BAR = 20
 _INPUT = "(input)"

@@ -9,6 +9,9 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.memory import memory_use
@@ -16,9 +19,6 @@ from ethos_hil.harness.profile.view import By, Group, Sort, groups
 from ethos_hil.harness.render import add_row, head, plain
 from ethos_hil.harness.render_latency import latency_rows
 from ethos_hil.harness.render_memory import peaks, tables
-from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Op, Record
 
 _BAR = 20
 _TOP_OPS = 10

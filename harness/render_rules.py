@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
+from ethos_hil.base.record import Record
 from ethos_hil.harness.render import plain
 from ethos_hil.results.ledger.rule_facts import Rules, confidence
-from ethos_hil.results.record import Record
 
 _MODELLED = "modelled"
 

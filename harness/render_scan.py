@@ -8,12 +8,12 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.render import plain
 from ethos_hil.harness.render_comparison import row_table
 from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
-from ethos_hil.results.verdict import Verdict
 
 _DIGITS = 8
 _COLUMNS = {

@@ -7,20 +7,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions, VelaSetup
 
 if TYPE_CHECKING:
+    from ethos_hil.base.clock import StatedClock
     from ethos_hil.harness.image.inputs import InputSet
     from ethos_hil.harness.profile.options import ProfileOptions
     from ethos_hil.lowering.model import TorchModel
-    from ethos_hil.results.clock import StatedClock
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TARGET = "virtual"

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.outputs_file import outputs_archive
 from ethos_hil.harness.run import Report
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Failure, Record
-from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

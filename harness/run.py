@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base import environment
+from ethos_hil.base.board_run import BoardRun
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Failure, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.artifact_info import info, naming_program
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -53,18 +60,11 @@ from ethos_hil.harness.verdict.text import check_text, written_text
 from ethos_hil.harness.verdict.verify import Comparison, verify
 from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.results import environment
-from ethos_hil.results.board_run import BoardRun
-from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.record import Failure, Record, RunnerInfo, TargetInfo
-from ethos_hil.results.regular_file import read_bytes
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
@@ -171,7 +171,7 @@ def run(
         began: when the work for this run began, on the monotonic clock; by default now.
 
     Raises:
-        UsageError, ToolError, TargetError, OracleError: see `ethos_hil.lowering.errors` and `ethos_hil.harness.errors`.
+        UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors` and `ethos_hil.harness.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()

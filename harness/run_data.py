@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
 from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.bundle import BundledCase
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.output_names import archive_names

@@ -14,7 +14,7 @@ import sys
 from dataclasses import dataclass
 from typing import TextIO, cast
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _NAMES = ("stdin", "stdout", "stderr")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from ethos_hil.base.record import Metric
 from ethos_hil.lowering.progress import phase_of
-from ethos_hil.results.record import Metric
 
 _PHASES = {
     "loading the model": "loading",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Check, TargetInfo
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.lint.lint import lint
@@ -19,12 +22,9 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_file import ProgramFile
-from ethos_hil.results.record import Check, TargetInfo
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact_files import arrays, prefix_of, verified_files, write_synced
 from ethos_hil.lowering.cache_contents import DIGESTS
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.output_names import fitting
 from ethos_hil.lowering.placement import Placement
 from ethos_hil.lowering.program_delegates import ProgramDelegates

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.cache_contents import DIGESTS
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.regular_file import read_bytes, read_text
 
 _MOST_DIGESTS = 1 << 20  # bytes
 

@@ -17,8 +17,8 @@ import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.regular_file import read_bytes
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import read_bytes
 
 _INSTALLED = ("/site-packages/", "/dist-packages/", f"{sysconfig.get_path('stdlib')}/")
 _HEADER = 16  # bytes

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.file_lock import locked
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
 from ethos_hil.lowering.cache_contents import CacheContents, discard, touch, write_small
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, cache_folder, cache_limit
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.lowering.file_lock import locked
-from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.verdict import FailureKind
 
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _MOST_KEY = 1000

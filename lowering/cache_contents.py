@@ -29,10 +29,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.file_lock import locked
-from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.file_lock import locked
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import FailureKind
 
 DIGESTS = "SHA256SUMS"
 """The file in an entry with the digests of its other files."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.vela_ini import SHIPPED, SystemConfiguration, VelaIni
 
 _CONFIG = "--config="

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from ethos_hil.base.errors import CompileError, OracleError
 from ethos_hil.lowering.array_archive import packed_arrays
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.errors import CompileError, OracleError
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.output_names import archive_names
 from ethos_hil.lowering.text_summary import listing, summary, target

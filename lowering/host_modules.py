@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.source import Sources
 
 if TYPE_CHECKING:

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError, raise_if_interrupted
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.collector import collecting_seldom
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.key import ModelIdentity, identity
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.scheme import Scheme

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import Family, NpuName
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import Family, NpuName
 
 _FLAG = "--memory-mode="
 # EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares them.

@@ -20,9 +20,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
+from ethos_hil.base.errors import UsageError, raise_if_interrupted
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 if TYPE_CHECKING:
     import torch

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import artifact_memo, imported_files
@@ -32,7 +33,6 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
 )
 from ethos_hil.lowering.made_from.project_files import of_project
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.quantisation_notes import quantisation_notes

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 
 _BACKEND = "EthosUBackend"
 

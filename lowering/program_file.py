@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.lowering.formats.bundle import BundledCase, BundledProgram, is_bundle
-from ethos_hil.results.regular_file import read_bytes
 
 PROGRAM_SUFFIXES = (".pte", ".bpte")
 FORMS = "give file.py:function, package.module:function, a .pt2, a .pte or a .bpte"

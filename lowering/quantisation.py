@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.module_names import chosen_modules, modules_in
 from ethos_hil.lowering.scheme import Scheme

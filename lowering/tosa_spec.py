@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 TosaProfile = Literal["FP", "INT"]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.lowering.array_archive import packed_arrays, read_arrays
 from ethos_hil.lowering.cache_contents import TRAINED
 from ethos_hil.lowering.cache_settings import cache_folder
 from ethos_hil.lowering.zip_members import BadArchive
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import read_bytes
 
 Weights = Mapping[str, np.ndarray]
 _MOST = 64 << 20

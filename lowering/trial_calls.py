@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.module_changes import changes, same_tensor
 from ethos_hil.lowering.module_copy import copied
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of

@@ -13,12 +13,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.base.regular_file import check_regular
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
 from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.program_file import FORMS, no_file
 from ethos_hil.lowering.source import Sources
-from ethos_hil.results.regular_file import check_regular
 
 _OURS = "suites"
 """A module below it is ethos-hil's own, unless the user has one of that name: `suites.models` is the suites' models."""

@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.lowering.errors import CompileError, ToolError
+from ethos_hil.base.errors import CompileError, ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
 
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.

@@ -16,9 +16,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.lowering.npu_name import Family, NpuName
-from ethos_hil.results.regular_file import read_bytes
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.regular_file import read_bytes
 
 SHIPPED = "Arm/vela.ini"
 """The name by which Vela knows the file in its wheel."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import MOST_CACHE, SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
 
 Optimise = Literal["Performance", "Size"]

@@ -8,7 +8,7 @@ import platform
 from functools import cache
 from pathlib import Path
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 
 NOT_SHIPPED = frozenset({"tests", "testing"})

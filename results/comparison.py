@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ethos_hil.results.inference_profile import CpuRow
-from ethos_hil.results.record import JOB, Op, Record
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.base.inference_profile import CpuRow
+from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.verdict import Verdict
 
 
 class RowChange(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from ethos_hil.results.clock import BadClock, StatedClock, is_frequency, parse_frequency
+from ethos_hil.base.clock import BadClock, StatedClock, is_frequency, parse_frequency
 
 _ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock; its SDK has the cores' clocks"
 _MPS3 = "the board's FPGA image: NPU and processor have one clock (harness/socs)"

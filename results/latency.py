@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ethos_hil.results.clock import StatedClock, of_system
-from ethos_hil.results.record import Metric, Record
+from ethos_hil.base.clock import StatedClock, of_system
+from ethos_hil.base.record import Metric, Record
 
 NPU_SECONDS, CPU_SECONDS, SECONDS = "npu_latency_seconds", "cpu_latency_seconds", "latency_seconds"
 PER_SECOND = "inferences_per_second"

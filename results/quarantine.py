@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 
 @dataclass(frozen=True)

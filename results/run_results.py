@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
 from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
-from ethos_hil.results.verdict import Verdict
 
 
 @dataclass(frozen=True)

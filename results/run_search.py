@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_bytes
+from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.store import MANIFEST, Skipped, find_record
 

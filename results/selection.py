@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_text
 
 _CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"
 T = TypeVar("T")

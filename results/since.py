@@ -12,11 +12,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import ALWAYS, COLUMNS, EARLY, FIELDS, UNKNOWN, Subject, subject_of
-from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 FACTS = ("question", "inputs", "tosa", "weights", "stream", "lowering", "timing_model", "firmware", "fvp", "versions",
          "commit")  # fmt: skip

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 
 class Standing(StrEnum):

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results import environment
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.record import Record, RunInfo
-from ethos_hil.results.regular_file import read_bytes, read_text
+from ethos_hil.base import environment
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.record import Record, RunInfo
+from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.results.run_name import new_name
 
 MANIFEST = "manifest.json"

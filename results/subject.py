@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.columns import DIGITS, IS_MODEL
-from ethos_hil.results.record import Record
 
 NOWHERE = "none"
 """The target of a test that failed before it had one."""

@@ -6,7 +6,7 @@ import re
 
 from blocks import ROOT
 
-from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind
+from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 
 ROW = re.compile(r"^\| `([a-z-]+)` \|", re.MULTILINE)
 

@@ -14,7 +14,7 @@ import pytest
 from blocks import ROOT, blocks, documents
 from test_code_blocks import CHECKED
 
-from ethos_hil.results.plugins import GROUPS
+from ethos_hil.base.plugins import GROUPS
 
 DOCUMENTS = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
 FOLDERS = ("harness", "lowering", "suites", "results", "firmware", "docs", "src")

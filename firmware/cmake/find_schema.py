@@ -9,7 +9,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.names.schemas import schema_folder
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from programs import delegate
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
@@ -22,7 +23,6 @@ from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 
 RUNS = 3
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from saboteur import Change, sabotaged
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
@@ -27,7 +28,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 
 DRIVER = "npu/driver.cc"
 U55, U65, U85 = "ethos-u55-128", "ethos-u65-256", "ethos-u85-256"

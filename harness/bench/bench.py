@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
+from ethos_hil.base.crew import WorkerCrew, error_told
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded, set_aside
 from ethos_hil.harness.bench.worker import POINT, BenchJob
-from ethos_hil.harness.crew import WorkerCrew, error_told
 from ethos_hil.harness.progress import Reporter
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.run_name import is_name
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import FailureKind
-from ethos_hil.results.writing import wait_for_writers
 
 _WORKER = "ethos_hil.harness.bench.worker"
 _MOST_LOSSES = 1

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
@@ -17,8 +19,6 @@ from ethos_hil.harness.run import Report, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Metric, Record
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.harness.bench.case import BenchCase, BenchStep
 from ethos_hil.lowering.error_text import summary
-from ethos_hil.lowering.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.model import TorchModel, from_module, load_model
 
 if TYPE_CHECKING:

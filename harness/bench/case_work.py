@@ -6,6 +6,10 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Record
+from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.bench.booted import booted_record
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
@@ -19,17 +23,13 @@ from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.quantisation_options import QuantisationOptions
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.harness.shortage import unforeseen
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, UsageError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.record import Record
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool

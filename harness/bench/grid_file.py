@@ -12,12 +12,12 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.checked_toml import CheckedToml, read_checked
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
-from ethos_hil.harness.checked_toml import CheckedToml, read_checked
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import VelaIni
 
 SCHEMA = "grid.schema.json"

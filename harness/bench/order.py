@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, BenchCase, BenchGrid
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
@@ -14,11 +17,8 @@ from ethos_hil.harness.bench.selection import select
 from ethos_hil.harness.quantisation_options import parse_scheme
 from ethos_hil.harness.request import DEFAULT_TARGET
 from ethos_hil.harness.targets.registry import find_plugin
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, no_file
-from ethos_hil.results.clock import StatedClock
 
 _EXPORTED = ".pt2"
 MODELS_GRID = "models"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.record import BenchInfo, Failure, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.targets.registry import kind_of, name_in_records
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results import environment
-from ethos_hil.results.record import BenchInfo, Failure, Record, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 
 def bench_info(point: BenchPoint, grid: str) -> BenchInfo:

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
 from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
-from ethos_hil.results.clock import StatedClock
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.tosa import without_locations
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
 from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, run_vela, with_ini

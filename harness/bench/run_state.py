@@ -14,16 +14,16 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.tool_state import difference, tool_state
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results import standing
 from ethos_hil.results.bench.asked import STATE
-from ethos_hil.results.files import write_whole
 from ethos_hil.results.gate.account import part_of
-from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_bytes, read_text
 from ethos_hil.results.standing import OF_THIS_PLACE, is_refusal
 from ethos_hil.results.store import StoredRecord, read_run
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.bench.case import BenchGrid
-from ethos_hil.lowering.errors import UsageError
 
 
 def select(grid: BenchGrid, tags: Sequence[str] = (), names: Sequence[str] = ()) -> BenchGrid:

@@ -9,6 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Metric, Op, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
@@ -25,12 +31,6 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results import environment
-from ethos_hil.results.inference_profile import InferenceProfile
-from ethos_hil.results.record import Metric, Op, Record, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 MODELLED, VELA = "modelled", "vela"
 _UNKNOWN = "its cycles depend on data, because a delegate has branches or loops; --boot runs it"

@@ -1,6 +1,6 @@
 """The process that makes points: `python -m ethos_hil.harness.bench.worker RUN_FOLDER`.
 
-It reads jobs as a process of `ethos_hil.harness.crew`, and says `POINT` when a point's record is in the run folder.
+It reads jobs as a process of `ethos_hil.base.crew`, and says `POINT` when a point's record is in the run folder.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.crew import DONE, own_streams, told_of
+from ethos_hil.base.interruption import end_on_signals
+from ethos_hil.base.writing import Writing
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.points import PointSettings, part_of
-from ethos_hil.harness.crew import DONE, own_streams, told_of
-from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.lowering.cache_settings import prepare_torch
-from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.writing import Writing
 
 POINT = "point"
 

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.boards.board import (
     UNTRIED,
     Board,
@@ -28,11 +31,8 @@ from ethos_hil.harness.boards.board import (
 from ethos_hil.harness.boards.board_rules import Complaint, check_board
 from ethos_hil.harness.boards.board_schema import PLACES, board_schema
 from ethos_hil.harness.boards.server_commands import COMMANDS
-from ethos_hil.harness.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import FirmwareBoard, Memory, NpuChoice, Soc, Window
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 SEE = "docs/boards.md has all keys and an example"
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*")

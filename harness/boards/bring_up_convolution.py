@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.boards.bring_up_step import StepFinding
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.lowering.cache_settings import prepare_torch
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
     from ethos_hil.lowering.model import TorchModel
-    from ethos_hil.results.record import Record
 
 LABEL = "bring-up"
 _CHANNELS, _SIDE = 16, 16

@@ -6,6 +6,8 @@ import contextlib
 import random
 from collections.abc import Callable
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.bring_up_npu import judge_npu
 from ethos_hil.harness.boards.bring_up_registers import NpuIdentity
@@ -14,9 +16,7 @@ from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import missing
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.results.verdict import FailureKind
 
 Tell = Callable[[str], None]
 

@@ -12,11 +12,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board_schema import PLACES
 from ethos_hil.harness.boards.rsp import GdbRemote
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.results.verdict import FailureKind
 
 BLOCK = 4096
 """Bytes of each of the three blocks. On a probe that moves 21 kB/s, with five writes and reads, three take 6 s."""

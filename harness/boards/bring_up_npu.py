@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.bring_up_registers import NpuIdentity
 from ethos_hil.harness.boards.bring_up_step import StepFinding
-from ethos_hil.results.verdict import FailureKind
 
 
 def judge_npu(npus: tuple[str, ...], found: NpuIdentity, values: dict[str, object]) -> StepFinding:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
 from ethos_hil.harness.boards.bring_up_npu import judge_npu
@@ -36,7 +37,6 @@ from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
 from ethos_hil.harness.boards.start_point import LoadableImage
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
-from ethos_hil.results.verdict import FailureKind
 
 Tell = Callable[[str], None]
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base import environment
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
-from ethos_hil.results import environment
-from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 _PRIVATE = ("loading.command", "loading.address", "power")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.verdict import FailureKind
 
 
 class StepStatus(StrEnum):

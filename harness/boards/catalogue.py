@@ -6,11 +6,11 @@ import difflib
 import os
 from pathlib import Path
 
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_file import read_board
 from ethos_hil.harness.socs.registry import SocSource
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.lowering.errors import EthosHilError, UsageError
 
 BOARDS_VARIABLE = "ETHOS_HIL_BOARDS"
 """Names folders with the user's boards, separated as those of PATH are."""

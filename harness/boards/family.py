@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import board_files, find_board, is_path
 from ethos_hil.harness.boards.group import BoardGroup
 from ethos_hil.harness.boards.target import FAMILY, BoardTarget, missing
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 _AND = "+"
 

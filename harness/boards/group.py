@@ -11,16 +11,16 @@ import dataclasses
 import time
 from collections.abc import Sequence
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.quarantine import INFRASTRUCTURE, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.results.verdict import FailureKind
 
 _POLL_SECONDS = 0.1
 """Between two looks whether a board is free."""

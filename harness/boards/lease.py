@@ -8,12 +8,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.file_lock import LIMIT, Holder, locked
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.lowering.cache_settings import cache_folder
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.file_lock import LIMIT, Holder, locked
-from ethos_hil.results.verdict import FailureKind
 
 _DIGITS = 16
 

@@ -16,9 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor_frames import Reply, Splitter, command
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     MAX_CHUNK,
@@ -29,7 +30,6 @@ from ethos_hil.harness.image.formats import (
     Speed,
     Upload,
 )
-from ethos_hil.results.verdict import FailureKind
 
 _SYNC_SECONDS = 0.25
 """Between two questions whether the monitor is there."""

@@ -10,11 +10,11 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.lowering.cache_settings import cache_folder
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.verdict import FailureKind
 
 SECONDS = 15 * 60.0
 """How long a group does without a board."""

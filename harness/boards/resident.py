@@ -11,10 +11,10 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.boards.monitor_frames import mailbox
 from ethos_hil.harness.image.pack import Clocks, PackageSlot
 from ethos_hil.harness.image.segments import ElfError, contents, segments
-from ethos_hil.lowering.errors import ToolError
 
 _CODE = (("__boot_begin", "__boot_end"), ("__code_begin", "__code_end"))
 """Symbols of the linker script around the two parts of code and constants that the monitor's checksum is of."""

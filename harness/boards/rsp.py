@@ -22,12 +22,12 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp_exchange import CONSOLE, ERROR, STOP, RspExchange, shown, text_of
 from ethos_hil.harness.boards.rsp_greeting import greet
 from ethos_hil.harness.boards.rsp_memory import Counted, read_pieces, reads, write_pieces, writes
 from ethos_hil.harness.boards.rsp_registers import RspRegister
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 
 DHCSR = 0xE000EDF0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards.rsp_exchange import RspExchange, shown, text_of
 from ethos_hil.harness.boards.rsp_packets import escaped_binary
 from ethos_hil.harness.boards.rsp_registers import UNDESCRIBED, DescriptionError, RegisterTable, described_registers
-from ethos_hil.harness.clock import Deadline
 
 _QUESTION = b"qSupported:multiprocess-;xmlRegisters=arm"
 _DEFAULT_PACKET = 400

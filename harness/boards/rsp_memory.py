@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards.rsp_exchange import RspExchange
 from ethos_hil.harness.boards.rsp_packets import escaped_binary
-from ethos_hil.harness.clock import Deadline
 
 Counted = Callable[[int], None]
 """What is told how many bytes more were read or written."""

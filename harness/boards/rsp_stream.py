@@ -10,6 +10,8 @@ import select
 import socket
 from typing import NoReturn
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.rsp_packets import (
     PacketError,
     PacketReader,
@@ -17,9 +19,7 @@ from ethos_hil.harness.boards.rsp_packets import (
     RspPacket,
     encoded,
 )
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.results.verdict import FailureKind
 
 _RECEIVE_BYTES = 1 << 16
 _TRIES = 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
-from ethos_hil.lowering.errors import UsageError
 
 _TABLE_ALIGNMENT = 128
 """VTOR has no lower bits (Armv8-M Architecture Reference Manual, VTOR)."""

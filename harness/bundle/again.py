@@ -7,6 +7,10 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Record
 from ethos_hil.harness.artifact_info import naming_program
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
@@ -21,11 +25,7 @@ from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.known_defects import naming_defects
 from ethos_hil.harness.verdict.verify import same_bits
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results import environment
-from ethos_hil.results.record import Record
 
 
 def request_of(bundle: RunBundle, **changes: Any) -> RunRequest:

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.program_file import no_file
 from ethos_hil.lowering.zip_members import BadArchive, ZipMembers, members
-from ethos_hil.results.regular_file import opened
 
 SCHEMA_VERSION = 1
 KIND = "ethos-hil bundle"

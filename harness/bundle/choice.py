@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bundle.asked import CommandWords
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
-from ethos_hil.results.verdict import Verdict
 
 _LISTED = 8
 _RUN = "give a run folder, results/runs/NAME, or a record that `run --json` wrote; `ethos-hil runs` lists the runs"

@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Record
 from ethos_hil.harness.artifact_info import cached
 from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
@@ -18,10 +21,7 @@ from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
-from ethos_hil.results.record import Record
 
 _SHOWN = 12
 """Digits of a digest in a message."""
@@ -105,9 +105,9 @@ def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSe
     Raises:
         UsageError, ToolError: the target is none that is here.
     """
+    from ethos_hil.base.verdict import FailureKind
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.image.preflight import ANY_PLACE
-    from ethos_hil.results.verdict import FailureKind
 
     record, command = chosen.record, chosen.command
     demanded = record.failure is not None and record.failure.kind is FailureKind.DELEGATION

@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import EthosHilError, OracleError, ToolError, UsageError
+from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.again import request_of, run_again, without_times
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.bundle.found_program import KeptFiles, find_expected, find_inputs, find_program, settings_of
@@ -23,9 +25,7 @@ from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, image_of
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.recorded import TargetFacts
-from ethos_hil.lowering.errors import EthosHilError, OracleError, ToolError, UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results.record import Record
 
 _KINDS = ("virtual", "fvp", "board")
 _SECONDS = 120.0

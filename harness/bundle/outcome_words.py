@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.results.record import Record
+from ethos_hil.base.record import Record
 
 
 def ended(record: Record) -> str:

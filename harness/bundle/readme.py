@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import Record
 
 _MEMBERS: Mapping[str, str] = {
     "artifact/model.pte": "the program, as ExecuTorch writes it",

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.archive import json_member, packed, refused, unpacked
 from ethos_hil.harness.bundle.arrays import (
     named_arrays,
@@ -29,11 +31,9 @@ from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.array_archive import packed_arrays
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.output_names import archive_names
 from ethos_hil.lowering.zip_members import BadArchive
-from ethos_hil.results.record import Record
 
 ARTIFACT = "artifact/"
 PROGRAM = f"{ARTIFACT}model.pte"

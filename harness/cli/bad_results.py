@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import typer
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli import bench_options
 from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO
 from ethos_hil.harness.cli.model_options import DEBUG, RUNS
 from ethos_hil.harness.cli.vela_options import VELA_INI
-from ethos_hil.lowering.errors import UsageError
 
 
 def bench(

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.contribution import check_contribution, contribute_records
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.standing import standing_of
-from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from ethos_hil.results.bench.answer import BudgetAnswer
@@ -132,8 +132,8 @@ class BenchOutput:
         return found is None or found.best is not None
 
     def _write_rows(self, rows: Sequence[dict[str, Any]]) -> None:
+        from ethos_hil.base.files import write_whole
         from ethos_hil.results.bench.table_files import as_csv, as_parquet
-        from ethos_hil.results.files import write_whole
 
         for path, make in ((self.files.csv, as_csv), (self.files.parquet, as_parquet)):
             if path is None:

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
@@ -15,12 +19,8 @@ from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.progress import Live
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.standing import OF_THIS_PLACE, Standing, standing_of
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
-from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from ethos_hil.results.store import Skipped

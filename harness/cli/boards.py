@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.harness.cli.boards_bring_up import bring_up
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.results.plain_text import escaped, one_line
 
 if TYPE_CHECKING:
+    from ethos_hil.base.errors import EthosHilError
     from ethos_hil.harness.boards.board import Board
-    from ethos_hil.lowering.errors import EthosHilError
 
 SCHEMA_VERSION = 1
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -63,8 +63,8 @@ def check(
 
     Example: ethos-hil boards check my-e8.toml
     """
+    from ethos_hil.base.errors import UsageError
     from ethos_hil.harness.boards.catalogue import board_files, find_board
-    from ethos_hil.lowering.errors import UsageError
 
     right: list[Board] = []
     wrong: list[UsageError] = []

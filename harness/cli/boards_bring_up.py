@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
 
 if TYPE_CHECKING:
     from ethos_hil.harness.boards.board import Board
@@ -62,11 +62,11 @@ def bring_up(
 
     Example: ethos-hil boards bring-up my-e8 --report bring-up.md
     """
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.boards.catalogue import find_board
     from ethos_hil.harness.cli.commands import never_exiting, write_json
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
     from ethos_hil.harness.progress import Live
-    from ethos_hil.results.files import write_whole
 
     board = find_board(name)
     _check_npu(board, npu)
@@ -92,9 +92,9 @@ def bring_up(
 def _checked(board: Board, name: str, npu: str, live: Reporter, *, shown: bool) -> BringUpReport:
     import hashlib
 
+    from ethos_hil.base import environment
     from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
     from ethos_hil.harness.boards.bring_up_report import BringUpReport
-    from ethos_hil.results import environment
 
     created = environment.now()
     check = BringUp(BringUpOrder(board, f"board:{name}", npu, _show if shown else lambda step: None, live))
@@ -113,8 +113,8 @@ def _show(step: BringUpStep) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    from ethos_hil.base.plain_text import one_line
     from ethos_hil.harness.render import add_row, console
-    from ethos_hil.results.plain_text import one_line
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(width=_STATUS_WIDTH)

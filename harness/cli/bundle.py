@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.results.plain_text import escaped, one_line
 
 RUN = Annotated[
     Path,
@@ -73,9 +73,9 @@ def bundle(
 
     Example: ethos-hil bundle results/runs/20261125T101500Z-1a2b3c test_conv2d_stride_U55_BI -o failure.zip
     """
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
     from ethos_hil.harness.progress import Live
-    from ethos_hil.results.files import write_whole
 
     check_files([output])
     read = {"RUN": run, "--inputs": inputs, "--expected": expected}

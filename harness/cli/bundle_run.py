@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 
 if TYPE_CHECKING:
     import typer

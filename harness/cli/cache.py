@@ -59,10 +59,10 @@ def trim(
 
 def _show(as_json: bool, removed: Removed | None) -> None:
     """What is there now, and what was removed."""
+    from ethos_hil.base.plain_text import escaped
     from ethos_hil.lowering import byte_size
     from ethos_hil.lowering.cache_contents import CacheContents
     from ethos_hil.lowering.cache_settings import cache_folder, cache_limit
-    from ethos_hil.results.plain_text import escaped
 
     folder, limit = cache_folder(), cache_limit()
     entries = CacheContents(folder).entries()

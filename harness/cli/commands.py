@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.deadline import process_began
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.arguments import LowerArguments
-from ethos_hil.harness.clock import process_began
 from ethos_hil.harness.errors import exited
 from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.cache_settings import prepare_torch
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -238,8 +238,8 @@ def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
     """Write the outputs of a run, where there are any. Return what prevented it."""
     if path is None or not report.outcome.runs:
         return []
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.outputs_file import outputs_archive
-    from ethos_hil.results.files import write_whole
 
     try:
         write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
@@ -273,7 +273,7 @@ def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
-    from ethos_hil.results.files import write_whole
+    from ethos_hil.base.files import write_whole
 
     text = json.dumps(document, indent=2, allow_nan=False) + "\n"
     if path == _STDOUT:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
     from ethos_hil.results.gate.baseline import Acceptance
     from ethos_hil.results.gate.sides import Side
-    from ethos_hil.results.record import Record
 
 _STDOUT = Path("-")
 SCHEMA_VERSION = 1
@@ -125,8 +125,8 @@ def accept(
 
     Example: ethos-hil accept results/runs --baseline baseline.jsonl --only '*conv2d*'
     """
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import check_files, unwritable
-    from ethos_hil.results.files import write_whole
     from ethos_hil.results.gate.baseline import accept as accepted
     from ethos_hil.results.gate.baseline import dumps, read_baseline
     from ethos_hil.results.gate.gate import chosen

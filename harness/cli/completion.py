@@ -5,7 +5,7 @@ from __future__ import annotations
 
 def npus(incomplete: str) -> list[str]:
     """Return every Ethos-U configuration."""
-    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.base.npu_name import NpuName
 
     return [name for name in NpuName.VALID if name.startswith(incomplete)]
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ethos_hil.results.plain_text import one_line
+from ethos_hil.base.plain_text import one_line
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
     from ethos_hil.results.ledger.ledger_row import LedgerRow
-    from ethos_hil.results.record import Record
 
 CONTRIBUTE = Annotated[
     Path | None,
@@ -30,9 +30,9 @@ WHO = Annotated[
 
 def check_contribution(path: Path | None, who: str | None = None) -> None:
     """Raise UsageError where rows cannot be added to a file: it is no ledger, or edited, or cannot be written."""
+    from ethos_hil.base.errors import UsageError
     from ethos_hil.harness.cli.bad_results import bad_results
     from ethos_hil.harness.cli.destinations import check_files
-    from ethos_hil.lowering.errors import UsageError
     from ethos_hil.results.ledger.contribution import with_rows
 
     if path is None:
@@ -59,9 +59,9 @@ def contribute_records(path: Path, records: Iterable[Record], *, who: str | None
 
 def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None) -> None:
     """Add rows to a file of a ledger, and tell on stderr what became of it. Errors as of `contribute_records`."""
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.bad_results import bad_results
     from ethos_hil.harness.cli.destinations import unwritable
-    from ethos_hil.results.files import write_whole
     from ethos_hil.results.ledger.contribution import with_rows
 
     with bad_results():

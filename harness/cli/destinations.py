@@ -12,10 +12,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from ethos_hil.harness.shortage import DESCRIPTORS, shortage
-from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.shortage import DESCRIPTORS, shortage
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
-from ethos_hil.results.regular_file import read_text
 
 _STDOUT = Path("-")
 _FILES = (".pt2", *PROGRAM_SUFFIXES)

@@ -8,10 +8,10 @@ from dataclasses import asdict
 
 import typer
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.doctor.examination import can_run, examine
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 _COLOURS = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}

@@ -6,14 +6,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.files import write_whole
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results

@@ -7,11 +7,11 @@ import sys
 
 from rich.table import Table
 
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.plugins import PluginError
 from ethos_hil.harness.render import add_row, console
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.plugins import PluginError
 
 SCHEMA_VERSION = 1
 _GROUPS = (("record", EXPORTERS), ("run", RUN_EXPORTERS))

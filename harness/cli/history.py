@@ -13,11 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, History, HistoryPoint, NumberChange, compact
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import json_number
 from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT
 from ethos_hil.results.store import MANIFEST
 

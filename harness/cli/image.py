@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.plain_text import escaped
 from ethos_hil.harness.cli import quantisation_options, run_options
 from ethos_hil.harness.cli.model_options import (
     ALLOW_CPU_ONLY,
@@ -24,7 +25,6 @@ from ethos_hil.harness.cli.model_options import (
     TRUST_MODEL,
 )
 from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
-from ethos_hil.results.plain_text import escaped
 
 OUTPUT = Annotated[
     Path, typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder, replaced as a whole.")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO, check_contribution, contribute
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
 
 if TYPE_CHECKING:
     from ethos_hil.results.ledger.sources import LedgerSource
@@ -119,8 +119,8 @@ def _read(places: list[Path]) -> list[LedgerSource]:
 
 
 def _write(path: Path, text: str) -> None:
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import unwritable
-    from ethos_hil.results.files import write_whole
 
     if path == _STDOUT:
         sys.stdout.write(text)

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_all, write_folder
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.artifact_info import cpu_ops
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
@@ -17,16 +20,13 @@ from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.quantisation_options import parse_scheme
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
 from ethos_hil.lowering.text_summary import summary
 from ethos_hil.lowering.text_summary import target as target_of
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.results.files import write_all, write_folder
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TOSA = "TOSA-1.0+INT"

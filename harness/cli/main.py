@@ -16,6 +16,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from ethos_hil.base import plugins
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.interruption import end_on_signals, ignore_further
+from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
@@ -61,12 +66,7 @@ from ethos_hil.harness.cli.vela_options import (
 )
 from ethos_hil.harness.default_npu import npu_of
 from ethos_hil.harness.errors import exited
-from ethos_hil.harness.interruption import end_on_signals, ignore_further
-from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.standard_streams import StandardStreams
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.results import plugins
-from ethos_hil.results.plain_text import cut, escaped, one_line
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 _MAY_EXIT = ("ethos_hil", "typer", "click")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
 
 if TYPE_CHECKING:
     from ethos_hil.harness.nightly.config import NightlyConfig
@@ -150,11 +150,11 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
 
 def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> int:
     """Check all that a night reads before it begins, and show its parts. Return the exit status."""
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.nightly import preparation
     from ethos_hil.harness.nightly.plan import npu_for
     from ethos_hil.harness.targets.registry import find_plugin
-    from ethos_hil.lowering.npu_name import NpuName
 
     preparation.read_policy_of(config)
     quarantine = preparation.read_quarantine_of(config)

@@ -14,21 +14,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import opened, read_bytes
 from ethos_hil.harness.cli.destinations import check_distinct, unwritable
 from ethos_hil.harness.image.array_names import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.render import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.array_archive import packed_arrays, read_arrays
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, NpuNetwork, read_blob
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
 from ethos_hil.lowering.formats.vela_npz import read_npz
 from ethos_hil.lowering.formats.vela_tflite import MAGIC, read_tflite
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.zip_members import BadArchive
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import opened, read_bytes
 
 SCHEMA_VERSION = 1
 _STDOUT = Path("-")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli import profile_options, quantisation_options
 from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.model_options import (
@@ -23,16 +25,14 @@ from ethos_hil.harness.cli.model_options import (
 )
 from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
 from ethos_hil.harness.default_npu import npu_of
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import RenderableType
 
+    from ethos_hil.base.record import Record
     from ethos_hil.harness.profile.view import By, Sort
-    from ethos_hil.results.record import Record
 
 _Word = TypeVar("_Word", bound=StrEnum)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
 from ethos_hil.harness.exporting import export_record
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 
 STEM = "profile"
 ETRECORD = "model.etrecord"

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.compare import POLICY
 from ethos_hil.harness.cli.model_options import DEBUG
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import escaped, one_line
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 if TYPE_CHECKING:
@@ -132,8 +132,8 @@ def _links(commit_url: str, job_url: str) -> Links:
 
 
 def _write(output: Path, content: bytes) -> None:
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import unwritable
-    from ethos_hil.results.files import write_whole
 
     if output == _STDOUT:
         sys.stdout.buffer.write(content)

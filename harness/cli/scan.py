@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli import quantisation_options, scan_options
 from ethos_hil.harness.cli.model_options import AS_UPSTREAM, DEBUG, LEAVE, METHOD, TRUST_MODEL
 from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
-from ethos_hil.lowering.errors import UsageError
 
 _STDOUT = Path("-")
 
@@ -86,8 +86,8 @@ def scan(
 
 
 def _write(path: Path, text: str) -> None:
+    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import unwritable
-    from ethos_hil.results.files import write_whole
 
     if path == _STDOUT:
         sys.stdout.write(text)

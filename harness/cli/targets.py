@@ -9,10 +9,10 @@ from dataclasses import asdict
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.render import add_row, console
 from ethos_hil.harness.targets.listing import ListedTarget, families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption
-from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.declared.torch_name import named
-from ethos_hil.lowering.errors import UsageError
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.LayerNorm, nn.GroupNorm, nn.InstanceNorm2d, nn.RMSNorm)
 

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.overrides import get_overridable_functions
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.declared.torch_name import named
-from ethos_hil.lowering.errors import UsageError
 
 _MODULES = ("nn.functional", "linalg", "special", "fft", "ops.aten")
 """Modules of torch that have nothing else."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 
 def named(name: str, inside: str = "torch") -> Any:

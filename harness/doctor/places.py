@@ -10,6 +10,8 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.doctor.finding import Finding, Status
@@ -24,8 +26,6 @@ from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.regular_file import read_bytes
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 VARIABLES = (

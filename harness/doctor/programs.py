@@ -8,12 +8,12 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.doctor.ask import ask
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, installed_fvp
 from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
-from ethos_hil.lowering.errors import ToolError
 
 _OLDEST_QEMU = (7, 2)
 

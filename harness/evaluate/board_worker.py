@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.process import dies_with
+from ethos_hil.base.record import Failure
+from ethos_hil.base.shortage import shortage
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.process import dies_with
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.harness.shortage import shortage
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target

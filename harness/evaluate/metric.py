@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import describe
 from ethos_hil.lowering.error_text import summary, user_line
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.user_function import load_function
 
 Outputs = Sequence[np.ndarray]

@@ -8,11 +8,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.tally import FLOAT, SOURCES
 from ethos_hil.harness.render import add_row
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import json_number
 
 SCHEMA_VERSION = 1
 _WORST_LAYERS = 5

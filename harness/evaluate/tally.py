@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.evaluate.metric import ItemMetric, Outputs, class_of, ranked, scores_of
 from ethos_hil.lowering.decibels import decibels
-from ethos_hil.lowering.errors import UsageError
 
 FLOAT, QUANTISED, DEVICE = "float", "quantised", "device"
 SOURCES = (FLOAT, QUANTISED, DEVICE)

@@ -16,13 +16,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.process import interrupts_deferred, wait_for_end
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.farm_place import BorrowedPlace, KnownPlace, PlaceChoice
-from ethos_hil.harness.process import interrupts_deferred, wait_for_end
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.verdict import FailureKind
 
 PYTHON_VARIABLE = "ETHOS_HIL_LABGRID"
 """Names the Python of labgrid's environment, or the environment's folder."""
@@ -32,7 +32,7 @@ WAIT_VARIABLE = "ETHOS_HIL_LABGRID_WAIT"
 PROGRAM = Path(__file__).with_name("labgrid_side.py")
 _COORDINATOR = "127.0.0.1:20408"
 _WAIT_SECONDS = 900.0
-"""As for locks of this machine (lowering/file_lock.py)."""
+"""As for locks of this machine (src/ethos_hil/base/file_lock.py)."""
 _ANSWER_SECONDS = 60.0
 """For what is not waited for: to start Python and labgrid, to connect, and for the exporter to start ser2net."""
 _END_SECONDS = 15.0

@@ -6,8 +6,8 @@ import shlex
 import sys
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.socs.fvps import MODELS
-from ethos_hil.lowering.errors import UsageError
 
 
 def install(folder: Path) -> list[Path]:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.interruption import undo_inherited
+from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
-from ethos_hil.harness.interruption import undo_inherited
-from ethos_hil.harness.shortage import shortage
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.standard_streams import open_closed
 

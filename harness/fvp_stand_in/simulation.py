@@ -11,7 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.command_line import DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
@@ -20,8 +22,6 @@ from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.qemu import write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results.plain_text import cut, one_line
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory, GuestOutput, Machine

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _NUMBERED = re.compile(r"(arr|input|output)_(0|[1-9]\d*)")
 """Names that say nothing but a number: numpy's for arrays without one, and ours."""

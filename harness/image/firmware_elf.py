@@ -17,9 +17,9 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.image.firmware_file import firmware_doubt, firmware_path, remedy
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results.regular_file import read_bytes
 
 OPERATORS_SECTION = ".ethos_hil.operators"
 _SYMBOLS = (

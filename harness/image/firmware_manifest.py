@@ -16,7 +16,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.base.regular_file import read_text
 
 SCHEMA_VERSION = 1
 ELF_NAME = "ethos-hil.elf"

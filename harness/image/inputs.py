@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import opened
 from ethos_hil.harness.image.array_names import in_order
 from ethos_hil.lowering.array_archive import ArrayHeader, array_archive
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.zip_members import BadArchive
-from ethos_hil.results.regular_file import opened
 
 InputSet = tuple[np.ndarray, ...]
 

@@ -15,6 +15,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
@@ -30,8 +32,6 @@ from ethos_hil.harness.image.formats import (
     PackageFlag,
     PackageHeader,
 )
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.verdict import FailureKind
 
 SECTION_NAME = ".ethos_hil.package"
 

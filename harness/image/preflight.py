@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.record import ArtifactInfo, Check
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.delegation import NAME, Delegation
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
@@ -22,8 +24,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.placement import grouped, kernel_calls
-from ethos_hil.results.record import ArtifactInfo, Check
-from ethos_hil.results.verdict import FailureKind
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 ANY_PLACE = Delegation(allow_cpu_only=True)

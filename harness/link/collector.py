@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
@@ -35,7 +36,6 @@ from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
 from ethos_hil.harness.link.tensors import TensorAnnouncement
 from ethos_hil.harness.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
-from ethos_hil.results.verdict import FailureKind
 
 _NO_RUN_ID = bytes(16)
 """The run id that a device sends when its package is damaged or missing."""

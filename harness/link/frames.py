@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from cobs import cobs
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
-from ethos_hil.results.verdict import FailureKind
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024

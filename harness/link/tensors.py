@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_RANK, TensorInfo, TensorRole
-from ethos_hil.results.verdict import FailureKind
 
 DTYPES: dict[int, np.dtype[Any]] = {
     0: np.dtype("uint8"),

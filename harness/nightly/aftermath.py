@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import KNOWN
 from ethos_hil.harness.nightly.preparation import LAST, history_of
 from ethos_hil.harness.progress import Reporter
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
-from ethos_hil.results.files import write_whole
 from ethos_hil.results.gate.account import Account, JudgedResults, is_audit, part_of
-from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.run_results import RunResults, branch_of
 from ethos_hil.results.store import StoredRecord
 

@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, run_bench
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.nightly.config import NightlyConfig
@@ -20,12 +24,8 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.suite_session import SuiteSession, check_pytest
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
-from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 _USAGE = 4
 """pytest's exit status for arguments, or a conftest.py, that it cannot use."""

@@ -12,21 +12,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.harness.crew import DONE, own_streams, told_of
+from ethos_hil.base.crew import DONE, own_streams, told_of
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.interruption import end_on_signals
+from ethos_hil.base.shortage import unforeseen
+from ethos_hil.base.writing import Writing
 from ethos_hil.harness.failed_record import failed_record
-from ethos_hil.harness.interruption import end_on_signals
 from ethos_hil.harness.nightly.plan import ModelPart
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.request import RunRequest
-from ethos_hil.harness.shortage import unforeseen
 from ethos_hil.lowering.cache_settings import prepare_torch
-from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.writing import Writing
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.results.record import Record
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,15 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.shortage import DESCRIPTORS, shortage
+from ethos_hil.base import environment
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.shortage import DESCRIPTORS, shortage
+from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.tool_state import difference
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results import environment
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.run_name import new_name
 from ethos_hil.results.store import RunFolder, mend
-from ethos_hil.results.writing import wait_for_writers
 
 STATE = "nightly.json"
 SESSIONS = "sessions"

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.aftermath import follow_up
 from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
@@ -21,8 +23,6 @@ from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.progress import Reporter
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.selection import BadSelection
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 
 NPU_SUFFIXES = ("U55_BI", "U65_BI", "U85_BI")
 HOST_SUFFIXES = ("MI", "BI")

@@ -7,11 +7,11 @@ from datetime import UTC, date, datetime
 from importlib import resources
 from pathlib import Path
 
-from ethos_hil.harness.checked_toml import read_checked
+from ethos_hil.base.checked_toml import read_checked
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.config import SEE
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.quarantine import Quarantined
-from ethos_hil.results.verdict import FailureKind
 
 SCHEMA = "quarantine.schema.json"
 LONGEST = 60

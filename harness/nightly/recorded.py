@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ethos_hil.base import environment
+from ethos_hil.base.record import Record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.tool_state import firmware_id, lowering_id
-from ethos_hil.results import environment
 from ethos_hil.results.gate.account import attempt_of
-from ethos_hil.results.record import Record
 from ethos_hil.results.selection import read_end
 from ethos_hil.results.standing import settled
 from ethos_hil.results.store import StoredRecord, read_run

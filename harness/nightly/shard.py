@@ -6,7 +6,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _FORM = re.compile(r"(\d{1,6})/(\d{1,6})")
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.process import dies_with
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.nightly.night import SESSIONS
 from ethos_hil.harness.nightly.plan import SuitePart
-from ethos_hil.harness.process import dies_with
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.regular_file import read_text
 
 _TICK = 1.0
 _END = 30.0

@@ -16,9 +16,9 @@ of its estimate.
 
 from __future__ import annotations
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op, Pool, Resize
-from ethos_hil.results.verdict import FailureKind
 
 BASE = 500_000_000
 PER_BYTE = 500

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import effort_budget
 from ethos_hil.harness.npu.compute import blas, branch
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
@@ -44,7 +45,6 @@ from ethos_hil.harness.npu.timing.hazards import Hazard
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
 from ethos_hil.harness.npu.weights import decompress, weight_order_u55, weight_order_u85
-from ethos_hil.results.verdict import FailureKind
 
 Bytes = npt.NDArray[np.uint8]
 TABLE_HINT = (

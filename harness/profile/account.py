@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from ethos_hil.base.inference_profile import Edge, InferenceProfile
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Op
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.outcome import Outcome
@@ -17,9 +20,6 @@ from ethos_hil.harness.profile.timeline import timeline
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, MoveCall, Tensor, ValueList
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.inference_profile import Edge, InferenceProfile
-from ethos_hil.results.record import Op
 
 
 def inference_profile(

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from ethos_hil.base.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import CpuOp, Op, Record
 from ethos_hil.harness.profile.cpu import KERNEL
-from ethos_hil.results.inference_profile import InferenceProfile, OpCost
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import CpuOp, Op, Record
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""

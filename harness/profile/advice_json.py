@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+from ethos_hil.base.record import Record
 from ethos_hil.harness.profile.advice import advice
 from ethos_hil.results.export.exporter import Exporter, profile_of
-from ethos_hil.results.record import Record
 
 SCHEMA_VERSION = 1
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.npu import Configuration, NpuProgram
 from ethos_hil.harness.npu.isa.operations import Op
@@ -16,7 +17,6 @@ from ethos_hil.harness.profile.stream_parts import rows_of
 from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.map.rows import row_at
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SYSTEMS, SystemConfiguration, VelaIni
 
 

@@ -6,11 +6,11 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from ethos_hil.base.inference_profile import OpCost, Traffic
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.results.inference_profile import OpCost, Traffic
 
 LATENCY = "latency"
 _LEAST_BOUND = 0.5

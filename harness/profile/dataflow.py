@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.inference_profile import Buffer
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Elementwise, MatMul, Op
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.lowering.formats.vela_blob import VelaIo
-from ethos_hil.results.inference_profile import Buffer
 
 CONSTANTS, ARENA = 0, 1
 """Regions of Vela's command streams. Everything but constants is working memory."""

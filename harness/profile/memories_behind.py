@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.inference_profile import MemoryBehind
 from ethos_hil.harness.image.footprint import FAST_SCRATCH_REGION, Footprint
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.inference_profile import MemoryBehind
 
 _CONSTANTS, _SCRATCH = 0, 1
 """Regions of a command stream, as `harness/npu/timing/memory_system.py` has them."""

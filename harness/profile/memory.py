@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ethos_hil.results.inference_profile import Buffer
-from ethos_hil.results.record import JOB, Op, Record
+from ethos_hil.base.inference_profile import Buffer
+from ethos_hil.base.record import JOB, Op, Record
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.lowering.errors import UsageError
 
 _REPEATS = 3
 """Executions by default where two may differ: the least that have a median."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat
@@ -11,7 +12,6 @@ from ethos_hil.harness.profile.pmu import event_numbers, event_sets
 from ethos_hil.harness.profile.stream_parts import cuts
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.npu_name import NpuName
 
 
 @dataclass(frozen=True)

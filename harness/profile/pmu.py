@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.formats import EVENT_COUNTERS
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 EVENTS = {
     "npu_active": 35,

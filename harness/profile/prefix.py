@@ -15,10 +15,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import DelegateRun, PrefixRun
 from ethos_hil.harness.profile.stream_parts import StreamPart
-from ethos_hil.results.verdict import FailureKind
 
 Counts = Mapping[int, int | None]
 """PMU event counts by event number; None where a counter has wrapped or the NPU has none."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import JOB, Op
 from ethos_hil.harness.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.pmu import NAMES
 from ethos_hil.harness.profile.prefix import Share, shares
 from ethos_hil.harness.profile.stream_parts import StreamPart, parts_of
 from ethos_hil.lowering.artifact import Artifact, NpuOp
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import JOB, Op
 
 
 def prefix_rows(

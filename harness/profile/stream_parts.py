@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.pack import CutAt
 from ethos_hil.harness.npu import Configuration, NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma, Op
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.npu_name import NpuName
 
 COMMAND_BYTES = 4
 """Of the word that starts an operation."""

@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.results.record import JOB, Op
+from ethos_hil.base.record import JOB, Op
 
 UNKNOWN = "(unknown)"
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.verdict import Verdict
 
 QUANTITIES = {
     "tosa_sha256": "TOSA",

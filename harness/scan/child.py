@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 
-from ethos_hil.harness.process import dies_with, interrupts_deferred
+from ethos_hil.base.process import dies_with, interrupts_deferred
 
 _END_SECONDS = 10
 

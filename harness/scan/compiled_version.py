@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.record import Op
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Dma
@@ -16,12 +19,9 @@ from ethos_hil.harness.profile.stream_parts import rows_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.results.record import Op
-from ethos_hil.results.verdict import Verdict
 
 MODELLED = "modelled"
 Answer = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]

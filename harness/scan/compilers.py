@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from ethos_hil.base.errors import CompileError, UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan import overlay
@@ -17,12 +19,10 @@ from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.errors import CompileError, UsageError
 from ethos_hil.lowering.native.worker import NativeTool, ToolRaised
 from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaOutput, run_vela
 from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.results.plain_text import one_line
 
 _ITS_OWN = (UsageError, Fault, ToolRaised)
 """Errors that are a version's: it has no program, and the scan goes on."""

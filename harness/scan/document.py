@@ -7,10 +7,10 @@ import io
 from dataclasses import asdict, fields
 from typing import Any
 
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.scan.changes import VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
 from ethos_hil.harness.scan.report import PointScan, ScanReport
-from ethos_hil.results.plain_text import one_line
 
 SCHEMA_VERSION = 1
 _NOT_IN_CSV = ("packages", "ops", "notes")

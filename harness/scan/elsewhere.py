@@ -13,18 +13,18 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from ethos_hil.base.errors import CompileError, ToolError, UsageError
+from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE
-from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
-from ethos_hil.results.plain_text import cut, one_line
-from ethos_hil.results.record import Record
-from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.store import StoredRecord, read
-from ethos_hil.results.verdict import Verdict
 
 _LIMIT = "1GB"
 """Of what is kept of the artifacts of another ExecuTorch."""

@@ -22,16 +22,16 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.file_lock import locked
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.releases import EXECUTORCH
 from ethos_hil.lowering.cache_contents import discard
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.file_lock import locked
-from ethos_hil.results import environment
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.regular_file import read_text
 
 SCHEMA_VERSION = 1
 _MANIFEST, _SITE = "environment.json", "site"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.request import DEFAULT_NPU, RunRequest
 from ethos_hil.harness.scan.elsewhere import is_case
 from ethos_hil.harness.scan.releases import WantedVersions
-from ethos_hil.lowering.errors import UsageError
 
 
 @dataclass(frozen=True)

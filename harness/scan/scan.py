@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.lowered_request import lowered_request
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.progress import Reporter
@@ -16,7 +17,6 @@ from ethos_hil.harness.scan.environment import KeptEnvironments
 from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
-from ethos_hil.lowering.errors import ToolError, UsageError
 
 
 def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.harness.socs.registry import SOCS, find_soc, shipped_socs
 from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Soc
-from ethos_hil.lowering.errors import EthosHilError, UsageError
 
 PRESETS = "boards/presets.json"
 ALL_BOARDS = "boards"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.plugins import PluginError, PluginGroup
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.plugins import PluginError, PluginGroup
 
 _OTHERS = ("firmware_files", "fvps", "registry", "soc")
 """The files of this folder that declare none."""

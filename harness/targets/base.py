@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.vela_ini import SystemConfiguration
-from ethos_hil.results.verdict import FailureKind
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""

@@ -25,6 +25,8 @@ from typing import ClassVar
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image
@@ -35,8 +37,6 @@ from ethos_hil.harness.targets.contract_programs import ContractProgram, contrac
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.plugin import TargetOption
 from ethos_hil.harness.targets.registry import find_plugin, make_target
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import FailureKind
 
 _ENDS_SECONDS = 10.0
 """For processes to be gone after a run."""

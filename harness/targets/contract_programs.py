@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.segments import segments
@@ -20,7 +21,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 
 _BRANCH_TO_ITSELF = b"\xfe\xe7"

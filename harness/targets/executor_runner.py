@@ -18,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.regular_file import NotAFile, opened
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link.failure import KINDS
 from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
-from ethos_hil.results.regular_file import NotAFile, opened
-from ethos_hil.results.verdict import FailureKind
 
 # What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.
 _FAILURES = re.compile(r"^[EF][: ].*$|^.*Hard fault.*$|^.*Assertion.*$", re.MULTILINE)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Collection
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.console_text import ConsoleText
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
@@ -22,8 +24,6 @@ from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
 from ethos_hil.harness.virtual.mps3_an547 import missing
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.verdict import FailureKind
 
 
 def boot(

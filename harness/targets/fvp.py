@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
@@ -37,9 +40,6 @@ from ethos_hil.harness.targets.fvp_uart import UartFile, refused_binary
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import FailureKind
 
 LAUNCHER_MARK = "ethos-hil"
 """A word in the version text of our launchers, and of no other FVP."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.targets.fvp_listing import FvpListing
 from ethos_hil.harness.targets.fvp_messages import complaint, ending, quoted

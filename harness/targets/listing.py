@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.plugins import PluginError
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import TARGETS
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.plugins import PluginError
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 
 if TYPE_CHECKING:
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.harness.targets.base import Target
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.lowering.npu_name import NpuName
 
 KINDS = ("virtual", "fvp", "board")
 

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
-from ethos_hil.lowering.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.plugins import PluginError, PluginGroup, UnknownPlugin
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target

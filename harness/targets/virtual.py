@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
@@ -28,10 +31,7 @@ from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SystemConfiguration
-from ethos_hil.results.verdict import FailureKind
 
 _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""

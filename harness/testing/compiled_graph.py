@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
 from ethos_hil.harness.verdict.run_delegate import SCRATCH, regions
 from ethos_hil.lowering.formats.vela_blob import VelaIo
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela import flags, run_vela
 
 Array = npt.NDArray[Any]

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 import ethos_hil
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import OracleError, UsageError
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.virtual.board import QemuBoard
-from ethos_hil.lowering.errors import OracleError, UsageError
 from ethos_hil.lowering.model import Method, TorchModel, from_module
 from ethos_hil.lowering.upstream.lifted_state import LiftedState
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
 

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 import ethos_hil
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 
 class Net(nn.Module):

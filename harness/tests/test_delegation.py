@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil import preflight, run
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.image.preflight import PreflightFailed, raise_if_failed
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.placement import CpuCall, Placement
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 
 NPU = "ethos-u55-32"
 SOC = find_soc("corstone-300")

@@ -8,10 +8,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.render import checks_table, console, ops_table, summary
-from ethos_hil.results.export.operations_csv import EXPORTER
-from ethos_hil.results.record import (
+from ethos_hil.base.record import (
     Accuracy,
     Check,
     Divergence,
@@ -23,7 +20,10 @@ from ethos_hil.results.record import (
     RunnerInfo,
     TargetInfo,
 )
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.render import checks_table, console, ops_table, summary
+from ethos_hil.results.export.operations_csv import EXPORTER
 
 BAD = "a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"
 SHOWN = r"a[bold].py[/red] :smile: <b>&\x1b[2J\x07\u202e\x9b\udcff"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.deadline import process_began
 from ethos_hil.harness import progress
-from ethos_hil.harness.clock import process_began
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.lowering.progress import tell, tell_within, telling

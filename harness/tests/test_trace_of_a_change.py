@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 from datetime import UTC, datetime
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.request import RunRequest
@@ -14,8 +16,6 @@ from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa_content import content_digest
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Record
 
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 

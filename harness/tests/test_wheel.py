@@ -122,11 +122,11 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     data = [path for each in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(each)]
     assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js", ".toml"}
-    for room in ("harness", "lowering", "results", "suites"):
+    for room in ("base", "harness", "lowering", "results", "suites"):
         product = {
-            f"ethos_hil/{path.relative_to(ROOT)}"
-            for path in (ROOT / room).rglob("*.py")
-            if not {"tests", "testing", "lab"} & set(path.relative_to(ROOT).parts)
+            f"ethos_hil/{path.relative_to(ROOT / 'src/ethos_hil')}"
+            for path in (ROOT / "src/ethos_hil" / room).rglob("*.py")
+            if not {"tests", "testing", "lab"} & set(path.relative_to(ROOT / "src/ethos_hil").parts)
         }
         product |= {f"ethos_hil/{path.relative_to(ROOT)}" for path in data if path.is_relative_to(ROOT / room)}
         assert {name for name in names if name.startswith(f"ethos_hil/{room}/")} == product
@@ -207,7 +207,7 @@ def test_its_dependencies_are_those_of_pyproject(wheel: Path) -> None:
 def test_only_its_own_name_can_be_imported(python: Path, here: Path) -> None:
     code = """
 import importlib.util as u, json, ethos_hil
-generic = ("harness", "lowering", "results", "suites", "firmware", "conftest")
+generic = ("base", "harness", "lowering", "results", "suites", "firmware", "conftest")
 lab = ("ethos_hil.suites.lab", "ethos_hil.harness.tests", "ethos_hil.lowering.testing")
 print(json.dumps([ethos_hil.__file__, [n for n in (*generic, *lab) if u.find_spec(n)]]))
 """

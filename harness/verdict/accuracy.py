@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ethos_hil.base.record import Accuracy
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.output_names import fitting
-from ethos_hil.results.record import Accuracy
 
 
 def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[Accuracy, ...]:

@@ -19,13 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.verdict.accuracy import accuracy
 from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.output_names import fitting
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind
 
 NOT_THE_MODEL = (
     "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.record import JOB, Op
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import OpEvent, Run
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.map.rows import row_at
-from ethos_hil.results.record import JOB, Op
-from ethos_hil.results.verdict import FailureKind
 
 TRACE = "pmu-trace"
 """Method of the rows: a simulator's trace says it."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ethos_hil.base.errors import OracleError, raise_if_interrupted
+from ethos_hil.base.record import Divergence
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.targets.base import Target
@@ -24,7 +26,6 @@ from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.compiled_for import user_ini
 from ethos_hil.lowering.error_text import summary
-from ethos_hil.lowering.errors import OracleError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -35,7 +36,6 @@ from ethos_hil.lowering.oracle.intermediates import (
     tensor_values,
 )
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results.record import Divergence
 
 _LISTED = 4  # most names in a sentence
 

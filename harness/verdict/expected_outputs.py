@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ethos_hil.base.record import Failure, Output
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.outcome import Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged
-from ethos_hil.results.record import Failure, Output
-from ethos_hil.results.verdict import FailureKind
 
 Answers = tuple[np.ndarray, ...]
 

@@ -6,9 +6,9 @@ import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.record import Failure
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import EthosHilError, UsageError
-from ethos_hil.results.record import Failure
 
 _HINT = "leave out --as-upstream: they are repaired then"
 

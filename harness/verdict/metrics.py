@@ -6,6 +6,8 @@ import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
+from ethos_hil.base.record import Metric, Op
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
@@ -16,8 +18,6 @@ from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated, traced
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.record import Metric, Op
-from ethos_hil.results.verdict import FailureKind
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, MemorySystem
 from ethos_hil.harness.npu.trace import records
 from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.map.rows import row_at
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.files import write_whole
 
 
 def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base.record import Failure, Output
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.outcome import Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results.record import Failure, Output
-from ethos_hil.results.verdict import FailureKind
 
 REFERENCE = "tosa_reference_model"
 HOST = "the host's kernels"

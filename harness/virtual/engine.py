@@ -6,10 +6,10 @@ import time
 
 import numpy as np
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Execution, Fault, Npu, NpuProgram
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, RamAddress
-from ethos_hil.results.verdict import FailureKind
 
 
 class Engine:

@@ -19,7 +19,7 @@ import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.file_calls import FileCall
 
 REGISTERS = 17

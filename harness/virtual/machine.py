@@ -14,7 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link import control_bytes
 from ethos_hil.harness.npu import Configuration, Fault, Npu
@@ -46,7 +47,6 @@ from ethos_hil.harness.virtual.qtest import QtestError
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.harness.virtual.strict_device import StrictDevice
-from ethos_hil.results.verdict import FailureKind
 
 _IRQ_DEVICE, _IRQ_INPUTS = "/machine/iotkit/cluster0/armv7m0", "unnamed-gpio-in"
 """The interrupt controller's own inputs, which can drive any interrupt, also those within the subsystem."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
 from ethos_hil.harness.virtual.mps3_an547 import DDR

@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Sequence
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, RamAddress
 from ethos_hil.harness.virtual.mps3_an547 import DDR

@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from typing import Any
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 
 _ACCESS_EVENTS = (b'"event": "STOP"', b'"event": "RESUME"')
 """The events that QEMU sends for every access to an intercepted register; they are ignored."""

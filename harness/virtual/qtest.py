@@ -9,7 +9,7 @@ import base64
 import select
 import socket
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 
 _MIN_TIMEOUT = 1e-3
 """Seconds; 0 would make the socket non-blocking."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
-from ethos_hil.results.verdict import FailureKind
 
 
 class Rule(enum.StrEnum):

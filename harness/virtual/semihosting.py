@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.segments import Segment
 from ethos_hil.harness.virtual.guest_files import GuestFiles
-from ethos_hil.lowering.errors import UsageError
 
 TRUST_VARIABLE = "ETHOS_HIL_TRUST_ELF"
 """Environment variable: 1 trusts every program, for scripts that need the openness of an FVP."""

@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ethos_hil.base.errors import UsageError, raise_if_interrupted
+from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.error_text import summary
-from ethos_hil.lowering.errors import UsageError, raise_if_interrupted
 from ethos_hil.lowering.exported.archive import checked_archive
 from ethos_hil.lowering.exported.refused import RefusedPart
 from ethos_hil.lowering.quantised import register_operators
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.zip_members import BadArchive
-from ethos_hil.results.regular_file import opened
 
 if TYPE_CHECKING:
     import torch

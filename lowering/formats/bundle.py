@@ -13,7 +13,7 @@ from functools import cache
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
 from ethos_hil.lowering.formats.pte_model import ITEM_SIZES, Tensor
 from ethos_hil.lowering.upstream.names.schemas import BUNDLE_SCHEMA, SCHEMAS, bundle_schema_file, schema_folder

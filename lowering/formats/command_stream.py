@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 # Codes of operations, which are commands without a payload: COMPUTE, and DMA_START, to which a plain copy compiles.
 # BRANCH (Ethos-U85) is the only operation with a payload: the offset of its target in the stream.

@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.vela_blob import BadPayload, DriverPayload, VelaBlob, VelaIo
-from ethos_hil.lowering.npu_name import NpuName
 
 CONSTANTS, SCRATCH, FAST = 0, 1, 2
 """Regions of the command stream, as Vela numbers them."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 ITEM_SIZES = {
     "BYTE": 1, "CHAR": 1, "SHORT": 2, "INT": 4, "LONG": 8, "HALF": 2, "FLOAT": 4, "DOUBLE": 8, "BOOL": 1,

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.flatbuffer import FlatbufferError, Record, Schema
 from ethos_hil.lowering.formats.pte_model import (
     ITEM_SIZES,

@@ -22,7 +22,7 @@ from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
 from tosa.WhileLoopAttribute import WhileLoopAttribute
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _MOST_TEXT = 8
 """The length of all texts, at most, in lengths of the program. A program may share texts; those of Arm's do not."""

@@ -18,7 +18,7 @@ from typing import Any
 from tosa.Attribute import Attribute
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _LEFT_OUT = frozenset({"Location", "SoftwareVersion"})
 _NO_FIELD = ("AsNumpy", "Length", "IsNone")

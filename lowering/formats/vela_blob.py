@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 _BLOCKS = ("vela_bin_stream", "cmd_data", "weight_data", "scratch_size", "inputs", "outputs", "vela_end_stream")
 BLOB_MAGIC = _BLOCKS[0].encode()

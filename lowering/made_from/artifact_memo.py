@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import touch
@@ -23,8 +25,6 @@ from ethos_hil.lowering.made_from.code_watch import Reads
 from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.lowering.made_from.project_files import installed
 from ethos_hil.lowering.versions import versions
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import read_text
 
 _MOST_MEMO = 10 << 20
 """Largest size of a memo, bytes."""

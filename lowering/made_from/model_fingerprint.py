@@ -21,11 +21,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.made_from import imported_files
 from ethos_hil.lowering.made_from.code_watch import WATCH, Reads, digest_of_value
 from ethos_hil.lowering.made_from.project_files import SUITES, counts, names_in
 from ethos_hil.lowering.made_from.session_start import BEGAN
-from ethos_hil.results.regular_file import opened
 
 _BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""

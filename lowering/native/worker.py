@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 
 SERVE = Path(__file__).with_name("serve.py")
 LIMIT_SECONDS = 1800

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ethos_hil.lowering.errors import OracleError
+from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT
 from ethos_hil.lowering.oracle.float_kernels import FLOATS

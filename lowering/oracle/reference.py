@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator

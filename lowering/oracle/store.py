@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.errors import OracleError
+from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, Tensor, ValueList
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from tosa.AvgPool2dAttribute import AvgPool2dAttribute
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.forward_flatbuffer import Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.reduced_part import is_a_part

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from tosa.TransposeAttribute import TransposeAttribute
 
+from ethos_hil.base.npu_name import Family, NpuName
 from ethos_hil.lowering.formats.command_stream import DMA_START, operations
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.npu_name import Family, NpuName
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 # Registers of 16 bits, the same on all families; source: the register description in the vela wheel.

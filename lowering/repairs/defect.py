@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.vela import VelaOutput
 
 WITHOUT_U85: tuple[Family, ...] = ("u55", "u65")

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import math
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 _ACTIVATIONS = ("TABLE", "CLAMP")

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from tosa.RescaleAttribute import RescaleAttribute
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 _CONVOLUTIONS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "TRANSPOSE_CONV2D")

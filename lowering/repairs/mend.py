@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import Family, NpuName
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.npu_name import Family, NpuName
 from ethos_hil.lowering.repairs import table_beyond_shram
 from ethos_hil.lowering.repairs.constant_result import constant_results
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect

@@ -31,9 +31,9 @@ from tosa.Conv2dAttribute import Conv2dAttribute
 from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
 from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.cropped_transpose_conv import set_out_pad
 from ethos_hil.lowering.repairs.defect import VelaDefect
 

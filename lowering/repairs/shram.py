@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.command_stream import DMA_START, commands
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.npu_name import NpuName
 
 _DESTINATION_REGION = 0x131  # a register of 16 bits; bit 8 chooses the internal memory
 _DESTINATION, _LENGTH = 0x031, 0x032  # registers of 48 bits: the word after the command, and its bits 16-31

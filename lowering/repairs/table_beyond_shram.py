@@ -11,8 +11,8 @@ stream, by a transfer that ends beyond SHRAM; if one is left, lowering fails.
 
 from __future__ import annotations
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.hoisting import hoist
 from ethos_hil.lowering.repairs.shram import overruns

@@ -15,8 +15,8 @@ import struct
 from tosa.ResizeAttribute import ResizeAttribute
 from tosa.ResizeMode import ResizeMode
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 
 

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela import VelaCrash, VelaRefusal, flags
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.errors import OracleError
+from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.silence_tools import quiet
 

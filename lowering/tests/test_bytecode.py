@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.bytecode import check_bytecode, imported_files
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.user_function import load_function
 

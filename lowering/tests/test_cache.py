@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import CacheContents
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import DATA
 
 KEY = "ab" * 32
@@ -347,7 +347,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

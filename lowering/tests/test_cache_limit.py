@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.lowering import byte_size
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.cache_contents import CacheContents, Removed, discard
 from ethos_hil.lowering.cache_settings import DEFAULT_LIMIT, cache_limit
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.tests.test_cache import make_artifact, never, same
 
 KEYS = [f"{number:064x}" for number in range(6)]

@@ -6,8 +6,9 @@ import struct
 
 import pytest
 
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
 from ethos_hil.lowering.map.delegate_map import (
@@ -18,7 +19,6 @@ from ethos_hil.lowering.map.delegate_map import (
     operation_offsets,
     read_tables,
 )
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import Lowered
 from ethos_hil.lowering.tests.known_model import marked
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.pte_model import DelegateCall
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked

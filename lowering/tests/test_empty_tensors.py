@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream import ethosu
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE

@@ -8,9 +8,9 @@ import json
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.export_files import MANIFEST, artefacts, products
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -123,7 +123,7 @@ def test_the_listing_can_be_read(lowered: Lowered) -> None:
 
 
 def test_the_listing_of_a_program_that_branches_shows_where_to(lowered: Lowered) -> None:
-    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.base.npu_name import NpuName
 
     jumps = listing(lowered("branching"))
     assert "unless value" in jumps

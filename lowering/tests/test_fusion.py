@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.conftest import U55
 
 pytestmark = pytest.mark.slow

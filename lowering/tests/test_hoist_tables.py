@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import tosa_reference_model
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.repairs.table_beyond_shram import free_tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.intermediates import (
     activation_tensors,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import OracleError
+from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall, Tensor, Value, ValueList
 from ethos_hil.lowering.oracle import kernels
 from ethos_hil.lowering.oracle.exact_kernels import EXACT

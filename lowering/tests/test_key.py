@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering import key as module
 from ethos_hil.lowering.key import identity
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import Method, TorchModel, from_module, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain

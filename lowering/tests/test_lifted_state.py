@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
 from ethos_hil.lowering.oracle.reference import Reference

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import CompileError, ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import CompileError, ToolError, UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
@@ -169,7 +169,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     code = (
         "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
         "from ethos_hil.lowering.lower import lower;"
-        "from ethos_hil.lowering.npu_name import NpuName; cache = Cache(Path(sys.argv[1]));"
+        "from ethos_hil.base.npu_name import NpuName; cache = Cache(Path(sys.argv[1]));"
         "print(lower(sys.argv[2], NpuName('u55', 128), cache=cache).key);"
         "assert not {'executorch', 'torchao'} & set(sys.modules)"
     )

@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
+from ethos_hil.base.npu_name import Family, NpuName
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import Family, NpuName
 from ethos_hil.lowering.repairs import mend as mending
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import Method, TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model import ProgramFile, TorchModel, from_module, load_model
 from ethos_hil.lowering.tests.conftest import DATA, MODELS
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.npu_network import MOST_BYTES, NpuNetwork, short_shape
 from ethos_hil.lowering.formats.vela_npz import read_npz
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
 

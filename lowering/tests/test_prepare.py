@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.lowering.upstream.explain import explain
@@ -172,7 +172,7 @@ from torch import nn
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.base.npu_name import NpuName
 class Net(nn.Module):
     def __init__(self):
         super().__init__()

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Program, Tensor, ValueList
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.tests.conftest import DATA

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import OracleError, UsageError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError, UsageError
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 
@@ -151,7 +151,7 @@ ASK = """
     import sys
     from pathlib import Path
     from ethos_hil.lowering.artifact import Artifact
-    from ethos_hil.lowering.errors import OracleError
+    from ethos_hil.base.errors import OracleError
     from ethos_hil.lowering.oracle.reference import Reference
     artifact = Artifact.load(Path(sys.argv[1]))
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.tosa import TosaGraph, _root, _Texts
 from ethos_hil.lowering.testing.tosa_graph import Graph
 

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.tosa_spec import TosaProfile, TosaSpec
 
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.npu_name import Family
 from ethos_hil.lowering.repairs.batched_average import split_averages
 from ethos_hil.lowering.repairs.constant_result import fold_transposes
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops

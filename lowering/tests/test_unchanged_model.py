@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import Method, TorchModel, from_module
 from ethos_hil.lowering.module_changes import changes

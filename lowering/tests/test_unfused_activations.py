@@ -11,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.upstream.float_repairs import RELU6
 from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS
 

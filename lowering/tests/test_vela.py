@@ -7,10 +7,10 @@ import resource
 import numpy as np
 import pytest
 
-from ethos_hil.lowering.errors import CompileError, ToolError
+from ethos_hil.base.errors import CompileError, ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaRefusal, flags, run_vela
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
 
 STREAM = struct.pack("<4I", 0x0000010F, 0x00004000, 0x00000000, 0xFFFF0000)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import SYSTEMS, VelaIni
 from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
 

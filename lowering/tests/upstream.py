@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 
 if TYPE_CHECKING:
     import torch

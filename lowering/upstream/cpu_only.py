@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ethos_hil.lowering.errors import CompileError, raise_if_interrupted
+from ethos_hil.base.errors import CompileError, raise_if_interrupted
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.partitioner_reasons import refusal

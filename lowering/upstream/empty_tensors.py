@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrapped
 

@@ -21,8 +21,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.errors import ToolError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map

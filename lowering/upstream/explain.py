@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePath
 from typing import Any
 
+from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
 from ethos_hil.lowering.error_text import summary
-from ethos_hil.lowering.errors import CompileError, EthosHilError, ToolError, causes
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.empty_tensors import empty_shape
 

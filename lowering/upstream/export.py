@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import raise_if_interrupted
+from ethos_hil.base.errors import raise_if_interrupted
 
 if TYPE_CHECKING:
     import torch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, origins_of
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
 from ethos_hil.lowering.vela import VelaCrash, VelaOutput

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ethos_hil.lowering.errors import raise_if_interrupted
+from ethos_hil.base.errors import raise_if_interrupted
 from ethos_hil.lowering.module_changes import same_tensor
 from ethos_hil.lowering.upstream.state import unchanging
 

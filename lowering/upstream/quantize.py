@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.progress import tell_within
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.lifted_state import LiftedState, write_directly

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Delegate
-from ethos_hil.lowering.errors import CompileError
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.scheme import Scheme

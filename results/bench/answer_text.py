@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from ethos_hil.base.clock import frequency
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
 from ethos_hil.results.bench.budget import QUANTITIES, Quantity
-from ethos_hil.results.clock import frequency
 from ethos_hil.results.latency import duration, per_second
-from ethos_hil.results.plain_text import one_line
 
 SRAM = (
     "sram is what the NPU's program takes: its scratch with its inputs and outputs, the cache of Dedicated_Sram, and "

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.regular_file import read_text
 
 STATE = "bench.json"
 _WHICH = "which"

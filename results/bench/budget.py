@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from ethos_hil.base.clock import MOST_HZ
 from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.clock import MOST_HZ
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _SIZES = ((("", "b"), 1.0), (("k", "kb", "kib"), 2.0**10), (("m", "mb", "mib"), 2.0**20), (("g", "gb", "gib"), 2.0**30))

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.toml_file import BadToml, read_toml
+from ethos_hil.base.toml_file import BadToml, read_toml
 
 PROVENANCE = "assumed"
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")

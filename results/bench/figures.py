@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.bench.energy import EnergyTable
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.inference_profile import InferenceProfile
 from ethos_hil.results.latency import Latency, latency_of
-from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.standing import is_refusal
-from ethos_hil.results.verdict import Verdict
 
 SRAM = "Sram"
 """Vela's name of the memory that is SRAM; all others are DRAM or flash."""

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.record import Record
 from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.energy import PROVENANCE, EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.scaling import family_of, scaling
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.record import Record
 from ethos_hil.results.standing import Standing
 
 _TEXT, _INTEGER, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"

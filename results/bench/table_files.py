@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.plain_text import escaped, valid
 from ethos_hil.results.bench.table import COLUMNS
 from ethos_hil.results.compaction.database import literal
-from ethos_hil.results.plain_text import escaped, valid
 
 _FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20]")
 """How a cell begins that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""

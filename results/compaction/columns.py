@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.record import Metric, Record, json_number
 from ethos_hil.results.latency import DERIVED
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.record import Metric, Record, json_number
 from ethos_hil.results.store import StoredRecord
 
 DIGITS = 16

@@ -14,10 +14,10 @@ from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
-from ethos_hil.results import environment
+from ethos_hil.base import environment
+from ethos_hil.base.plain_text import valid
 from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
-from ethos_hil.results.plain_text import valid
 from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
 SCHEMA_VERSION = "1"

@@ -9,9 +9,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import Exporter
 from ethos_hil.results.export.tracks import TrackGroup, tracks
-from ethos_hil.results.record import Record
 
 _PROCESS = 1
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from ethos_hil.results.inference_profile import InferenceProfile
-from ethos_hil.results.record import JOB, Record
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.record import JOB, Record
 
 Level = tuple[int, float]
 """A time and the value from then on."""

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, profile_of
-from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.results.record import JOB, Op, Record
 
 _IDENTIFIER = b"ED00"
 _VERSION = 0

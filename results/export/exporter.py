@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ethos_hil.results.inference_profile import InferenceProfile
-from ethos_hil.results.plugins import PluginGroup
-from ethos_hil.results.record import Record
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.plugins import PluginGroup
+from ethos_hil.base.record import Record
 
 
 class NotExportable(Exception):

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ethos_hil.base.inference_profile import CpuRow
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
 from ethos_hil.results.export.tracks import module_path
-from ethos_hil.results.inference_profile import CpuRow
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import JOB, Op, Record
 
 _BLANK_BEFORE_NUMBER = re.compile(r"[ \u00a0](?=[\d.]*\Z)")
 """At the end of a stack, where the number would be taken for cycles."""

@@ -11,11 +11,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ethos_hil.base.inference_profile import CpuRow, OpCost
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable, profile_of
 from ethos_hil.results.export.tracks import module_path
-from ethos_hil.results.inference_profile import CpuRow, OpCost
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import JOB, Op, Record
 
 _GRADIENT = [{"stop": 0, "bgColor": "#ffffcc"}, {"stop": 0.5, "bgColor": "#fd8d3c"}, {"stop": 1, "bgColor": "#bd0026"}]
 """Of overlays: from pale to red, so that what costs most is dark."""

@@ -6,10 +6,10 @@ import csv
 import io
 from collections.abc import Mapping
 
+from ethos_hil.base.inference_profile import OpCost
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import Op, Record
 from ethos_hil.results.export.exporter import Exporter
-from ethos_hil.results.inference_profile import OpCost
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Op, Record
 
 _OF_OP = ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "sources", "cycles", "provenance",
           "instruction", "method", "spread", "merged_with", "events", "samples")  # fmt: skip

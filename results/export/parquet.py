@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.inference_profile import CpuRow, OpCost
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
-from ethos_hil.results.inference_profile import CpuRow, OpCost
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.record import JOB, Op, Record
 
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
 _OTHER = "other"

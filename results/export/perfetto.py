@@ -11,9 +11,9 @@ import functools
 import struct
 from collections.abc import Iterator
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import Exporter
 from ethos_hil.results.export.tracks import CounterTrack, Details, SpanTrack, ordered, tracks
-from ethos_hil.results.record import Record
 
 # Types of fields on the wire.
 _VARINT, _FIXED64, _BYTES = 0, 1, 2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import Exporter
-from ethos_hil.results.record import Record
 
 
 def write(record: Record) -> str:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile, Slice
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.counters import Level, Levels, memory_in_use, multiplying, port_rates
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.inference_profile import CpuRow, InferenceProfile, Slice
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.record import JOB, Op, Record
 
 Details = tuple[tuple[str, str | int], ...]
 """Names and values that a viewer shows beside a slice."""

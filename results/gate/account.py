@@ -11,16 +11,16 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Failure, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
-from ethos_hil.results.plain_text import one_line
 from ethos_hil.results.quarantine import Quarantined
-from ethos_hil.results.record import Failure, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.standing import OF_THIS_PLACE, WORST, Standing, standing_of
 from ethos_hil.results.subject import Subject, subject_of
-from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 
 AUDIT = " (audit)"
 """What the name of a part ends in whose tests run a second time, to see whether exact numbers are."""

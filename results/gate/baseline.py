@@ -15,13 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import rank
 from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation
 from ethos_hil.results.gate.pairing import both_know, pair
 from ethos_hil.results.gate.policy import noisy
 from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.regular_file import read_text
 from ethos_hil.results.subject import Subject
-from ethos_hil.results.verdict import rank
 
 SCHEMA_VERSION = 1
 _MARK = "ethos_hil_baseline"

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ethos_hil.base.record import json_number
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.comparison import RowDifference
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import json_number
 from ethos_hil.results.subject import Subject
-from ethos_hil.results.verdict import Verdict
 
 SCHEMA_VERSION = 1
 VERDICT = "verdict"

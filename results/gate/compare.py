@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.verdict import Verdict, rank
 from ethos_hil.results.gate.cause import words
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.numbers import compare_numbers, moved_numbers
@@ -13,9 +15,7 @@ from ethos_hil.results.gate.observation import FACTS, Observation
 from ethos_hil.results.gate.pairing import Pairing, pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Policy
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.plain_text import cut, one_line
 from ethos_hil.results.subject import Subject
-from ethos_hil.results.verdict import Verdict, rank
 
 _EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)
 """Facts whose change is told even where no number moved."""

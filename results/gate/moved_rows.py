@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
-from ethos_hil.results.record import Record
 
 
 def moved_rows(before: Record | None, after: Record | None) -> tuple[RowDifference, ...]:

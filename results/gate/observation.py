@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
 from ethos_hil.results.latency import DERIVED
-from ethos_hil.results.record import Record
 from ethos_hil.results.subject import Subject, subject_of
-from ethos_hil.results.verdict import NOT_ATTEMPTED, Verdict
 
 COMPILED = "compiled"
 """Provenance of numbers that are counted in the program, not taken from a run."""

@@ -31,11 +31,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.base.toml_file import read_toml
 from ethos_hil.results.gate.change import VERDICT, Effect
 from ethos_hil.results.gate.observation import Observation
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import NOISY
-from ethos_hil.results.toml_file import read_toml
 
 SCHEMA = "policy.schema.json"
 _PATTERNS = ("metric", "provenance", "label", "npu")

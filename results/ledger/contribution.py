@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.regular_file import opened, read_text
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.merge import Merged, merged
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.regular_file import opened, read_text
 
 SCHEMA_VERSION = 1
 _MARK = "ethos_hil_ledger"

@@ -37,7 +37,7 @@ class LedgerRow:
         target: the FVP's or board's name; "" where nothing was counted.
         simulator: what the FVP says of its version.
         vela, firmware: their version, and the digest of the firmware that ran.
-        timing_adapters: see `ethos_hil.results.record.Record`.
+        timing_adapters: see `ethos_hil.base.record.Record`.
         clock_hz: the NPU's clock in the system configuration; 0 where it is not known.
         samples: executions that were counted; `spread` is how far they are apart.
         source: a link or file, where it was published and not counted by us.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from ethos_hil.base.inference_profile import OpCost
+from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import DIGITS, digest_of
-from ethos_hil.results.inference_profile import OpCost
 from ethos_hil.results.ledger.ledger_row import COUNTED, LIMIT, NETWORK, NUMBERS, SEVERAL, LedgerRow
 from ethos_hil.results.ledger.operation_class import operation_class, shared_class
-from ethos_hil.results.record import JOB, Op, Record
-from ethos_hil.results.verdict import Verdict
 
 MODELLED, VELA, FVP = "modelled", "vela", "fvp"
 NPU_ACTIVE = "npu_active"

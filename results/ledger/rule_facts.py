@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.results.ledger.ledger_row import SEVERAL
-from ethos_hil.results.plain_text import one_line
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
+from ethos_hil.base.plain_text import escaped
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.merge import Merged
 from ethos_hil.results.ledger.rule_facts import Rules, confidence
 from ethos_hil.results.ledger.summary import ESTIMATES, Grouping, LedgerGroup, LedgerSummary
-from ethos_hil.results.plain_text import escaped
 
 SCHEMA_VERSION = 1
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

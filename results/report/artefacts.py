@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from ethos_hil.results.regular_file import opened
+from ethos_hil.base.regular_file import opened
 from ethos_hil.results.report.wording import size
 
 _MOST = 200

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer, answer
 from ethos_hil.results.bench.asked import AskedBudget, budgets_of
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.record import Record
 
 _NAMED, _ROWS = 5, 40
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from ethos_hil.base.clock import frequency
+from ethos_hil.base.record import Record
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.clock import frequency
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.bench_answer import BenchAnswer, bench_answers
 from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes
 from ethos_hil.results.report.bench_table import (

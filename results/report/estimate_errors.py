@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.merge import joined, merged
 from ethos_hil.results.ledger.record_rows import rows_of
 from ethos_hil.results.ledger.rule_facts import Rules
 from ethos_hil.results.ledger.summary import LedgerGroup, RatioSpread, summarise
 from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.wording import counted
 
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.record import Divergence, Record
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.record import Divergence, Record
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
 from ethos_hil.results.report.told_since import ToldSince, told

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.matrix import Moved
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
@@ -18,7 +19,6 @@ from ethos_hil.results.report.whose import of_cause
 from ethos_hil.results.report.wording import amount, change, counted
 from ethos_hil.results.since import NumberNow, Since
 from ethos_hil.results.subject import Names, Subject
-from ethos_hil.results.verdict import Verdict
 
 _MOST_SUBJECTS = 150
 """Tests that are shown of a cause."""

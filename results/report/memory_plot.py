@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.inference_profile import Buffer, Slice
-from ethos_hil.results.record import JOB, Op, Record
+from ethos_hil.base.inference_profile import Buffer, Slice
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.report.svg import element, line, number, picture, text
 from ethos_hil.results.report.waterfall import round_ticks
 from ethos_hil.results.report.wording import amount, size

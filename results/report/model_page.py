@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ethos_hil.results.clock import frequency, of_system
+from ethos_hil.base.clock import frequency, of_system
+from ethos_hil.base.inference_profile import CpuRow, OpCost, Slice
+from ethos_hil.base.record import JOB, CpuOp, Op, Record
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.inference_profile import CpuRow, OpCost, Slice
-from ethos_hil.results.record import JOB, CpuOp, Op, Record
 from ethos_hil.results.report import waterfall
 from ethos_hil.results.report.memory_plot import MemoryChart, in_use, memory_charts
 from ethos_hil.results.report.reproduce import rerun

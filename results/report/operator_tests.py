@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.report.wording import amount, short_operator
 from ethos_hil.results.standing import Standing

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from ethos_hil.results.plain_text import cut
+from ethos_hil.base.plain_text import cut
 from ethos_hil.results.report.bench_point import family_class
 from ethos_hil.results.report.roofline import bound_class
 from ethos_hil.results.report.svg import MOST_TEXT, safe

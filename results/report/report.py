@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.clock import StatedClock, of_system
+from ethos_hil.base.clock import StatedClock, of_system
+from ethos_hil.base.record import Record
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.artefacts import run_files
 from ethos_hil.results.report.bench_page import bench_page
 from ethos_hil.results.report.estimate_errors import estimate_errors

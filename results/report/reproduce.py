@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
-from ethos_hil.results.record import Record
+from ethos_hil.base.record import Record
 
 _NO_OPTION = ("virtual", "tosa_reference_model", "none", "")
 """Targets that a command needs no option for, and what stands in their place where a test failed before it had one."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from ethos_hil.results.inference_profile import InferenceProfile, OpCost
-from ethos_hil.results.record import Op
+from ethos_hil.base.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.record import Op
 from ethos_hil.results.report.log_axis import LogAxis
 from ethos_hil.results.report.place_names import place_names
 from ethos_hil.results.report.svg import element, grid, line, number, picture, text

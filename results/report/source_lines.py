@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from ethos_hil.results.record import JOB, Record
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.report.svg import element, picture
 from ethos_hil.results.report.wording import TIMES, amount, listed, share, short_operator
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-from ethos_hil.results.plain_text import cut, escaped
+from ethos_hil.base.plain_text import cut, escaped
 
 MOST_TEXT = 300
 """Characters of a text that are shown."""

@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from markupsafe import Markup
 
-from ethos_hil.results.inference_profile import Slice
+from ethos_hil.base.inference_profile import Slice
 from ethos_hil.results.report.svg import bars, element, line, picture, text
 from ethos_hil.results.report.wording import amount
 

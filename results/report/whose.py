@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import NOT_ATTEMPTED
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.record import Record
 from ethos_hil.results.since import Since
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.verdict import NOT_ATTEMPTED
 
 
 class Whose(StrEnum):

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from ethos_hil.base.record import Divergence, Failure, Op, Output, Record, RunInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.history import History
-from ethos_hil.results.record import Divergence, Failure, Op, Output, Record, RunInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 NIGHTS = 24
 TESTS = 60

@@ -12,9 +12,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.base.record import Accuracy, BenchInfo, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import Accuracy, BenchInfo, Record
 from ethos_hil.results.testing.seeded_regressions import (
     EARLY,
     Expected,
@@ -24,7 +25,6 @@ from ethos_hil.results.testing.seeded_regressions import (
     mismatch,
     other,
 )
-from ethos_hil.results.verdict import Verdict
 
 Edit = Callable[[Night, Random], tuple[Night, Night, Expected]]
 KEYWORDS, NET, SWEPT = "nets/kws.py:keywords", "nets/net.py:net", "nets/wake.py:wake"

@@ -14,10 +14,10 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
+from ethos_hil.base.record import ArtifactInfo, Failure, Metric, Record, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, SuiteTest, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 Expected = dict[tuple[str, str], tuple[Word, Cause]]
 """By a test's name and a metric: the word and the cause."""

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ethos_hil.results.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.verdict import Verdict
 
 NIGHTS, TESTS = 365, 1500
 SEED = 17

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ethos_hil.results.inference_profile import Buffer, CpuRow, InferenceProfile, OpCost, Slice, Traffic
-from ethos_hil.results.record import JOB, Op, Record, TargetInfo
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.base.inference_profile import Buffer, CpuRow, InferenceProfile, OpCost, Slice, Traffic
+from ethos_hil.base.record import JOB, Op, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 
 CALL = 2
 """The instruction that calls the delegate."""

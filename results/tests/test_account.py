@@ -7,17 +7,17 @@ from datetime import date
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Failure, Record, RunInfo, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.quarantine import Quarantined
-from ethos_hil.results.record import BenchInfo, Failure, Record, RunInfo, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.testing.seeded_edits import with_models
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])
 ONE = NIGHT[0]

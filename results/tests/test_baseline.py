@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Failure, Metric, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.baseline import BadBaseline, accept, dumps, is_baseline, read_baseline
 from ethos_hil.results.gate.change import Effect
 from ethos_hil.results.gate.compare import compare_runs
@@ -19,12 +21,10 @@ from ethos_hil.results.gate.policy import BadPolicy, read_policy
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import compact
-from ethos_hil.results.record import Failure, Metric, Record
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
 from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 NIGHT: list[Record] = [item.record for item in next(nights(1, count=1, tests=30))]
 FAILED = replace(NIGHT[0], verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "1 of 4"))

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.cause import can_move, first_cause, known, words
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record
 from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.record import Failure
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 FACT = {cause: f"{cause} 1" for cause in FACTS}
 ONE = replace(of_record(next(nights(1, count=1, tests=1))[0].record), facts=FACT, versions={}, flags=(), lowering="")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.record import JOB, ArtifactInfo, Op, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results import comparison
 from ethos_hil.results.comparison import Incomparable, RowChange, compare
-from ethos_hil.results.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.results.record import JOB, ArtifactInfo, Op, Record, TargetInfo
-from ethos_hil.results.verdict import Verdict
 
 
 def row(number: int, cycles: int | None, module: str, *aten: str, lines: Sequence[int] = (), **other: Any) -> Op:

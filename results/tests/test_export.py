@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Op, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
 from ethos_hil.results.export.operations_csv import COLUMNS
-from ethos_hil.results.record import Op, Record, TargetInfo
 from ethos_hil.results.store import RunFolder, find_record
 from ethos_hil.results.tests import profiled
-from ethos_hil.results.verdict import Verdict
 
 OPS = (
     Op(

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import folded
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.record import JOB, Record
 from ethos_hil.results.tests.profiled import hostile, op, record
 
 LINE = re.compile(r"(.*)\s+?(\d+(?:\.\d*)?)")

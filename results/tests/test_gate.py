@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Failure, Metric, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.cause import words
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
@@ -20,13 +22,11 @@ from ethos_hil.results.gate.policy import Policy, PolicyRule
 from ethos_hil.results.gate.samples import SampleDifference, difference
 from ethos_hil.results.gate.sides import Side
 from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import Failure, Metric, Record, TargetInfo
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
 from ethos_hil.results.testing.seeded_regressions import EARLY, REGRESSIONS
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 TESTS = 90
 

@@ -21,13 +21,13 @@ import duckdb
 import fastparquet
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.tests.test_record import RECORD
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import ADDED
 from ethos_hil.results.compaction.database import open_database
 from ethos_hil.results.history import CAUSES, COLUMNS, EDITED, BadHistory, History, compact, compact_records
-from ethos_hil.results.record import BenchInfo, Metric, Record
 from ethos_hil.results.store import RunFolder, StoredRecord
-from ethos_hil.results.tests.test_record import RECORD
-from ethos_hil.results.verdict import Verdict
 
 LABEL = "suites/ops/test_a.py::test_add_same_BI"
 

@@ -7,16 +7,16 @@ import json
 
 import pytest
 
-from ethos_hil.results.clock import StatedClock
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.export.runs.github_benchmark import write
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.latency import DERIVED, latency_of, with_latency
-from ethos_hil.results.record import Metric, Record, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.verdict import Verdict
 
 CYCLES = Metric("npu_cycles", 1_000_000, "cycles", "fvp")
 RECORD = Record(

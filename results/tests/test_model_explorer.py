@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.inference_profile import Edge
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import model_explorer
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.inference_profile import Edge
-from ethos_hil.results.record import JOB, Record
 from ethos_hil.results.tests import profiled
 
 EDGES = (

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Failure, Metric, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.gate.baseline import accept, dumps
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.observation import Number, Observation, merged, of_record
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import compact
-from ethos_hil.results.record import BenchInfo, Failure, Metric, Record
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import with_models
 from ethos_hil.results.testing.synthetic_year import nights
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 NIGHT: list[Record] = with_models([item.record for item in next(nights(1, count=1, tests=12))])
 ONE = NIGHT[0]

@@ -14,11 +14,11 @@ import fastparquet
 import pandas as pd
 import pytest
 
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import parquet
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.parquet import COLUMNS
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.record import JOB, Record
 from ethos_hil.results.tests.profiled import hostile, large, op, record
 
 Rows = list[dict[str, Any]]

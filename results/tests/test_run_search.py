@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import MANIFEST, RunFolder
-from ethos_hil.results.tests.test_record import RECORD
 
 
 def written(root: Path, name: str, *models: str) -> Path:

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Failure, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
-from ethos_hil.results.record import BenchInfo, Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, red_since, value_since
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.subject import Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.tests.test_history import as_before
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 _FIRST = datetime(2026, 11, 1, 2, tzinfo=UTC)
 

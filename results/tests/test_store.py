@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.results.files import write_all, write_whole
-from ethos_hil.results.record import BenchInfo, Record, RunInfo, SuiteTest
+from ethos_hil.base.files import write_all, write_whole
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, SuiteTest
+from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.results.run_name import new_name
 from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read, read_run
 from ethos_hil.results.table import COLUMNS, for_people, frame
-from ethos_hil.results.tests.test_record import RECORD
 
 
 def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_processes_share_a_folder_and_its_manifest(tmp_path: Path) -> None:
 import sys
 from pathlib import Path
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.tests.test_record import RECORD
+from ethos_hil.base.tests.test_record import RECORD
 RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append(RECORD)
 """
     command = [sys.executable, "-c", script, str(tmp_path)]
@@ -108,8 +108,8 @@ FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.files import write_whole
-from ethos_hil.results.tests.test_record import RECORD
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.tests.test_record import RECORD
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 root = Path(sys.argv[1])
 folder = RunFolder(root)
@@ -148,7 +148,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.tests.test_record import RECORD
+from ethos_hil.base.tests.test_record import RECORD
 folder = RunFolder(Path(sys.argv[1]))
 print("ready", flush=True)
 while True:

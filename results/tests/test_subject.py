@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.observation import of_record
 from ethos_hil.results.history import History
-from ethos_hil.results.record import BenchInfo, Record, RunnerInfo, TargetInfo
 from ethos_hil.results.store import StoredRecord
 from ethos_hil.results.subject import KEY, Names, Subject, subject_of
 from ethos_hil.results.testing.synthetic_year import nights

@@ -15,13 +15,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackDescriptor, TrackEvent
 
+from ethos_hil.base.inference_profile import Slice
+from ethos_hil.base.plain_text import valid
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import chrome_trace, perfetto
 from ethos_hil.results.export.counters import Levels
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.tracks import _counter
-from ethos_hil.results.inference_profile import Slice
-from ethos_hil.results.plain_text import valid
-from ethos_hil.results.record import JOB, Record
 from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
 
 RECORDS = {"small": record(), "hostile": hostile(), "large": large(1500)}

@@ -14,6 +14,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ethos_hil.base.errors import CompileError as CompileError
+    from ethos_hil.base.errors import EthosHilError as EthosHilError
+    from ethos_hil.base.errors import OracleError as OracleError
+    from ethos_hil.base.errors import ToolError as ToolError
+    from ethos_hil.base.errors import UsageError as UsageError
+    from ethos_hil.base.record import Record as Record
+    from ethos_hil.base.verdict import FailureKind as FailureKind
+    from ethos_hil.base.verdict import Verdict as Verdict
     from ethos_hil.harness.api import OpenTarget as OpenTarget
     from ethos_hil.harness.api import evaluate as evaluate
     from ethos_hil.harness.api import lower as lower
@@ -27,11 +35,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.result import NotVerified as NotVerified
     from ethos_hil.harness.result import Result as Result
     from ethos_hil.lowering.artifact import Artifact as Artifact
-    from ethos_hil.lowering.errors import CompileError as CompileError
-    from ethos_hil.lowering.errors import EthosHilError as EthosHilError
-    from ethos_hil.lowering.errors import OracleError as OracleError
-    from ethos_hil.lowering.errors import ToolError as ToolError
-    from ethos_hil.lowering.errors import UsageError as UsageError
     from ethos_hil.lowering.vela_options import VelaOptions as VelaOptions
     from ethos_hil.results.comparison import Incomparable as Incomparable
     from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
@@ -40,9 +43,6 @@ if TYPE_CHECKING:
     from ethos_hil.results.gate.gate import gate as gate
     from ethos_hil.results.history import BadHistory as BadHistory
     from ethos_hil.results.history import History as History
-    from ethos_hil.results.record import Record as Record
-    from ethos_hil.results.verdict import FailureKind as FailureKind
-    from ethos_hil.results.verdict import Verdict as Verdict
 
 _HOMES = {
     "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
@@ -50,14 +50,14 @@ _HOMES = {
     "harness.request": ("RunRequest",),
     "harness.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
-    "lowering.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
+    "base.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
     "lowering.vela_options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
     "results.gate.change": ("RunComparison",),
     "results.gate.gate": ("gate",),
     "results.history": ("BadHistory", "History"),
-    "results.record": ("Record",),
-    "results.verdict": ("FailureKind", "Verdict"),
+    "base.record": ("Record",),
+    "base.verdict": ("FailureKind", "Verdict"),
 }
 _MODULES = {name: home for home, names in _HOMES.items() for name in names}
 

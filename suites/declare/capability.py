@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from importlib.util import find_spec
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind
 
 
 def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:

@@ -27,10 +27,10 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.doctor.packages import OURS, requirements, tested_versions
 from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.upstream.names.schemas import schema_folder
 from ethos_hil.suites.lab.command import start
 

@@ -22,7 +22,7 @@ import typer
 from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("harness", "lowering", "results", "suites", "firmware")
+ROOMS = ("src/ethos_hil/base", "harness", "lowering", "results", "suites", "firmware")
 SECONDS = 60
 LONGEST = 12
 """Seconds between the start of the last test and the end of all: a test that takes over ten is marked slow."""
@@ -98,8 +98,9 @@ def tests_of(files: Iterable[str]) -> list[str]:
         path = Path(name)
         if name in imports:
             chosen[name] = 0
-        elif path.suffix == ".py" and path.parts[0] in ROOMS:
-            module = ".".join(("ethos_hil", *path.with_suffix("").parts)).removesuffix(".__init__")
+        elif path.suffix == ".py" and name.startswith(tuple(f"{room}/" for room in ROOMS)):
+            inside = Path(name.removeprefix("src/ethos_hil/"))
+            module = ".".join(("ethos_hil", *inside.with_suffix("").parts)).removesuffix(".__init__")
             for test in _importing(module, imports) or _beside(path, imports):
                 chosen[test] = min(chosen.get(test, 99), _distance(path, Path(test)))
         elif path.parts[0] == "firmware":

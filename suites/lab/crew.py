@@ -20,7 +20,7 @@ from time import monotonic
 from traceback import extract_tb, format_exception_only
 from typing import Generic, Protocol, TypeVar
 
-from ethos_hil.harness.process import dies_with
+from ethos_hil.base.process import dies_with
 
 Result = TypeVar("Result")
 Made = TypeVar("Made", covariant=True)

@@ -24,7 +24,7 @@ from typing import Annotated, Any
 import typer
 from filelock import FileLock, Timeout
 
-from ethos_hil.harness.process import dies_with
+from ethos_hil.base.process import dies_with
 from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.history import History
 from ethos_hil.results.store import StoredRecord, read_run

@@ -16,8 +16,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
+from ethos_hil.base.files import write_whole
 from ethos_hil.harness.doctor.packages import requirements
-from ethos_hil.results.files import write_whole
 from ethos_hil.suites.lab.command import start
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -25,7 +25,7 @@ from typing import Annotated
 import typer
 from filelock import FileLock, Timeout
 
-from ethos_hil.harness.process import dies_with
+from ethos_hil.base.process import dies_with
 from ethos_hil.suites.lab.command import start
 
 _ROOT = Path(__file__).resolve().parents[2]

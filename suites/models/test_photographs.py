@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.declare import capability
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models

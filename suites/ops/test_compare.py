@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, boolean, call, case, f32, i32, integer, u55
 from ethos_hil.suites.ops import reasons
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, case, f32, layer, u55
 from ethos_hil.suites.ops import reasons
 

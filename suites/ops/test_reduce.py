@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.declare.case import Defect, Operator, call, case, everywhere, f32, i8, i32, integer
 from ethos_hil.suites.ops import reasons
 

@@ -142,7 +142,7 @@ class Options:
         Raises:
             pytest.UsageError: an option names something that does not exist, or options contradict one another.
         """
-        from ethos_hil.lowering.errors import UsageError
+        from ethos_hil.base.errors import UsageError
 
         if _PARSED not in config.stash:
             try:
@@ -153,10 +153,10 @@ class Options:
 
     @classmethod
     def _parsed(cls, config: pytest.Config) -> Options:
+        from ethos_hil.base.errors import UsageError
         from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
-        from ethos_hil.lowering.errors import UsageError
         from ethos_hil.lowering.memory_mode import MemoryMode
         from ethos_hil.suites.declare.profile import parse
         from ethos_hil.suites.declare.settings import SessionSettings
@@ -241,8 +241,8 @@ def _only_npu(target: str) -> list[str]:
     Raises:
         UsageError: there is no such board, or its file is wrong.
     """
+    from ethos_hil.base.errors import ToolError
     from ethos_hil.harness.default_npu import only_npu
-    from ethos_hil.lowering.errors import ToolError
 
     if ":" not in target:
         return []
@@ -254,8 +254,8 @@ def _only_npu(target: str) -> list[str]:
 
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:
-    from ethos_hil.lowering.errors import UsageError
-    from ethos_hil.lowering.npu_name import NpuName
+    from ethos_hil.base.errors import UsageError
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.suites.declare.profile import PROFILES
 
     wanted: dict[str, NpuName] = {}

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import Options
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.results.record import Record
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared import Declared
     from ethos_hil.suites.trial.run_trial import Trial
@@ -99,8 +99,8 @@ class DeclaredItem(pytest.Item):
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
+        from ethos_hil.base.record import Failure
         from ethos_hil.harness.verdict.decide import Evidence, decide
-        from ethos_hil.results.record import Failure
         from ethos_hil.suites.trial.run_trial import Trial
 
         trial = Trial(self.declared(), settings, pool=self._pool())
@@ -130,8 +130,8 @@ class DeclaredItem(pytest.Item):
         """
         import dataclasses
 
-        from ethos_hil.lowering.errors import ToolError
-        from ethos_hil.results.record import SuiteTest
+        from ethos_hil.base.errors import ToolError
+        from ethos_hil.base.record import SuiteTest
 
         labels = self.labels
         defect = self._defect.link if self._defect is not None else ""
@@ -186,7 +186,7 @@ class DeclaredItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return a few lines about what is wrong; a traceback only for a defect of the harness, or on request."""
-        from ethos_hil.lowering.errors import EthosHilError
+        from ethos_hil.base.errors import EthosHilError
 
         error = excinfo.value
         explained = isinstance(error, EthosHilError | Unverified)

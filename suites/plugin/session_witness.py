@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ethos_hil.results.plain_text import cut, one_line
+from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.suites.plugin.shared_names import CRASHED
 
 if TYPE_CHECKING:

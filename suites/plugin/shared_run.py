@@ -28,8 +28,8 @@ def enter(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: the run folder cannot be written, or another session writes it that is to be resumed.
     """
-    from ethos_hil.harness.process import dies_with
-    from ethos_hil.results.writing import Writing
+    from ethos_hil.base.process import dies_with
+    from ethos_hil.base.writing import Writing
 
     options = Options.of(config)
     controller = getattr(config, "workerinput", {}).get(CONTROLLER)
@@ -101,10 +101,10 @@ def already_recorded(config: pytest.Config) -> str:
 def _recorded(options: Options) -> frozenset[str]:
     if not options.resume:
         return frozenset()
+    from ethos_hil.base.writing import wait_for_writers
     from ethos_hil.harness.nightly.recorded import recorded
     from ethos_hil.results.selection import BadSelection, complained
     from ethos_hil.results.store import mend
-    from ethos_hil.results.writing import wait_for_writers
 
     try:
         if not wait_for_writers(options.run_folder, _PATIENCE):

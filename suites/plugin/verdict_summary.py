@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.shared_names import CRASHED
 

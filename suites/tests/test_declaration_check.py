@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.declare.case import Operator, call, case, f32, layer
 from ethos_hil.suites.declare.model_case import Model
 

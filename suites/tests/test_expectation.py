@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import Failure, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.results.record import Failure, Record, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, case, f32
 from ethos_hil.suites.trial.expectation import Expectation

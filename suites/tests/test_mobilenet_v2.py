@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
@@ -16,7 +17,6 @@ from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.environment import versions
+from ethos_hil.base.record import Record, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.nightly.recorded import records_of
-from ethos_hil.results.environment import versions
-from ethos_hil.results.record import Record, SuiteTest, TargetInfo
 from ethos_hil.results.selection import LeftOut, ReportedFailure, complain, complained, read_end, read_selection
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.tests.session import SAMPLE, Session, session
 
 pytest_plugins = "pytester"

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
@@ -19,8 +21,6 @@ from ethos_hil.lowering.cache_contents import CacheContents
 from ethos_hil.lowering.made_from import artifact_memo
 from ethos_hil.lowering.made_from.artifact_memo import Found
 from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample

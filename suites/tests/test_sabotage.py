@@ -16,6 +16,9 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.errors import EthosHilError, OracleError, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Failure
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.npu import Configuration, Fault, Npu
@@ -29,14 +32,11 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import EthosHilError, OracleError, UsageError
 from ethos_hil.lowering.formats.pte_reader import KernelCall
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
-from ethos_hil.results.record import Failure
 from ethos_hil.suites.models.stacks import STACKS
 
 NPU = NpuName.parse("ethos-u55-128")

@@ -133,7 +133,7 @@ def test_handlers_of_signals_are_those_of_before_when_a_session_ends(tmp_path: P
 
 
 HOSTILE = r"""
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.declare.case import Operator, case, f32
 
 def bad(a):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tosa_reference_model
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import CONFIGURATIONS, Npu
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
@@ -14,7 +15,6 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.mend import treated
 from ethos_hil.lowering.vela import flags, run_vela
 from ethos_hil.suites.models.stacks import STACKS

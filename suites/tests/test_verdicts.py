@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.record import Record
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.results.export.runs import junit
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import read_results
 from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.declare.declaration_line import line_of

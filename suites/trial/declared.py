@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Failure, Record
 from ethos_hil.harness.declared.source_digest import declared_digest, declared_unchanged
 from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.bytecode import check_bytecode
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.made_from import artifact_memo
 from ethos_hil.lowering.made_from.artifact_memo import Found
 from ethos_hil.lowering.made_from.chance import calls_noticed
@@ -20,12 +22,10 @@ from ethos_hil.lowering.made_from.code_watch import WATCH
 from ethos_hil.lowering.made_from.imported_files import file_of_module
 from ethos_hil.lowering.made_from.model_fingerprint import fingerprint, read_at_import
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.results.record import Failure, Record
 from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model

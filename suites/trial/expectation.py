@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 
 BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")

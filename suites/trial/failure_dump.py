@@ -10,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.record import Record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.run import image_of
-from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.results.record import Record
 from ethos_hil.suites.trial.run_trial import Trial
 
 _Tensors = dict[str, np.ndarray]

@@ -26,19 +26,19 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.regular_file import opened
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import EthosHilError, UsageError
 from ethos_hil.lowering.made_from.code_watch import Reads
 from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.versions import versions
 from ethos_hil.lowering.zip_members import ZipMembers, members
-from ethos_hil.results.regular_file import opened
-from ethos_hil.results.verdict import FailureKind
 
 SCHEMA_VERSION = 4
 _NOT_COMPARED = ("python", "ethos-hil-lowering", "ethos-hil-patches", "ethos-hil-installed")

@@ -6,15 +6,15 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError, ToolError
+from ethos_hil.base.record import Check, Metric, Op, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import EthosHilError, ToolError
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.results import environment
-from ethos_hil.results.record import Check, Metric, Op, Record, TargetInfo
-from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.declare.capability import missing
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.trial.declared import Declared

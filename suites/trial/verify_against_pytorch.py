@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.record import Failure, Output, Record, TargetInfo
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
 from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.output_names import fitting
-from ethos_hil.results import environment
-from ethos_hil.results.record import Failure, Output, Record, TargetInfo
-from ethos_hil.results.verdict import FailureKind
 
 QUANTISED = "PyTorch, quantised"
 

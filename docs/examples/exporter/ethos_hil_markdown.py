@@ -5,8 +5,8 @@ ethos-hil export results/runs --to markdown -o run.md
 
 from __future__ import annotations
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.export.exporter import Exporter
-from ethos_hil.results.record import Record
 
 
 def write(record: Record) -> str:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.frames import FrameDecoder, Text
@@ -22,8 +24,6 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.targets.virtual import PLUGIN as VIRTUAL
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.npu_name import NpuName
 
 FOLDER_VARIABLE = "ETHOS_HIL_WIRETAP"
 

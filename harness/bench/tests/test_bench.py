@@ -14,20 +14,20 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.progress import Silent
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.vela_ini import SYSTEMS
 from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.bench.tests import samples
-from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.store import StoredRecord, read_run
-from ethos_hil.results.verdict import FailureKind, Verdict
-from ethos_hil.results.writing import wait_for_writers
 
 GRID = """
 schema_version = 1

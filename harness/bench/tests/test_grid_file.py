@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench import grid_file
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 HEAD = "schema_version = 1\n"
 CASE = '[[case]]\nname = "add_8"\nsteps = [{call = "add"}]\ninputs = [[1, 8], [1, 8]]\n'

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.grid_file import default_grid
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.points import ALL, PointSettings, points_of, refusal_of
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 CASE = BenchCase("relu_8", "relu", (BenchStep("ReLU"),), (BenchInput((1, 8)),))
 GRID = BenchGrid("test", (CASE, replace(CASE, name="relu_9", tags=(SHORT,))))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
 
 POINTS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid
 from ethos_hil.harness.bench.selection import select
-from ethos_hil.lowering.errors import UsageError
 
 GRID = BenchGrid(
     "mine",

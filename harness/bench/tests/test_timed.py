@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.inference_profile import OpCost
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_model import case_model
 from ethos_hil.harness.bench.case_work import CaseWork
@@ -19,9 +22,6 @@ from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.vela_ini import SYSTEMS
 from ethos_hil.lowering.vela_options import VelaOptions
-from ethos_hil.results.inference_profile import OpCost
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
 
 CONV = BenchCase(
     "conv_16x16x16",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.boards.board import (
     UNTRIED,
     LinkSettings,
@@ -21,7 +22,6 @@ from ethos_hil.harness.boards.server_commands import COMMANDS
 from ethos_hil.harness.boards.tests.samples import OWN, board
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Window
-from ethos_hil.lowering.errors import UsageError
 
 
 def changed(old: str, new: str, text: str = OWN) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.boards import catalogue
 from ethos_hil.harness.boards.catalogue import SHIPPED, all_boards, board_files, find_board, shipped_boards
 from ethos_hil.harness.boards.tests.samples import OWN
 from ethos_hil.harness.socs.registry import find_soc, shipped_socs
-from ethos_hil.lowering.errors import ToolError, UsageError
 
 
 @pytest.fixture(autouse=True)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.checked_toml import problem_of
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.boards.board import UNTRIED, Board, Server
 from ethos_hil.harness.boards.board_schema import DOCUMENT, board_schema, document
 from ethos_hil.harness.boards.board_tables import tables
 from ethos_hil.harness.boards.catalogue import SHIPPED, find_board, shipped_boards
 from ethos_hil.harness.boards.tests import samples
-from ethos_hil.harness.checked_toml import problem_of
 from ethos_hil.harness.socs.registry import SOCS, check_unique
 from ethos_hil.harness.socs.soc import KIB
-from ethos_hil.lowering.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[3]
 BOARDS = {board.name: board for board in shipped_boards()}

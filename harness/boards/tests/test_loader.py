@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.board import ResetWords, WordWrite
 from ethos_hil.harness.boards.gdb_server import StartedServer, board_remote
@@ -34,8 +36,6 @@ from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, PeerTraits
 from ethos_hil.harness.testing.tiny_elf import tiny_elf
 from ethos_hil.harness.virtual.tests import programs
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.verdict import FailureKind
 
 CODE = bytes(range(256)) * 20
 

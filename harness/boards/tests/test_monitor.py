@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import pytest
 from cobs import cobs
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     PROTOCOL_VERSION,
@@ -25,7 +26,6 @@ from ethos_hil.harness.image.formats import (
     Speed,
     Struct,
 )
-from ethos_hil.results.verdict import FailureKind
 
 WITHIN = 0.2
 """Seconds that the link gets."""

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import rsp_packets
 from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.errors import StateError, TargetError
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook, PeerTraits, packet
-from ethos_hil.results.verdict import FailureKind
 
 DATA = bytes(range(256)) * 30 + b"#$}*" * 300
 """With all that has to be escaped, in numbers that make a packet too long."""

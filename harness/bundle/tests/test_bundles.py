@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from ethos_hil.base.record import Failure, Record, RunnerInfo, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import packed, unpacked
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun, command
@@ -23,9 +25,7 @@ from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
 from ethos_hil.harness.virtual.tests.programs import DATA, load
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.results.record import Failure, Record, RunnerInfo, SuiteTest, TargetInfo
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 __all__ = ["ethos_hil", "here"]
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.harness.bundle.again import replay
 from ethos_hil.harness.bundle.archive import MANIFEST, packed
 from ethos_hil.harness.bundle.run_bundle import RunBundle
@@ -31,7 +32,6 @@ from ethos_hil.harness.bundle.tests.damage import (
     zipped,
 )
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.lowering.errors import EthosHilError, UsageError
 
 __all__ = ["ethos_hil", "here"]
 

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
@@ -22,9 +24,7 @@ from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
-from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 GRID = """
 schema_version = 1

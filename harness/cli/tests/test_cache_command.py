@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import SCHEMA_VERSION
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.tests.test_cache import make_artifact
 
 KEYS = [f"{number:064x}" for number in range(3)]

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.render_latency import latency_rows
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import VelaIni
-from ethos_hil.results.clock import StatedClock
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS
 from ethos_hil.results.latency import duration, per_second, with_latency
-from ethos_hil.results.record import Metric, Record, TargetInfo
-from ethos_hil.results.verdict import Verdict
 
 ROOT = Path(__file__).parents[3]
 RECORD = Record(

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.export import record_json
 from ethos_hil.results.history import compact
-from ethos_hil.results.record import Record
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, with_models

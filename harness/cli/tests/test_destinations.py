@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_folder, write_whole
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.export_files import MANIFEST
-from ethos_hil.results.files import write_folder, write_whole
 
 __all__ = ["ethos_hil", "here"]
 

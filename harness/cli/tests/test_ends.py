@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 import typer
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.cli import main
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
-from ethos_hil.harness.shortage import unforeseen
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.testing.processes import alive
 
 MODEL = """
@@ -51,9 +51,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The .pte of a model. To run it takes a second, because it needs no torch."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "net.py").write_text(MODEL)
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import load_model
-    from ethos_hil.lowering.npu_name import NpuName
 
     return lower(load_model(str(folder / "net.py") + ":net"), NpuName.parse("ethos-u55-128")).pte
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Metric, Op, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.exporting import export_run
 from ethos_hil.results.export import operations_csv, record_json
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, RunExporter
-from ethos_hil.results.record import Metric, Op, Record, TargetInfo
 from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import Verdict
 
 RECORD = Record(
     Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"),

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import ethos_hil as api
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests import upstream_programs
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.bundle import BundledProgram
-from ethos_hil.results.verdict import Verdict
 
 __all__ = ["ethos_hil", "here"]
 

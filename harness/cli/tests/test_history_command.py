@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.results.record import ArtifactInfo, Metric, Record, TargetInfo
 from ethos_hil.results.store import RunFolder
-from ethos_hil.results.verdict import Verdict
 
 NET = Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.fvp_stand_in import install as launchers_of
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
@@ -16,7 +17,6 @@ from ethos_hil.harness.targets.tests.conftest import MODELS
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.ledger.ledger_row import NETWORK
-from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.store import RunFolder
 
 __all__ = ["ethos_hil", "here"]

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.results.record import Record
 
 __all__ = ["ethos_hil", "here"]
 

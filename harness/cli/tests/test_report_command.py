@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base import files
+from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.results import files
 from ethos_hil.results.compaction.run_file import compact
-from ethos_hil.results.record import Record
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.synthetic_year import nights
 

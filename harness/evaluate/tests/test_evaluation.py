@@ -20,17 +20,17 @@ import numpy as np
 import pytest
 import torch
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering import named_model
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 
 __all__ = ["ethos_hil", "here"]
 NPU = NpuName.parse("ethos-u55-128")
@@ -166,8 +166,8 @@ def test_another_worker_does_what_one_that_is_stopped_leaves(
     ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the evaluation waits for it for ever."""
-    monkeypatch.setattr("ethos_hil.harness.stopped._TOLD", 0.0)
-    monkeypatch.setattr("ethos_hil.harness.stopped._ENDED", 1.0)
+    monkeypatch.setattr("ethos_hil.base.stopped._TOLD", 0.0)
+    monkeypatch.setattr("ethos_hil.base.stopped._ENDED", 1.0)
     found = evaluated(ethos_hil, data, "stopping", "-j", 2)
     assert (found["verdict"], found["items"]) == ("verified", 144)
     assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", found["err"])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm import side_process
 from ethos_hil.harness.farm.side_process import (
@@ -19,8 +21,6 @@ from ethos_hil.harness.farm.side_process import (
     labgrid_python,
     wait_seconds,
 )
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.verdict import FailureKind
 
 
 def program(path: Path, text: str) -> Path:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE
 from ethos_hil.harness.farm.target import PLUGIN
 from ethos_hil.harness.targets.registry import find_plugin
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 NPU = NpuName.parse("ethos-u55-128")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
 from ethos_hil.harness.fvp_stand_in.tables import options, parameters
 from ethos_hil.harness.socs.fvps import MODELS
-from ethos_hil.lowering.errors import UsageError
 
 
 def ask(launchers: Path, executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, build
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.lowering.npu_name import NpuName
 
 NPUS = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 BREACH = (

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.record import Check
 from ethos_hil.harness.image.lint.flaw import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, Flaw, Severity
 from ethos_hil.harness.image.lint.layout import placement, vectors
 from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.lint.start_up import Walk, walk
 from ethos_hil.harness.socs.soc import Soc, Window
-from ethos_hil.results.record import Check
 
 _STATUS = {Severity.ERROR: "fail", Severity.WARNING: "note"}
 _FOLLOWED = (FP_ENABLED, TCM_WORDS, ACCESSES)

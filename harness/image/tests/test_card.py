@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_folder
 from ethos_hil.harness.image.card import card_files, our_files
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
@@ -18,8 +20,6 @@ from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.files import write_folder
 
 # The controllers' addresses, written down here a second time, from the sources that harness/socs names: where a range
 # of them begins, and the processor's (secure) address of the same byte.
@@ -183,9 +183,9 @@ def test_the_files_alone_run_and_give_the_right_answer(name: str) -> None:
 def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
     import torch
 
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.npu_name import NpuName
     from ethos_hil.lowering.oracle.reference import Reference
 
     torch.manual_seed(0)

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_model import Tensor
 
 IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)

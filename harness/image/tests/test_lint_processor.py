@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.image.lint.core import NotFollowed, Undecided
 from ethos_hil.harness.image.lint.instruction import PC
 from ethos_hil.harness.image.lint.part_memory import PartMemory

@@ -9,6 +9,7 @@ import struct
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from ethos_hil.base.record import Check
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -30,7 +31,6 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.results.record import Check
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 KIB = 1 << 10

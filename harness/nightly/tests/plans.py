@@ -9,15 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.nightly.night import Start, opened
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.gate.account import part_of
-from ethos_hil.results.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
 from ethos_hil.results.standing import standing_of
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 TESTS = """\
 from ethos_hil.suites.declare.case import Operator, case, f32

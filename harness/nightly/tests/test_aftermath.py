@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
@@ -20,7 +23,6 @@ from ethos_hil.harness.nightly.preparation import before, read_policy_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import night, record, write
 from ethos_hil.harness.progress import Silent
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.gate.compare import compare_runs
@@ -29,11 +31,9 @@ from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History
 from ethos_hil.results.quarantine import Quarantined
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder, StoredRecord
-from ethos_hil.results.verdict import FailureKind
 
 PART = "suite 1: virtual"
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import NightlyConfig, read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart, plan_of
 from ethos_hil.harness.nightly.tests.plans import nightly, write
-from ethos_hil.lowering.errors import UsageError
 
 SUITE = '[[suite]]\npaths = ["test_plus.py"]\n'
 

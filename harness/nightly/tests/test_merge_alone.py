@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from packaging.utils import canonicalize_name
 
+from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import kept, record, write
-from ethos_hil.results.record import BenchInfo, Record
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
 EXPORTS = ("junit", "summary", "openmetrics", "pytorch-benchmark", "github-benchmark", "points-csv", "points-parquet")

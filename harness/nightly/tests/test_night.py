@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.crew import error_told, told_of
+from ethos_hil.base.crew import error_told, told_of
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.writing import Writing, wait_for_writers
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
@@ -24,9 +26,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
 from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.tool_state import difference
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.selection import Selection
-from ethos_hil.results.writing import Writing, wait_for_writers
 
 TOOLS = {"torch version": "2.13.0", "commit": "a"}
 
@@ -101,7 +101,7 @@ def test_who_resumes_waits_for_the_last_writer_of_the_night_that_was_killed(tmp_
 
 
 def test_a_writer_that_is_killed_holds_nothing(tmp_path: Path) -> None:
-    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.results.writing import Writing\n"
+    script = "import sys\nfrom pathlib import Path\nfrom ethos_hil.base.writing import Writing\n"
     script += "it = Writing(Path(sys.argv[1]))\nprint(1, flush=True)\nsys.stdin.read()\n"
     command = [sys.executable, "-c", script, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:

@@ -20,13 +20,13 @@ from typing import Any
 import pytest
 import yaml
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.quarantine import read_quarantine
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import kept, record, write
-from ethos_hil.results.verdict import FailureKind
 
 ROOT = Path(__file__).resolve().parents[3]
 CI = ROOT / "docs/ci"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.night import STATE, Start, opened
 from ethos_hil.harness.nightly.nightly import merge_nightly
@@ -15,7 +16,6 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.nightly.tests.plans import kept, record, write
 from ethos_hil.harness.progress import Silent
-from ethos_hil.lowering.errors import UsageError
 
 TOOLS = {"commit": "a"}
 

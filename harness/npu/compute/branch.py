@@ -7,10 +7,10 @@ the flag from larger outputs is not known, so that is refused.
 
 from __future__ import annotations
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Branch, Elementwise, Op
-from ethos_hil.results.verdict import FailureKind
 
 
 def flag(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:

@@ -17,6 +17,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output, windows
 from ethos_hil.harness.npu.compute.requantiser import KeepSums, Requantiser
 from ethos_hil.harness.npu.isa.fault import Fault
@@ -24,7 +25,6 @@ from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.compute.convolution import FLOAT32_EXACT
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import MatMul
 from ethos_hil.harness.npu.isa.scaling import FLOAT64_EXACT, scale
-from ethos_hil.results.verdict import FailureKind
 
 
 class MatMulStep:

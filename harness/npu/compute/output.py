@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import curves
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Convolution, MatMul
-from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 

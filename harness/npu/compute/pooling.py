@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute import output, windows
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
@@ -27,7 +28,6 @@ from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.isa.scaling import EARLY_SHIFT, Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.weights import decompress
-from ethos_hil.results.verdict import FailureKind
 
 Array = npt.NDArray[Any]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
@@ -38,7 +39,6 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode,
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
 from ethos_hil.harness.npu.isa.stream import branch_targets, commands
-from ethos_hil.results.verdict import FailureKind
 
 FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
     Generation.U55: FieldsU55,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.windows import input_size
 from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
 from ethos_hil.harness.npu.isa.configuration import Configuration
@@ -30,7 +31,6 @@ from ethos_hil.harness.npu.isa.registers import Dialect, ElementwiseMode, PoolMo
 from ethos_hil.harness.npu.isa.scaling import Scale
 from ethos_hil.harness.npu.isa.stream import RegisterFile
 from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
-from ethos_hil.results.verdict import FailureKind
 
 MAX_ELEMENTS = 1 << 25  # per feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")

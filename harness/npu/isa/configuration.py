@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 
 class Generation(Enum):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.verdict import FailureKind
 
 
 class Fault(EthosHilError):

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.registers import Dialect, Opcode, Register
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError
 from ethos_hil.lowering.formats.command_stream import commands as parse
-from ethos_hil.results.verdict import FailureKind
 
 
 def commands(stream: bytes) -> Iterator[Command]:

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from ethosu import mlw_codec
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.npu.weights import codec
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.testing.processes import left_of
 
 ENDLESS = "the decoder did not finish"

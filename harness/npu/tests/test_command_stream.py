@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.npu.isa import stream as npu
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.command_stream import Command, CommandStreamError, commands
 
 SHORT, LONG = 0x0007_010F, 0x0003_4032

@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu.compute import curves
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
 from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.fields_u55 import REVERSED
@@ -19,7 +20,6 @@ from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.registers_u55 import LONG, SHORT
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph

@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, forget
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
@@ -18,7 +19,6 @@ from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.harness.verdict.run_delegate import POISON
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.compute import pooling
 from ethos_hil.harness.npu.isa.operations import Pool
@@ -14,7 +15,6 @@ from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.repairs.padding import scan_padding
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
-from ethos_hil.results.verdict import FailureKind
 
 NPU = "ethos-u85-256"
 POOL = 0x005

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
 

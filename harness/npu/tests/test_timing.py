@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import CONFIGURATIONS, Configuration
 from ethos_hil.harness.npu.decode.waits import Waits
 from ethos_hil.harness.npu.isa.configuration import Generation
@@ -20,7 +21,6 @@ from ethos_hil.harness.npu.timing.memory_system import ADAPTED, MODES, SYSTEMS, 
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela_ini import SYSTEMS as VELA_SYSTEMS
 from ethos_hil.lowering.vela_ini import VelaIni

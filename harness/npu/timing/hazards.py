@@ -30,6 +30,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.output import table_bytes
 from ethos_hil.harness.npu.decode.waits import Waits, find_waits
 from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
@@ -38,7 +39,6 @@ from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op, Pool
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
-from ethos_hil.results.verdict import FailureKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from threading import RLock
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 
 WORKER = Path(__file__).with_name("codec_worker.py")
 TIMEOUT_SECONDS = 20.0  # for one stream; the largest take hundredths of a second

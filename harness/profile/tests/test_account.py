@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.inference_profile import Buffer, InferenceProfile
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Record
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.outcome import StepTime
@@ -19,10 +22,7 @@ from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.inference_profile import Buffer, InferenceProfile
-from ethos_hil.results.record import Record
 
 DIGITS = "suites/models/digits.py:digits"
 ROOT = Path(__file__).parents[3]

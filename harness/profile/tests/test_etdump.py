@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.results.export.etdump import parse_metadata, write
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.record import JOB, Op, Record
 
 MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 

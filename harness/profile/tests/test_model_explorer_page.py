@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.record import Record
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.tests import model_explorer_page
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.results.export import model_explorer
-from ethos_hil.results.record import Record
 
 MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import JOB, Record
 from ethos_hil.harness.fvp_stand_in import install as launchers_of
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.record import JOB, Record
 
 MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 PLACES = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}

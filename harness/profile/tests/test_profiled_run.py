@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.outcome import Outcome
@@ -21,9 +24,6 @@ from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.metrics import metrics, rows
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Op, Record
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 

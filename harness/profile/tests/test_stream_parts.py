@@ -7,12 +7,12 @@ import functools
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
 from ethos_hil.harness.profile.stream_parts import COMMAND_BYTES, stream_parts
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ethos_hil.base.record import Op
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.scan.changes import changes, findings, first_changes
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.results.comparison import RowChange
-from ethos_hil.results.record import Op
-from ethos_hil.results.verdict import Verdict
 
 
 def op(number: int, cycles: int, module: str = "a") -> Op:

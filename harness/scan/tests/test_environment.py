@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.environment import KeptEnvironments, VersionEnvironment
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
-from ethos_hil.lowering.errors import ToolError
 
 VELA, EXECUTORCH = "ethos-u-vela", "executorch"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.scan.releases import WantedVersions
-from ethos_hil.lowering.errors import UsageError
 
 RELEASED = ("5.2.0", "5.1.0", "5.0.0", "4.5.0", "4.4.1", "4.4.0", "4.10.0", "3.9")
 """In pip's order: the newest first, but for one that is newer than its text looks."""

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan.compiled_version import answers, measured
@@ -25,16 +28,13 @@ from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.harness.scan.scan import scan
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.tosa_content import content_digest
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela import DEBUG_FLAGS, run_vela
 from ethos_hil.lowering.vela_options import VelaSetup
 from ethos_hil.results.comparison import RowChange
-from ethos_hil.results.verdict import Verdict
 
 MODELS = """
 import torch

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS
 from ethos_hil.harness.socs.firmware_files import ALL_BOARDS, PRESETS, files_of, firmware_files, main
 from ethos_hil.harness.socs.fvps import MODELS, fvp_model
@@ -17,7 +18,6 @@ from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, shippe
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.mps3_an547 import missing
-from ethos_hil.lowering.errors import ToolError, UsageError
 
 FIRMWARE = Path(__file__).resolve().parents[3] / "firmware"
 each_soc = pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.outcome import DelegateRun, Ended, Outcome, Progress, Run
@@ -17,7 +18,6 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.errors import EthosHilError
 
 pytest_plugins = "pytester"
 NPU = "ethos-u55-128"
@@ -215,7 +215,7 @@ import subprocess, tempfile
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.base.errors import EthosHilError
 
 class Leaking(VirtualTarget):
     kept = []

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
@@ -22,8 +24,6 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Metric, Record
 
 SLACK = 8 << 10
 """Bytes of the firmware's tables, which preflight leaves out."""

@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -28,8 +30,6 @@ from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import MODELS, NPUS, Fake, image_of
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -25,7 +26,6 @@ from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.tests.conftest import MODELS, Install, image_of
 from ethos_hil.harness.targets.tests.variants import OBEYS_DC4, RUN, FvpVariant
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.npu_name import NpuName
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 

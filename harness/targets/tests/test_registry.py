@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS
@@ -14,8 +16,6 @@ from ethos_hil.harness.targets.listing import families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
 from ethos_hil.harness.targets.registry import TARGETS, check_npu, check_option, find_plugin, kind_of, make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
 
 U55, U85 = NpuName("u55", 128), NpuName("u85", 256)
 FVPS = sorted({model.soc.name for model in MODELS.values()})

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -22,9 +24,7 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import NPUS, Fake
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.processes import alive
 
 TIMEOUT = 60.0

@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from ethos_hil.base.record import Accuracy
 from ethos_hil.harness.render import accuracy_text
 from ethos_hil.harness.verdict.accuracy import accuracies
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.results.record import Accuracy
 
 INPUT = np.arange(4, dtype=np.float32)
 

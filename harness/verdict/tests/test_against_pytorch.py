@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
     against_example,
@@ -23,10 +26,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 
 def found(wanted: Any, output: Any) -> tuple[str | None, str]:

@@ -13,6 +13,9 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Divergence, Record
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
@@ -22,13 +25,10 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
-from ethos_hil.lowering.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.results.record import Divergence, Record
 
 NPU = NpuName.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.base.record import Output
 from ethos_hil.harness.outcome import Outcome, Run
 from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance, compare, not_compared
-from ethos_hil.results.record import Output
 
 NAN, INF = math.nan, math.inf
 

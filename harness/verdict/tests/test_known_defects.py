@@ -6,12 +6,12 @@ import dataclasses
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.verdict.known_defects import left_in, named, naming_defects
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.record import Failure
-from ethos_hil.results.verdict import FailureKind
 
 HINT = "leave out --as-upstream: they are repaired then"
 KNOWN = "the program has known defects of Vela 5.1, left in by --as-upstream: one, two"

@@ -6,6 +6,9 @@ import dataclasses
 
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Metric, Op
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.profile.options import ProfileMethod
@@ -14,9 +17,6 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.tests.test_cycles_to_rows import ARTIFACT
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.record import Metric, Op
-from ethos_hil.results.verdict import FailureKind
 
 
 class Board(VirtualTarget):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
@@ -20,7 +21,6 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.vela import DEBUG_FLAGS, flags, run_vela

@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.model_calls import ModelCalls
 from ethos_hil.harness.outcome import Outcome, Run
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
@@ -17,8 +19,6 @@ from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import FailureKind
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.models.stacks import STACKS
 
 NPU = NpuName.parse("ethos-u55-128")

@@ -7,11 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from ethos_hil.base.record import Failure, Output
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.results.record import Failure, Output
-from ethos_hil.results.verdict import FailureKind
 
 LOGITS = np.array([[0.5, -0.0, np.nan, np.inf]], np.float32)
 QUANTISED = np.array([[1, -128, 127]], np.int8)

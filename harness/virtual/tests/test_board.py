@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import SOCS

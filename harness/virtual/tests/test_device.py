@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Configuration, Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
-from ethos_hil.results.verdict import FailureKind
 
 ID, STATUS, CMD, RESET, QBASE0, QBASE1, QREAD, QCONFIG, QSIZE, PROT, CONFIG = range(0, 0x2C, 4)
 REGIONCFG, AXI_LIMIT0, BASEP0 = 0x3C, 0x40, 0x80

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError, Stop, StopKind, packet, parse_stop
 
 

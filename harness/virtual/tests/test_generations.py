@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Generation
 from ethos_hil.harness.virtual.device import Unmodelled
@@ -34,7 +35,6 @@ from ethos_hil.harness.virtual.tests.test_device import (
     Bench,
     interrupting,
 )
-from ethos_hil.results.verdict import FailureKind
 
 POWER_CTRL, MEM_ATTR0, AXI_LIMIT0, AXI_SRAM, AXI_EXT = 0x38, 0x40, 0x40, 0x50, 0x54
 COND_STATUS = 0x30

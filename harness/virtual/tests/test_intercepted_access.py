@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.gdb import PC, XPSR, Gdb
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess, advance_it, decode
 from ethos_hil.harness.virtual.qemu import Qemu

@@ -77,9 +77,9 @@ def announced(sent: bytes) -> list[tuple[TensorRole, int]]:
 def test_a_delegates_output_that_is_the_methods_goes_over_the_line_once() -> None:
     import torch
 
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.npu_name import NpuName
 
     class Two(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

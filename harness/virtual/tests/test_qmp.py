@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.qmp import Qmp, QmpError
 
 GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'

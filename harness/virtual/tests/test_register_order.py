@@ -233,9 +233,9 @@ def program(npu: str) -> Artifact:
         return Artifact.of_program(load("add").pte, "add.pte")
     import torch
 
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.npu_name import NpuName
 
     torch.manual_seed(0)
     example = (torch.randn(1, 3, 8, 8),)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.npu import Configuration

@@ -15,6 +15,7 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
@@ -31,7 +32,6 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 
 SYSTEMS = [
     ("ethos-u55-32", "Shared_Sram"),

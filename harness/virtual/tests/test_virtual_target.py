@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
@@ -27,7 +28,6 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
-from ethos_hil.lowering.errors import UsageError
 
 MakeImage = Callable[..., Image]
 TIMEOUT = 60.0

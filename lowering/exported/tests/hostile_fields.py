@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.exported.tests.archive_edit import CONSTANTS, PROGRAM, WEIGHTS, contents, write
 from ethos_hil.lowering.model import load_model
 from ethos_hil.lowering.quantised import register_operators

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.exported.exported_file import load_exported
 from ethos_hil.lowering.exported.tests.archive_edit import (
     CONSTANTS,

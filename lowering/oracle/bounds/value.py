@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.errors import OracleError
+from ethos_hil.base.errors import OracleError
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.formats.tosa import TosaTensor
-from ethos_hil.results.verdict import FailureKind
 
 FRACTION_BITS = {"FP32": 23, "FP16": 10, "BF16": 7}
 _LARGEST = {"FP32": float(np.finfo(np.float32).max), "FP16": 65504.0, "BF16": (2 - 2.0**-7) * 2.0**127}

@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
+from ethos_hil.base.errors import raise_if_interrupted
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.oracle.bounds.approximated import approximation_error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 
 SCHEMAS = ("scalar_type.fbs", "program.fbs")
 """The files of the schema. The second includes the first."""

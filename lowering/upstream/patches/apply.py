@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.patch import Patch, UpstreamDiffers
 from ethos_hil.lowering.upstream.patches.replaced import replaced
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 VARIABLE = "ETHOS_HIL_PATCHES"
 

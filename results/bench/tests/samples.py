@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ethos_hil.results.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
-from ethos_hil.results.record import (
+from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind, OpCost, Traffic
+from ethos_hil.base.record import (
     ArtifactInfo,
     BenchInfo,
     Failure,
@@ -16,7 +16,7 @@ from ethos_hil.results.record import (
     RunInfo,
     TargetInfo,
 )
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 COSTS = {
     "npu00000": OpCost(

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
+from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.results.bench.answer import answer
 from ethos_hil.results.bench.asked import STATE, AskedBudget, budgets_of, keep_budget
 from ethos_hil.results.bench.budget import BadBudget, Budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
-from ethos_hil.results.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.results.ledger.model_error import model_error
-from ethos_hil.results.record import BenchInfo, Record
 
 
 @pytest.mark.parametrize(

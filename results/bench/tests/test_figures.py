@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.bench.energy import BadEnergyTable, EnergyTable, read_energy
 from ethos_hil.results.bench.figures import figures_of, moved
 from ethos_hil.results.bench.tests.samples import COSTS, point, refused
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.inference_profile import InferenceProfile
-from ethos_hil.results.record import Metric, Record
-from ethos_hil.results.verdict import Verdict
 
 
 def test_every_figure_is_what_one_computes_by_hand() -> None:

@@ -11,13 +11,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.record import BenchInfo
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.scaling import scaling
 from ethos_hil.results.bench.table import COLUMNS, bench_rows
 from ethos_hil.results.bench.table_files import as_csv, as_parquet
 from ethos_hil.results.bench.tests.samples import point, refused
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.record import BenchInfo
 
 ROOT = Path(__file__).parents[3]
 RECORDS = [point(), point("ethos-u55-256", 2_500), refused()]

@@ -8,6 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
@@ -15,10 +18,7 @@ from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.latency import DERIVED
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.verdict import Verdict
 
 _ALWAYS = ("npu", "memory_mode", "target")
 

@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element, SubElement, tostring
 
+from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plain_text import cut, escaped, one_line
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names, Subject
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 SUITE = "ethos-hil"
 NIGHT = "ethos-hil.run"

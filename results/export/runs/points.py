@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.columns import COLUMNS, POINTS, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 

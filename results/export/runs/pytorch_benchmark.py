@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Metric, Record
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.verdict import Verdict
 
 FAILURE = "FAILURE_REPORT"
 """The metric of a record that failed, as ExecuTorch's benchmarks name it; its value is 0."""

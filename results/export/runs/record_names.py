@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.gate.account import part_of
-from ethos_hil.results.record import Record
 from ethos_hil.results.subject import subject_of
 
 _DIGITS = 12

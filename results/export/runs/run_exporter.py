@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ethos_hil.base.plugins import PluginGroup
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.plugins import PluginGroup
 from ethos_hil.results.run_results import RunResults
 
 

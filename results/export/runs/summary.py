@@ -1,6 +1,6 @@
 """A run as Markdown, for the summary of a CI job: a sentence about how it went, then what changed and what failed.
 
-What comes from models, files and targets is code (`results.markdown_text`), so that it is no markup and calls nobody.
+What comes from models, files and targets is code (`base.markdown_text`), so that it is no markup and calls nobody.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
+from ethos_hil.base.markdown_text import code, head, row
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.word import Word
-from ethos_hil.results.markdown_text import code, head, row
-from ethos_hil.results.record import Record
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names
-from ethos_hil.results.verdict import Verdict
 
 MOST = 1 << 20
 """Bytes that GitHub shows of the summary of a step; of a longer one it shows nothing."""

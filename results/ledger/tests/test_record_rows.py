@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from ethos_hil.results.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.inference_profile import InferenceProfile, OpCost
+from ethos_hil.base.record import JOB, ArtifactInfo, DelegateInfo, Metric, Op, Record, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
 from ethos_hil.results.ledger.operation_class import operation_class
 from ethos_hil.results.ledger.record_rows import case_name, rows_of
-from ethos_hil.results.record import JOB, ArtifactInfo, DelegateInfo, Metric, Op, Record, SuiteTest, TargetInfo
-from ethos_hil.results.verdict import Verdict
 
 
 def op(

@@ -7,17 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.record import BenchInfo, CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.record import BenchInfo, CpuOp, Divergence, Failure, Metric, Op, Output, Record, SuiteTest
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of
 from ethos_hil.results.testing.synthetic_year import nights
 from ethos_hil.results.tests import profiled
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 QUARANTINED = "suites/ops/test_operator00.py::test_operator00_case03_U55_BI"
 MANIFEST = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ethos_hil.results.record import Record
+from ethos_hil.base.record import Record
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import bench_samples
 from ethos_hil.results.report.tests.test_report_in_browser import OPEN_ALL, opened, violations

@@ -13,10 +13,11 @@ from dataclasses import replace
 import pytest
 from markupsafe import escape
 
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import MemoryBehind
+from ethos_hil.base.record import ArtifactInfo, Failure, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.inference_profile import MemoryBehind
-from ethos_hil.results.record import ArtifactInfo, Failure, Record
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_point import PlottedPoint
 from ethos_hil.results.report.heat_map import STEPS, heat_maps
@@ -28,7 +29,6 @@ from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_
 from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves, stood
 from ethos_hil.results.standing import Standing
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 point = bench_samples.point
 

@@ -16,13 +16,14 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.inference_profile import Slice
+from ethos_hil.base.record import Record, RunInfo, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.history import History
-from ethos_hil.results.inference_profile import Slice
-from ethos_hil.results.record import Record, RunInfo, TargetInfo
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
@@ -34,7 +35,6 @@ from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine
 from ethos_hil.results.tests.profiled import HOSTILE
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 
 class Reader(HTMLParser):

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.testing.browser import visited
 from ethos_hil.results.testing.quarantine import in_quarantine
-from ethos_hil.results.verdict import FailureKind
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

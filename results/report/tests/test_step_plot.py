@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
-from ethos_hil.results.record import Record
 from ethos_hil.results.report.step_plot import NightScale, step_plot
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.trend import Trend, trend

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Metric, Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.history import History
-from ethos_hil.results.record import BenchInfo, Metric, Record, RunInfo, RunnerInfo, TargetInfo
 from ethos_hil.results.report.report import report
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.tests.test_report import Reader
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 Night = Sequence[Record]
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import Failure, Record, RunInfo
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.compaction.columns import row_of
 from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.record import Failure, Record, RunInfo
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.whose import Whose, of_cause, of_failure
 from ethos_hil.results.since import FACTS, PastNight, Since
 from ethos_hil.results.store import StoredRecord
-from ethos_hil.results.verdict import FailureKind
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 
+from ethos_hil.base import environment
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results import environment
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable, LeftToCpu
 from ethos_hil.suites.lab.baselines.plan import is_booted
 from ethos_hil.suites.lab.baselines.point import BaselinePoint, left_to_cpu

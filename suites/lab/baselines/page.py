@@ -6,9 +6,9 @@ import re
 import statistics
 from collections.abc import Callable, Sequence
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.markdown_text import code, head, row
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.markdown_text import code, head, row
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.baselines.plan import BOOTED, default_mode

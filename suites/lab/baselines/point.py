@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
 
 _TRANSPOSE = "TRANSPOSE"
 _ALL_IN_SRAM = "Sram_Only"

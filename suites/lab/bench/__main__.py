@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.files import write_whole
 from ethos_hil.suites.lab.bench.bench_board import board_text, loading_of
 from ethos_hil.suites.lab.bench.bench_server import BenchServer, BenchSettings
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.mps3_an547 import UART0
-from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.suites.lab.bench.control_port import ControlPort
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.gdb_port import GdbPort

@@ -14,7 +14,7 @@ import contextlib
 import socket
 from collections.abc import Callable
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.gdb import Stop, StopKind, packet
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.gdb_lies import GdbLies

@@ -10,7 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
@@ -27,7 +28,6 @@ from ethos_hil.harness.virtual.mps3_an547 import INITSVTOR, INITSVTOR_REGISTER, 
 from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus
 from ethos_hil.harness.virtual.qemu import Qemu
 from ethos_hil.harness.virtual.qtest import QtestError
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.line_uart import LineUart
 

@@ -9,9 +9,9 @@ from enum import StrEnum
 
 import numpy as np
 
+from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.errors import UndefinedAnswer
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram

@@ -23,11 +23,11 @@ from typing import Annotated
 
 import typer
 
-from ethos_hil.harness.process import dies_with
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.process import dies_with
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.standing import Standing, standing_of
 from ethos_hil.results.store import StoredRecord, read
-from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.farm.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment

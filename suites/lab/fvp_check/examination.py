@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.request import RunRequest
@@ -14,10 +17,7 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.fvp import FvpEvidence, FvpTarget
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.fvp_check.programs import PROGRAMS
 
 HOPELESS = (FailureKind.NOT_LAUNCHED, FailureKind.LICENCE, FailureKind.TIMEOUT)

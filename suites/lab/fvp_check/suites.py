@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.process import dies_with
+from ethos_hil.base.process import dies_with
 
 _ROOT = Path(__file__).resolve().parents[3]
 _PATIENCE = 1800.0

@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.registry import virtual_soc
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
 from ethos_hil.suites.lab.mutants.jobs import MutantSession

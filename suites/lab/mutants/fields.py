@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.names.schemas import schema_folder
 
 _MAGIC = b"eh00"

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.lowering.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.suites.lab import mutation
 from ethos_hil.suites.lab.mutants import fields

@@ -46,10 +46,10 @@ FIRMWARE = "firmware/runtime"
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
-            ("harness/verdict/*.py", "results/verdict.py"),
+            ("harness/verdict/*.py", "src/ethos_hil/base/verdict.py"),
             (
                 "harness/verdict/tests",
-                "results/tests/test_record.py",
+                "src/ethos_hil/base/tests/test_record.py",
                 "harness/tests/test_against_pytorch.py",
                 "harness/cli/tests/test_npu.py",
             ),

@@ -13,10 +13,10 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import add_row, console
 from ethos_hil.harness.verdict.run_network import NetworkRunner
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.lowering.formats.npu_network import NetworkTensor
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.lowering.memory_mode import MemoryMode

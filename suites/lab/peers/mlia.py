@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.fvp_stand_in.install import install
-from ethos_hil.lowering.errors import ToolError
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"

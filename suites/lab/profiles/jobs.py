@@ -58,15 +58,15 @@ class ProfileJob:
 
 def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | None = None) -> ProfileTrial:
     """Lower a network, run it on the virtual board with both methods, and compare the rows."""
+    from ethos_hil.base.errors import UsageError
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.harness.delegation import Delegation
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.request import RunRequest
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.targets.registry import make_target
     from ethos_hil.lowering.cache import Cache
-    from ethos_hil.lowering.errors import UsageError
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.npu_name import NpuName
 
     name = NpuName.parse(npu)
     records = []

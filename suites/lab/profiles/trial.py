@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.results.record import JOB, Op, Record
-from ethos_hil.results.verdict import Verdict
+from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.verdict import Verdict
 
 
 @dataclass(frozen=True)

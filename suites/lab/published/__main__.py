@@ -14,10 +14,10 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.files import write_whole
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.published import compile_streams, stream_archive, tables
 from ethos_hil.suites.lab.published.comparison import compare

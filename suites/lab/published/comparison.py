@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.suites.lab.published.adapters import RELAXED, memories
 from ethos_hil.suites.lab.published.compile_streams import SYSTEMS

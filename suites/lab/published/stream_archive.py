@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 
+from ethos_hil.base.files import write_whole
 from ethos_hil.harness.npu import Configuration, Npu, NpuProgram
-from ethos_hil.results.files import write_whole
 
 ARCHIVE = Path(__file__).with_name("streams.zip")
 _INDEX = "streams.json"

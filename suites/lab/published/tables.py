@@ -10,8 +10,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.published.comparison import (
     WORDS,
     ComparedPoint,

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.errors import EthosHilError, UndefinedAnswer, UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.delegation import Delegation
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.preflight import PreflightFailed
@@ -21,14 +24,11 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import EthosHilError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.lab.conformance.check import differences
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.render import console
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.self_bench import (
     evaluation,

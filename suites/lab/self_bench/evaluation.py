@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.api import evaluate
 from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -25,9 +27,7 @@ from ethos_hil.harness.run import image_of
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.model import Method, TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.torch_threads import one_torch_thread
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least

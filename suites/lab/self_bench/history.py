@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.progress import Live
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History, compact, compact_records

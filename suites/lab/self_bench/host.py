@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.npu import Configuration, Npu, forget
@@ -30,7 +31,6 @@ from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, Threshold, at_most

@@ -23,6 +23,8 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.progress import Live
@@ -31,9 +33,7 @@ from ethos_hil.harness.socs.fvps import fvp_model
 from ethos_hil.harness.socs.soc import Fvp
 from ethos_hil.harness.virtual.mps3_an547 import MACHINE
 from ethos_hil.harness.virtual.qemu import find_qemu
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most, table
 

@@ -18,13 +18,13 @@ import numpy as np
 from rich.console import RenderableType
 from rich.table import Table
 
+from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
 from ethos_hil.harness.npu.compute import blas
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.errors import UndefinedAnswer
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.silence_tools import quiet

@@ -17,12 +17,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.progress import Live
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.replaced import replaced
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.suites.lab.bill_of_materials import FIRMWARE, archives, bill
 
 pytestmark = pytest.mark.product

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.results.record import Record
+from ethos_hil.base.record import Record
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 from ethos_hil.suites.lab import nights
 

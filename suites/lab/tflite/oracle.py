@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.testing.tflite_graph import Array
 
 ROOT = Path(__file__).resolve().parents[3]

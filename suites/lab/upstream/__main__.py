@@ -19,8 +19,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.render import console
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.upstream import session, table
 from ethos_hil.suites.lab.upstream.known import diagnosis_of, load

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.errors import EthosHilError
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.lowering.errors import ToolError, UsageError
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.suites.lab.upstream.setting import Setting, tests_root
 
 # Lowering leaves some megabytes behind in torch's caches with every test, so workers are replaced after this many.

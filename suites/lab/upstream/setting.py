@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.socs.fvps import MODELS
-from ethos_hil.lowering.errors import ToolError
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGES = ("executorch", "torch", "ethos-u-vela", "tosa-tools", "pytest")
@@ -97,7 +97,9 @@ def _build(fvps: Path | None) -> str:
     if fvps is None:
         return build_digest((), ())
     boards = sorted(set(_RUNNERS.values()))
-    return build_digest(("harness",), (*(firmware(board) for board in boards), *(fvps / name for name in FVPS)))
+    return build_digest(
+        ("src/ethos_hil/base", "harness"), (*(firmware(board) for board in boards), *(fvps / name for name in FVPS))
+    )
 
 
 def build_digest(folders: Sequence[str], files: Sequence[Path]) -> str:

@@ -19,8 +19,8 @@ from typing import Annotated
 
 import typer
 
-from ethos_hil.lowering.errors import ToolError, UsageError
-from ethos_hil.results.files import write_whole
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.files import write_whole
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.upstream.setting import PACKAGES
 from ethos_hil.suites.lab.zoo import pair, table

@@ -22,7 +22,7 @@ Group = Literal["verified", "refused", "wrong"]
 PLACE = REPOSITORY / "build/zoo"
 """Where `make zoo` puts these packages, and the results."""
 _MODELS = "ethos_hil.suites.models.zoo"
-_FOLDERS = ("harness", "lowering", "suites/models/zoo")
+_FOLDERS = ("src/ethos_hil/base", "harness", "lowering", "suites/models/zoo")
 _BEFORE_BOOT = ("compile", "preflight", "delegation")  # kinds of failure that are found before anything boots
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ethos_hil.results.plain_text import one_line
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.suites.lab.zoo.pair import Group, PairResult
 from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES
 

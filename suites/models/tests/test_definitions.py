@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import ethos_hil.suites.models
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import TorchModel, from_module, load_model
 from ethos_hil.lowering.tosa_spec import TosaSpec

@@ -11,12 +11,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.oracle.reference import Reference
 
 NPU = NpuName.parse("ethos-u55-128")

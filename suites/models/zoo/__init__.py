@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.suites.models.zoo.architectures import ARCHITECTURES, Architecture
 
 if TYPE_CHECKING:

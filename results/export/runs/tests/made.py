@@ -5,10 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from ethos_hil.results.comparison import RowChange, RowDifference
-from ethos_hil.results.gate.change import Change, Effect, RunComparison
-from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.record import (
+from ethos_hil.base.record import (
     ArtifactInfo,
     DelegateInfo,
     Divergence,
@@ -19,9 +16,12 @@ from ethos_hil.results.record import (
     SuiteTest,
     TargetInfo,
 )
+from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.results.comparison import RowChange, RowDifference
+from ethos_hil.results.gate.change import Change, Effect, RunComparison
+from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Subject
-from ethos_hil.results.verdict import FailureKind, Verdict
 
 HOSTILE = (
     "=1+1|2 `a` ``b`` \\| \\` @team #7 <b>x</b> <!-- </testcase>]]>&amp; &lt; :+1: www.example.org a@example.org "

@@ -10,10 +10,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import ArtifactInfo, Metric
 from ethos_hil.results.export.runs import github_benchmark, pytorch_benchmark
 from ethos_hil.results.export.runs.tests import made
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import ArtifactInfo, Metric
 from ethos_hil.results.run_results import RunResults
 
 TEXT = {"type": "string"}

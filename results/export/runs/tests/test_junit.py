@@ -9,13 +9,13 @@ from importlib import resources
 import pytest
 import xmlschema
 
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import RunInfo
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs import junit
 from ethos_hil.results.export.runs.tests import made
-from ethos_hil.results.plain_text import escaped, one_line
-from ethos_hil.results.record import RunInfo
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.verdict import FailureKind
 
 SCHEMA = xmlschema.XMLSchema(str(resources.files(__package__) / "junit.xsd"))
 

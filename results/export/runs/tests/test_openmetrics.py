@@ -8,12 +8,12 @@ import pytest
 from prometheus_client import Metric as Family
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import BenchInfo, Metric
 from ethos_hil.results.export.runs import openmetrics
 from ethos_hil.results.export.runs.tests import made
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.latency import with_latency
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import BenchInfo, Metric
 from ethos_hil.results.run_results import RunResults
 
 

@@ -12,12 +12,12 @@ import duckdb
 import fastparquet
 import pytest
 
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.record import Metric, RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
 from ethos_hil.results.export.runs import points
 from ethos_hil.results.export.runs.tests import made
 from ethos_hil.results.history import History, compact_records
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.record import Metric, RunInfo
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
 

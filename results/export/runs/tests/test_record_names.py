@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.record import BenchInfo, Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind
 from ethos_hil.results.export.runs.record_names import PARTS, distinctions, parts_of
 from ethos_hil.results.export.runs.tests.made import failed, record, run
 from ethos_hil.results.gate.account import Accounted, account_of
-from ethos_hil.results.record import BenchInfo, Record, RunInfo, RunnerInfo, TargetInfo
-from ethos_hil.results.verdict import NOT_ATTEMPTED, FailureKind
 
 
 def model(scheme: str = "a8w8", **changes: Any) -> Record:

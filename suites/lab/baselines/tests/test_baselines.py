@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.lowering.errors import ToolError, UsageError
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.record import Failure, Record
 from ethos_hil.results.store import StoredRecord, read_run
-from ethos_hil.results.verdict import FailureKind, Verdict
 from ethos_hil.suites.lab.baselines.__main__ import CSV, JSON, PAGE, main, measured_table
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable, differences
 from ethos_hil.suites.lab.baselines.measure import sram_of, table_of

@@ -12,14 +12,14 @@ from pathlib import Path
 from traceback import format_exc
 from typing import ClassVar
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.process import dies_with
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.clock import Deadline
-from ethos_hil.harness.process import dies_with
 from ethos_hil.harness.virtual.tests.programs import NPU
-from ethos_hil.lowering.errors import EthosHilError
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.campaign.trouble import KILLED, VERIFIED
 

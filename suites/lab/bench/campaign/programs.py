@@ -105,9 +105,9 @@ def record() -> None:
     Raises:
         RuntimeError: a program is not lowered to what was recorded.
     """
+    from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.npu_name import NpuName
     from ethos_hil.lowering.oracle.reference import Reference
 
     found: dict[str, np.ndarray] = {}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.lab.bench.faults import BenchFault
 
 VERIFIED = "verified"

@@ -10,7 +10,7 @@ import contextlib
 import socket
 from collections.abc import Callable, Iterator
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.virtual.file_calls import FileCall
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import from_module
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 Told = Callable[[int, int], None]

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.process import dies_with
+from ethos_hil.base.process import dies_with
 
 _ROOT = Path(__file__).resolve().parents[4]
 _COUNT = re.compile(r"(\d+) ([a-z][a-z-]*)")

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.api import run
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.results.record import Record
-from ethos_hil.results.verdict import Verdict
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 
 pytestmark = pytest.mark.product

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import bring_up, bring_up_line, bring_up_probe
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
@@ -24,10 +26,8 @@ from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.loader import park, reset
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.tests.conftest import attach
 

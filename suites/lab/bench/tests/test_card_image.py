@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import EthosHilError
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.lowering.errors import EthosHilError
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench, run_elf
 
 pytestmark = pytest.mark.product

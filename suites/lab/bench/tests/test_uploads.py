@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import monitor
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 

@@ -17,15 +17,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
 from ethos_hil.harness.npu.isa.operations import Elementwise
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.render import console
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
-from ethos_hil.lowering.errors import UsageError
 from ethos_hil.lowering.formats.vela_blob import VelaIo
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value

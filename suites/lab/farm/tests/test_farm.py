@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.process import dies_with, end_marked
 from ethos_hil.harness.farm.side_process import side_process
-from ethos_hil.harness.process import dies_with, end_marked
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.farm.desk_farm import BOARD, DeskFarm, desk_farm, labgrid_environment, lacking

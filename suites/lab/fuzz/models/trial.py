@@ -64,7 +64,7 @@ class OddJob:
         return lambda item: self._tried(self.names[item], models)
 
     def _tried(self, name: str, models: Mapping[str, Callable[[], object]]) -> OddEnding:
-        from ethos_hil.lowering.errors import EthosHilError, causes
+        from ethos_hil.base.errors import EthosHilError, causes
         from ethos_hil.lowering.native.worker import NativeCrash
 
         try:
@@ -80,10 +80,10 @@ class OddJob:
         return OddEnding(name, self.target, "ok")
 
     def _lowered(self, name: str, models: Mapping[str, Callable[[], object]]) -> None:
+        from ethos_hil.base.npu_name import NpuName
         from ethos_hil.lowering.cache import Cache
         from ethos_hil.lowering.lower import lower
         from ethos_hil.lowering.model import from_module
-        from ethos_hil.lowering.npu_name import NpuName
         from ethos_hil.lowering.oracle.reference import Reference
         from ethos_hil.lowering.tosa_spec import TosaSpec
 

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.suites.lab.fuzz.streams.jobs import CRASHED, Examined
 from ethos_hil.suites.lab.fuzz.streams.trial import FAULT_KINDS, RESULT
 

@@ -18,10 +18,10 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Configuration, Fault, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.decode.decoder import FIELDS
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
 
 Bytes = npt.NDArray[np.uint8]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import loader, rsp_packets, rsp_stream
 from ethos_hil.harness.boards.rsp import GdbRemote
 from ethos_hil.harness.boards.rsp_exchange import RspExchange
 from ethos_hil.harness.boards.start_point import StartPoint
-from ethos_hil.harness.clock import Deadline
 from ethos_hil.harness.testing.gdb_peer import PeerTraits
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.servers import trial

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, RegionMemory
-from ethos_hil.lowering.npu_name import NpuName
-from ethos_hil.results.verdict import FailureKind
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.streams import trial
 from ethos_hil.suites.lab.fuzz.streams.__main__ import shares

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
-from ethos_hil.lowering.errors import ToolError
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.suites.lab.peers import mlia as peer
 from ethos_hil.suites.lab.peers.__main__ import cycles

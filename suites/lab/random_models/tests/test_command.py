@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ethos_hil.lowering.errors import CompileError
+from ethos_hil.base.errors import CompileError
 from ethos_hil.suites.lab.random_models.__main__ import endings, reasons
 from ethos_hil.suites.lab.random_models.jobs import NetworkJob
 from ethos_hil.suites.lab.random_models.networks import network

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.mend import treated
 from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.patch import Patch, fingerprint
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
 from ethos_hil.lowering.upstream.patches.table import SPEED

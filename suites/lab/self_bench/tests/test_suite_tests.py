@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.suites.lab.self_bench import suite_tests
 from ethos_hil.suites.lab.self_bench.suite_tests import Compared, Times, timed, total
 

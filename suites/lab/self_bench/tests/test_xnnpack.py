@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ethos_hil.lowering.errors import ToolError
+from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.model import Method
 from ethos_hil.suites.lab.self_bench.xnnpack import XnnpackProgram
 

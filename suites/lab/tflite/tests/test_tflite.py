@@ -17,10 +17,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import curves
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
-from ethos_hil.lowering.npu_name import NpuName
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.suites.lab.conformance.check import CheckEnding
 from ethos_hil.suites.lab.tflite import oracle

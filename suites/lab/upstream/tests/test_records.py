@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 from ethos_hil.suites.lab.upstream import known, table
 from ethos_hil.suites.lab.upstream.known import Known
 from ethos_hil.suites.lab.upstream.records import DeviceCall, TestResult, append, gist, npu_of, read

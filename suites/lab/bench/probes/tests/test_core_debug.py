@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ethos_hil.harness.clock import Deadline
+from ethos_hil.base.deadline import Deadline
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.probes.core_debug import (
     AIRCR,

@@ -12,8 +12,8 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.results.toml_file import BadToml, read_toml
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.toml_file import BadToml, read_toml
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.lowering.file_lock import Holder, locked
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.file_lock import Holder, locked
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from ethos_hil.lowering.file_lock import locked
+from ethos_hil.base.file_lock import locked
 with locked(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(120)

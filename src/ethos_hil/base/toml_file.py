@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.results.regular_file import read_text
+from ethos_hil.base.regular_file import read_text
 
 _MOST = 10 << 20
 """Largest size of such a file, bytes."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.checked_toml import CheckedToml, line_of, read_checked
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.checked_toml import CheckedToml, line_of, read_checked
+from ethos_hil.base.errors import UsageError
 
 SCHEMA = {
     "type": "object",

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ethos_hil.results.board_run import BoardRun
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.inference_profile import InferenceProfile
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.board_run import BoardRun
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 SCHEMA_VERSION = 1
 

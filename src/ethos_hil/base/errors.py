@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Self
 
-from ethos_hil.results.plain_text import escaped
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.verdict import FailureKind
 
 if TYPE_CHECKING:
-    from ethos_hil.results.record import Failure
+    from ethos_hil.base.record import Failure
 
 _FIELDS = ("kind", "message", "hint", "console")
 """The fields that `replace` accepts."""
@@ -70,7 +70,7 @@ class EthosHilError(Exception):
     def failure(self) -> Failure:
         """Return the failure for a record."""
         # A late import: a launcher of programs, which has no records, saves 9 ms of 350.
-        from ethos_hil.results.record import Failure
+        from ethos_hil.base.record import Failure
 
         return Failure(self.kind, self.message, self.hint)
 

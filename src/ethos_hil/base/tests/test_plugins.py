@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
 from ethos_hil.results.export.exporter import Exporter
-from ethos_hil.results.plugins import PluginError, PluginGroup, UnknownPlugin
 
 GROUP = "ethos_hil.tests_of_plugins"
 Install = Callable[..., None]

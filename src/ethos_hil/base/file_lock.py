@@ -19,10 +19,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.errors import ToolError
-from ethos_hil.results.plain_text import one_line
-from ethos_hil.results.regular_file import read_text
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.verdict import FailureKind
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

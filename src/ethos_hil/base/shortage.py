@@ -7,8 +7,8 @@ import importlib.util
 import resource
 import sys
 
-from ethos_hil.lowering.errors import EthosHilError, ToolError, causes
-from ethos_hil.results.verdict import FailureKind
+from ethos_hil.base.errors import EthosHilError, ToolError, causes
+from ethos_hil.base.verdict import FailureKind
 
 _REMEDIES = {
     errno.ENOSPC: "free some space, or set TMPDIR to a folder with more",

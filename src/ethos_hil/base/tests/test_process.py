@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from ethos_hil.harness.process import wait_for_end
+from ethos_hil.base.process import wait_for_end
 
 
 def test_a_child_that_ends_is_reaped() -> None:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Generic, Protocol, TypeVar
 
-from ethos_hil.harness.process import dies_with
-from ethos_hil.harness.stopped import StoppedProcesses
-from ethos_hil.results.plain_text import one_line
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.process import dies_with
+from ethos_hil.base.stopped import StoppedProcesses
 
 DONE = "done"
 _TICK = 0.5

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.results.board_run import BoardRun
-from ethos_hil.results.clock import StatedClock
-from ethos_hil.results.inference_profile import (
+from ethos_hil.base.board_run import BoardRun
+from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.inference_profile import (
     Buffer,
     CpuRow,
     Edge,
@@ -24,7 +24,7 @@ from ethos_hil.results.inference_profile import (
     Slice,
     Traffic,
 )
-from ethos_hil.results.record import (
+from ethos_hil.base.record import (
     Accuracy,
     ArtifactInfo,
     BenchInfo,
@@ -41,7 +41,7 @@ from ethos_hil.results.record import (
     SuiteTest,
     TargetInfo,
 )
-from ethos_hil.results.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Verdict
 
 RECORD = Record(
     verdict=Verdict.FAILED,

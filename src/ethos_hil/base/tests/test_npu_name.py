@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.lowering.errors import UsageError
-from ethos_hil.lowering.npu_name import NpuName
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
 
 
 def test_every_valid_name_parses_to_itself() -> None:

@@ -7,7 +7,7 @@ import unicodedata
 
 import pytest
 
-from ethos_hil.results.plain_text import cut, escaped, one_line
+from ethos_hil.base.plain_text import cut, escaped, one_line
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import ClassVar, Literal, get_args
 
-from ethos_hil.lowering.errors import UsageError
+from ethos_hil.base.errors import UsageError
 
 Family = Literal["u55", "u65", "u85"]
 

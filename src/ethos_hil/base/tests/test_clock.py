@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.results.clock import BadClock, StatedClock, frequency, of_system, parse_frequency
+from ethos_hil.base.clock import BadClock, StatedClock, frequency, of_system, parse_frequency
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS, stated_clock
 
 

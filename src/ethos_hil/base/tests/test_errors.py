@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.errors import EthosHilError, OracleError, UsageError
+from ethos_hil.base.record import Check, Failure
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.preflight import FAIL, PreflightFailed
 from ethos_hil.harness.npu import Fault
-from ethos_hil.lowering.errors import EthosHilError, OracleError, UsageError
-from ethos_hil.results.record import Check, Failure
-from ethos_hil.results.verdict import FailureKind
 
 CHECKS = (Check("kernels", "aten::a.out", "181 operators, not these", FAIL, "a firmware with them"),)
 ERRORS = [
@@ -84,5 +84,5 @@ def test_the_kind_is_that_of_the_class_unless_one_is_given() -> None:
 
 
 def test_every_kind_is_documented() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs/formats.md").read_text()
+    text = (Path(__file__).resolve().parents[4] / "docs/formats.md").read_text()
     assert [kind for kind in FailureKind if f"`{kind}`" not in text] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.results.toml_file import DEEPEST, BadToml, read_toml
+from ethos_hil.base.toml_file import DEEPEST, BadToml, read_toml
 
 LONG = ".".join(["a"] * 50_000)
 DEEP = "nested more than 16 deep (at line 2)"

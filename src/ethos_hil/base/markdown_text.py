@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ethos_hil.results.plain_text import cut, one_line
+from ethos_hil.base.plain_text import cut, one_line
 
 
 def code(text: str, length: int = 200) -> str:

@@ -1,0 +1,1 @@
+"""The words and tools of all rooms: it imports none of them."""
