@@ -323,7 +323,7 @@ class MonitorLink:
     def _reply(self, deadline: Deadline) -> Reply | None:
         """Return the monitor's next frame, or None when none comes in time. Anything else on the line is dropped.
 
-        What came meanwhile is looked at once after the deadline: a line that never falls silent keeps nobody waiting.
+        What came meanwhile is looked at once after the deadline: a line that never falls silent keeps no one waiting.
         """
         while not self._replies:
             last = deadline.passed

@@ -92,7 +92,7 @@ def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
 
 
 def unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
-    """Return the exit status for points without a record, which are told: nobody knows how they ended."""
+    """Return the exit status for points without a record, which are told: no one knows how they ended."""
     there = {key_of(record) for record in records}
     lost = [point for point in plan.points if point.key not in there]
     if not lost:

@@ -74,12 +74,11 @@ def follow_up(
             names=(before.name, results.name),
         )
         if before.gaps:
-            said = f"compared with {before.name}, which is not whole: {before.gaps[0]}"
-            account = replace(account, notes=(*account.notes, said))
+            account = account.with_notes([f"compared with {before.name}, which is not whole: {before.gaps[0]}"])
     elif config.against == LAST:
         where = f" on branch {branch_of(results)}" if branch_of(results) else ""
-        said = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"
-        account = replace(account, notes=(*account.notes, said))
+        nothing = f"compared with nothing: there is no whole night of {config.path.name}{where} before this one"
+        account = account.with_notes([nothing])
     account = account.compared(comparison, after)
     written = [_kept(config, results, account)] if config.history is not None and results.records else []
     tests = replace(results, records=tuple(each for each in results.records if not is_audit(each)))

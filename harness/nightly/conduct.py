@@ -120,8 +120,8 @@ class Conductor:
         sample = sorted(self._sample(part.name))
         if not audited(self._night.folder, part.name + AUDIT, sample):
             by_id = {test.id: test for test in selection.tests}
-            again_too = tuple(by_id.get(name, Selected(name)) for name in sample)
-            Selection(part.name + AUDIT, selection.root, again_too, shard=selection.shard).write(self._night.folder)
+            sampled = tuple(by_id.get(name, Selected(name)) for name in sample)
+            Selection(part.name + AUDIT, selection.root, sampled, shard=selection.shard).write(self._night.folder)
             self._session(number, part, part.name + AUDIT, tests=_arguments(sample, selection))
 
     def _session(

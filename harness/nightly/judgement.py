@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import date
 
 from ethos_hil.harness.nightly.conduct import Conducted, down_parts
@@ -57,7 +56,7 @@ def judge(
         down={name_in_records(target): why for target, why in conducted.down.items()},
     )
     account = account.with_problems(_without_answer(parts, results, account))
-    return replace(account, notes=(*account.notes, *_left_out(parts, results)))
+    return account.with_notes(_left_out(parts, results))
 
 
 def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequence[Shard]) -> Iterator[Problem]:

@@ -141,6 +141,6 @@ def check_pytest() -> None:
 def _reason(said: str) -> str:
     """Return the line of pytest's that says most about why it ended."""
     lines = [line for line in said.splitlines() if line.strip()]
-    said_by_usage = [line for line in lines if re.match(r"\S.*: error: ", line)]
-    told = said_by_usage or [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
+    usage_errors = [line for line in lines if re.match(r"\S.*: error: ", line)]
+    told = usage_errors or [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
     return one_line((told or lines or ["it said nothing"])[0 if told else -1])[:500]

@@ -173,6 +173,10 @@ class Account:
         """Return it with more that is red."""
         return replace(self, problems=(*self.problems, *problems))
 
+    def with_notes(self, notes: Iterable[str]) -> Account:
+        """Return it with more that is worth knowing."""
+        return replace(self, notes=(*self.notes, *notes))
+
     def compared(self, comparison: RunComparison | None, observed: Iterable[Observation] = ()) -> Account:
         """Return it with a comparison, and with what differs between two executions of the run itself.
 

@@ -19,7 +19,6 @@ from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.pairing import place_cause
 from ethos_hil.results.gate.policy import Policy, PolicyRule
-from ethos_hil.results.gate.samples import SampleDifference, difference
 from ethos_hil.results.gate.sides import Side
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.selection import Selected, Selection
@@ -113,18 +112,6 @@ def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
                               if each.label == edited.label else each for each in after])  # fmt: skip
     words = {change.subject == edited: change.word for change in found.changes if change.metric == "more"}
     assert words == {True: Word.EDITED, False: Word.NEW}, "the model's other scheme was not edited"
-
-
-@pytest.mark.parametrize(
-    ("after", "percent"),
-    [(100.04, "+0.04 %"), (99.5, "-0.5 %"), (101.04, "+1.0 %"), (100, "+0.0 %"), (35, "-65.0 %")],
-)
-def test_percents_of_small_changes_are_not_rounded_away(after: float, percent: str) -> None:
-    (subject,) = {each.subject for each in observations(NIGHT[:1])}
-    change = Change(
-        Word.CHANGED, subject, "npu_cycles", "modelled", "cycles", 100, after, Cause.STREAM, "", Effect.WARN
-    )
-    assert change.percent == percent
 
 
 def test_a_policy_asks_to_accept_edits() -> None:
@@ -463,19 +450,6 @@ def test_equal_measurements_raise_few_alarms() -> None:
         for seed in range(100)
     )
     assert alarms == 0
-
-
-def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> None:
-    low, high = (
-        [100, 101, 102, 103, 104, 105, 111, 112, 113, 114, 115],
-        [100, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116],
-    )
-    assert difference(low, high, smallest=0.02, least=10) is SampleDifference.NONE
-    assert difference(low, [each + 20 for each in low], smallest=0.02, least=10) is SampleDifference.MORE
-    assert difference([each + 20 for each in low], low, smallest=0.02, least=10) is SampleDifference.LESS
-    assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
-    assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
-    assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
 
 
 def test_a_median_has_to_differ_by_more_than_two_percent() -> None:

@@ -12,6 +12,7 @@ from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import Key, Number, Observation, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
+from ethos_hil.results.gate.samples import SampleDifference, difference
 from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.testing.synthetic_year import nights
 
@@ -209,3 +210,27 @@ def test_a_policy_says_whether_something_waits_to_be_accepted() -> None:
     assert Policy(effects={**Policy().effects, **waiting}).accepts
     assert Policy(rules=(*Policy().rules, of_rule)).accepts
     assert Policy().unfitting([ONE]) == (), "a rule that is ours is not a typo of the user"
+
+
+def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> None:
+    low, high = (
+        [100, 101, 102, 103, 104, 105, 111, 112, 113, 114, 115],
+        [100, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116],
+    )
+    assert difference(low, high, smallest=0.02, least=10) is SampleDifference.NONE
+    assert difference(low, [each + 20 for each in low], smallest=0.02, least=10) is SampleDifference.MORE
+    assert difference([each + 20 for each in low], low, smallest=0.02, least=10) is SampleDifference.LESS
+    assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
+    assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
+    assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"
+
+
+@pytest.mark.parametrize(
+    ("after", "percent"),
+    [(100.04, "+0.04 %"), (99.5, "-0.5 %"), (101.04, "+1.0 %"), (100, "+0.0 %"), (35, "-65.0 %")],
+)
+def test_percents_of_small_changes_are_not_rounded_away(after: float, percent: str) -> None:
+    change = Change(
+        Word.CHANGED, ONE.subject, "npu_cycles", "modelled", "cycles", 100, after, Cause.STREAM, "", Effect.WARN
+    )
+    assert change.percent == percent

@@ -115,7 +115,7 @@ def _recorded(options: Options) -> frozenset[str]:
         # A record that is verified says nothing of a teardown that failed after it.
         return done - complained(options.run_folder, options.part)
     except BadSelection:
-        return frozenset()  # nobody knows what failed
+        return frozenset()  # no one knows what failed
     except OSError as error:
         raise _unusable(options, error) from None
 
