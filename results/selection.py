@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.regular_file import read_text
 
 _CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"
@@ -175,12 +174,7 @@ def forget_end(folder: Path, part: str, attempt: int = 1) -> None:
 
 def complain(folder: Path, part: str, failure: ReportedFailure) -> None:
     """Keep at once what a session calls failed: one that is killed says nothing at its end. Raises OSError."""
-    descriptor = os.open(_complaints(folder, part), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        os.write(descriptor, (json.dumps(asdict(failure)) + "\n").encode())
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    append_line(_complaints(folder, part), json.dumps(asdict(failure)))
 
 
 def complained(folder: Path, part: str) -> frozenset[str]:

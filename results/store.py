@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record, RunInfo
 from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.results.run_name import new_name
@@ -80,22 +80,7 @@ class RunFolder:
             OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
-        line = (replace(record, run=replace(self.info, part=part, attempt=attempt)).dumps() + "\n").encode()
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            before = os.fstat(descriptor).st_size
-            try:
-                # A process of the same id may have died here, in the middle of its last line.
-                cut = before > 0 and os.pread(descriptor, 1, before - 1) != b"\n"
-                view = memoryview(b"\n" + line if cut else line)
-                while view:
-                    view = view[os.write(descriptor, view) :]
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, before)
-                raise
-        finally:
-            os.close(descriptor)
+        append_line(path, replace(record, run=replace(self.info, part=part, attempt=attempt)).dumps())
 
 
 def mend(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""File writers that never let a reader see half a file."""
+"""File writers that never let a reader see half a file, or half a line."""
 
 from __future__ import annotations
 
@@ -51,6 +51,30 @@ def write_all(files: Mapping[Path, bytes]) -> None:
         for temporary in fresh.values():
             temporary.unlink(missing_ok=True)
         raise
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a whole line to a file, which need not be there; it is on disk when this returns.
+
+    Raises:
+        OSError: the line could not be written; the file is unchanged.
+    """
+    data = (line + "\n").encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        before = os.fstat(descriptor).st_size
+        try:
+            # A writer may have died here, in the middle of its last line.
+            cut = before > 0 and os.pread(descriptor, 1, before - 1) != b"\n"
+            view = memoryview(b"\n" + data if cut else data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            os.fsync(descriptor)
+        except OSError:
+            os.ftruncate(descriptor, before)
+            raise
+    finally:
+        os.close(descriptor)
 
 
 def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
