@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.asked_clock import asked_clock
-from ethos_hil.harness.default_npu import npu_of
-from ethos_hil.harness.delegation import Delegation
+from ethos_hil.harness.ask.asked_clock import asked_clock
+from ethos_hil.harness.ask.default_npu import npu_of
+from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
+from ethos_hil.harness.ask.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
+from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.quantisation_options import QuantisationOptions
-from ethos_hil.harness.request import DEFAULT_NPU, DEFAULT_TARGET, RunRequest
-from ethos_hil.harness.result import Result
+from ethos_hil.harness.show.result import Result
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import ProgramFile, TorchModel, from_exported, from_module
 from ethos_hil.lowering.module_copy import copied
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     import torch
 
+    from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.evaluate.evaluation import Evaluation
-    from ethos_hil.harness.survey import Survey
     from ethos_hil.harness.virtual.pool import BoardPool
 
     Model = str | os.PathLike[str] | torch.nn.Module | torch.export.ExportedProgram | TorchModel | ProgramFile
@@ -123,7 +123,7 @@ def run(
         clock: the clock to make times with: "400MHz", "500MHz/1GHz" for NPU and CPU, or a part's name
             (docs/latency.md); by default that of the system configuration.
         profile: as `ethos_hil.profile` makes it.
-        progress: receives the progress, for example `ethos_hil.harness.progress.Live()`.
+        progress: receives the progress, for example `ethos_hil.harness.terminal.progress.Live()`.
 
     Returns:
         The result. A wrong answer is not raised: `Result.verdict` reports it, and `Result.assert_verified` raises it.
@@ -232,7 +232,7 @@ def lower(
     Raises:
         UsageError, ToolError: as `run`.
     """
-    from ethos_hil.harness.lowered_request import lowered_request
+    from ethos_hil.harness.ask.lowered_request import lowered_request
 
     request = _request(
         model,
@@ -283,7 +283,7 @@ def preflight(
     Raises:
         UsageError, ToolError: as `run`.
     """
-    from ethos_hil.harness.survey import survey
+    from ethos_hil.harness.dry_run.survey import survey
 
     request = _request(
         model,

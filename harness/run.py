@@ -17,30 +17,25 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Failure, Record, RunnerInfo, TargetInfo
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.artifact_info import info, naming_program
+from ethos_hil.harness.ask.lowered_request import lowered_request
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet, digest_of
+from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
-from ethos_hil.harness.link_choice import run_image
-from ethos_hil.harness.lowered_request import lowered_request
-from ethos_hil.harness.model_calls import ModelCalls, call_model, is_example, require_float_answers
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.npu_time_limit import LEAST_MS, npu_time_limit
-from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
-from ethos_hil.harness.progress import Reporter, Silent
-from ethos_hil.harness.references import references_of
-from ethos_hil.harness.request import RunRequest
-from ethos_hil.harness.run_data import RunData
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
+from ethos_hil.harness.targets.link_choice import run_image
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.accuracy import accuracies
 from ethos_hil.harness.verdict.against_pytorch import (
@@ -50,12 +45,17 @@ from ethos_hil.harness.verdict.against_pytorch import (
     against_limit,
     integers_that_do_not_fit,
 )
+from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, compare, not_compared
 from ethos_hil.harness.verdict.known_defects import named, naming_defects
 from ethos_hil.harness.verdict.metrics import metrics, rows
+from ethos_hil.harness.verdict.model_calls import ModelCalls, call_model, is_example, require_float_answers
+from ethos_hil.harness.verdict.references import references_of
+from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.state import state_of, steps_of
+from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.harness.verdict.text import check_text, written_text
 from ethos_hil.harness.verdict.verify import Comparison, verify
 from ethos_hil.lowering import compiled_for
@@ -171,7 +171,7 @@ def run(
         began: when the work for this run began, on the monotonic clock; by default now.
 
     Raises:
-        UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors` and `ethos_hil.harness.errors`.
+        UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter = reporter or Silent()

@@ -10,11 +10,12 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console, summary
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
+from ethos_hil.harness.show.record import summary
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 
 MODEL = "ethos_hil.suites.models.digits:digits"
 

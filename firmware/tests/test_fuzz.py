@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from builds import FIRMWARE
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.formats.pte_reader import Program

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from programs import delegate
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import RunPlan, pack
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device

@@ -9,12 +9,12 @@ import pytest
 import torch
 from saboteur import Change, sabotaged
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.registry import find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Window

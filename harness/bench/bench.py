@@ -19,7 +19,7 @@ from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded, set_aside
 from ethos_hil.harness.bench.worker import POINT, BenchJob
-from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.run_name import is_name
 from ethos_hil.results.store import RunFolder
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric, Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.metrics import metrics, rows

@@ -10,6 +10,9 @@ from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageE
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import unforeseen
+from ethos_hil.harness.ask.lowered_request import lowered
+from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.booted import booted_record
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
@@ -17,14 +20,11 @@ from ethos_hil.harness.bench.point_record import of_point, refused
 from ethos_hil.harness.bench.points import PointSettings, refusal_of
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
 from ethos_hil.harness.bench.timed import timed_record
-from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.image.preflight import PreflightFailed
-from ethos_hil.harness.lowered_request import lowered
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.quantisation_options import QuantisationOptions
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
+from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela_ini import VelaIni

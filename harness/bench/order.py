@@ -9,13 +9,13 @@ from pathlib import Path
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.harness.ask.quantisation_options import parse_scheme
+from ethos_hil.harness.ask.request import DEFAULT_TARGET
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, BenchCase, BenchGrid
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
 from ethos_hil.harness.bench.points import ALL, PointSettings, points_of
 from ethos_hil.harness.bench.selection import select
-from ethos_hil.harness.quantisation_options import parse_scheme
-from ethos_hil.harness.request import DEFAULT_TARGET
 from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, no_file

@@ -15,20 +15,20 @@ from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric, Op, Record, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.artifact_info import info
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_file import firmware_path
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
 from ethos_hil.harness.profile.costs import costs
 from ethos_hil.harness.profile.memories_behind import memories_behind
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin
+from ethos_hil.harness.verdict.artifact_info import info
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
 

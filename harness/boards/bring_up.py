@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from ethos_hil.base.errors import EthosHilError, ToolError
+from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards.board import UNTRIED, Board, Server
@@ -33,9 +33,8 @@ from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, Ste
 from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.start_point import LoadableImage
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.terminal.progress import Reporter
 
 LEASE_SECONDS = 5.0
 """To wait for whoever uses the board: somebody sits before it."""

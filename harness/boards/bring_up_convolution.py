@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.boards.bring_up_step import StepFinding
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.lowering.cache_settings import prepare_torch
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def convolution(target: str, npu: str, tell: Callable[[str], None], timeout: flo
         timeout: seconds for the run.
     """
     prepare_torch()
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.run import run
 
     model, inputs = _model()

@@ -10,6 +10,7 @@ import contextlib
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_registers import (
@@ -33,7 +34,6 @@ from ethos_hil.harness.boards.bring_up_registers import (
 from ethos_hil.harness.boards.bring_up_step import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.rsp import GdbRemote
-from ethos_hil.harness.errors import TargetError
 
 _NPU_SECONDS = 1.0
 """For a reset, and for a program of one word: both take microseconds."""

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.bring_up_npu import judge_npu
@@ -16,7 +17,6 @@ from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import missing
-from ethos_hil.harness.errors import TargetError
 
 Tell = Callable[[str], None]
 

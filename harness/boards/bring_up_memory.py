@@ -12,10 +12,10 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board_schema import PLACES
 from ethos_hil.harness.boards.rsp import GdbRemote
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.socs.soc import Soc
 
 BLOCK = 4096

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
@@ -35,7 +36,6 @@ from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
 from ethos_hil.harness.boards.start_point import LoadableImage
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
 
 Tell = Callable[[str], None]

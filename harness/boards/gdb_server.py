@@ -20,13 +20,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.boards.board import Loading, Server, ServerDialect
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
-from ethos_hil.harness.console_text import ConsoleText
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.link.console_text import ConsoleText
 
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
 """Marks the processes that a server starts."""

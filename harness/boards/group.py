@@ -12,13 +12,12 @@ import time
 from collections.abc import Sequence
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, UsageError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.quarantine import INFRASTRUCTURE, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 

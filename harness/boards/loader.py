@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.rsp import GdbRemote
 from ethos_hil.harness.boards.start_point import LoadableImage, StartPoint
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.socs.soc import Soc
 
 Progress = Callable[[int, int], None]

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor_frames import Reply, Splitter, command
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     MAX_CHUNK,
     PROTOCOL_VERSION,

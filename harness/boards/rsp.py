@@ -23,12 +23,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp_exchange import CONSOLE, ERROR, STOP, RspExchange, shown, text_of
 from ethos_hil.harness.boards.rsp_greeting import greet
 from ethos_hil.harness.boards.rsp_memory import Counted, read_pieces, reads, write_pieces, writes
 from ethos_hil.harness.boards.rsp_registers import RspRegister
-from ethos_hil.harness.errors import TargetError
 
 DHCSR = 0xE000EDF0
 """Debug Halting Control and Status Register (Armv8-M Architecture Reference Manual)."""

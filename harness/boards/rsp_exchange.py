@@ -11,9 +11,9 @@ import socket
 from collections.abc import Callable, Sequence
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.rsp_stream import PacketStream
-from ethos_hil.harness.errors import StateError, TargetError
 
 STOP = re.compile(rb"[TS][0-9a-fA-F]{2}")
 """The begin of the packet that says why the processor stopped."""

@@ -11,6 +11,7 @@ import socket
 from typing import NoReturn
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.rsp_packets import (
     PacketError,
@@ -19,7 +20,6 @@ from ethos_hil.harness.boards.rsp_packets import (
     RspPacket,
     encoded,
 )
-from ethos_hil.harness.errors import TargetError
 
 _RECEIVE_BYTES = 1 << 16
 _TRIES = 4

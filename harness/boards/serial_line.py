@@ -16,9 +16,9 @@ from typing import Any
 
 import serial
 
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 
 _WRITE_SECONDS = 5.0
 """A write that takes longer is not going to end: nobody reads at the other end."""

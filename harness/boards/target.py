@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import EthosHilError, ToolError
+from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
@@ -25,10 +25,9 @@ from ethos_hil.harness.boards.quarantine import lift, quarantine
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.start_point import LoadableImage
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.uart_silence import silence

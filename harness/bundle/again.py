@@ -11,19 +11,19 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
-from ethos_hil.harness.artifact_info import naming_program
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.progress import Reporter, Silent
-from ethos_hil.harness.references import references_of
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import Answer, Report, judge, run_artifact
-from ethos_hil.harness.run_data import RunData
 from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.artifact_info import naming_program
 from ethos_hil.harness.verdict.known_defects import naming_defects
+from ethos_hil.harness.verdict.references import references_of
+from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import same_bits
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.harness.image.inputs import InputSet, describe
-from ethos_hil.harness.outcome_json import Arrays, answer, answer_to_json
+from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json
 from ethos_hil.lowering.array_archive import packed_arrays, read_arrays
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.oracle.reference import ReferenceRun

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bundle.typed import mistyped
-from ethos_hil.harness.delegation import Delegation
+from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.program_file import ProgramFile
 from ethos_hil.lowering.zip_members import BadArchive
 

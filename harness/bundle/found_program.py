@@ -12,11 +12,11 @@ from pathlib import Path
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
-from ethos_hil.harness.artifact_info import cached
 from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.image.inputs import InputSet, digest_of
-from ethos_hil.harness.run_data import RunData
+from ethos_hil.harness.verdict.artifact_info import cached
+from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
@@ -106,7 +106,7 @@ def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSe
         UsageError, ToolError: the target is none that is here.
     """
     from ethos_hil.base.verdict import FailureKind
-    from ethos_hil.harness.delegation import Delegation
+    from ethos_hil.harness.image.delegation import Delegation
     from ethos_hil.harness.image.preflight import ANY_PLACE
 
     record, command = chosen.record, chosen.command
@@ -194,7 +194,7 @@ def _soc(record: Record) -> str:
 
 
 def _data(**files: Path) -> RunData:
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.ask.request import RunRequest
 
     return RunData.read(RunRequest("", **files))  # type: ignore[arg-type]
 

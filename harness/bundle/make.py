@@ -6,25 +6,24 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 
-from ethos_hil.base.errors import EthosHilError, OracleError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, ToolError, UsageError
 from ethos_hil.base.record import Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bundle.again import request_of, run_again, without_times
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.bundle.found_program import KeptFiles, find_expected, find_inputs, find_program, settings_of
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.npu_time_limit import npu_time_limit
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Image
-from ethos_hil.harness.npu_time_limit import npu_time_limit
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.references import references_of
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, image_of
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.recorded import TargetFacts
+from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 _KINDS = ("virtual", "fvp", "board")

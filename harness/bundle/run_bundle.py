@@ -25,8 +25,8 @@ from ethos_hil.harness.bundle.readme import readme
 from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome
 from ethos_hil.harness.bundle.typed import mistyped
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.outcome_json import Arrays, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.array_archive import packed_arrays

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ethos_hil.harness.quantisation_options import QuantisationOptions
+from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
 from ethos_hil.lowering.vela_options import VelaOptions
 
 

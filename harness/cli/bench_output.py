@@ -156,14 +156,14 @@ def _document(
 
 
 def _show(figures: Sequence[PointFigures], found: BudgetAnswer | None, view: BenchView) -> None:
-    from ethos_hil.harness.render import console
+    from ethos_hil.harness.terminal.console import console
 
     if found is not None:
-        from ethos_hil.harness.render_budget import budget_text
+        from ethos_hil.harness.show.budget import budget_text
 
         console().print(budget_text(found, top=view.top))
         return
-    from ethos_hil.harness.render_bench import BenchBy, bench_text
+    from ethos_hil.harness.show.bench import BenchBy, bench_text
 
     several = len({each.label for each in figures}) > 1
     console().print(bench_text(figures, by=BenchBy(view.by or ("group" if several else "npu")), top=view.top))

@@ -18,7 +18,7 @@ from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.standing import OF_THIS_PLACE, Standing, standing_of
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 

@@ -106,7 +106,7 @@ def explain(context: typer.Context, name: _BOARD, as_json: _JSON = False, debug:
     from rich.table import Table
 
     from ethos_hil.harness.boards.board import QUIRKS
-    from ethos_hil.harness.render import add_row, console
+    from ethos_hil.harness.terminal.console import add_row, console
 
     head = [f"{board.name}: {board.description}", f"file: {board.path}"]
     head += [f"firmware: {board.soc.firmware.name}, of {board.soc.summary}", f"NPUs: {', '.join(board.npus)}"]
@@ -153,8 +153,8 @@ def _list(as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from ethos_hil.harness.render import add_row, console
     from ethos_hil.harness.targets.listing import families
+    from ethos_hil.harness.terminal.console import add_row, console
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("board", "what it is", "NPUs", "loaded by", "link", "to use it here"):

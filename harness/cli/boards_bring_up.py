@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.boards.board import Board
     from ethos_hil.harness.boards.bring_up_report import BringUpReport
     from ethos_hil.harness.boards.bring_up_step import BringUpStep
-    from ethos_hil.harness.progress import Reporter
+    from ethos_hil.harness.terminal.progress import Reporter
 
 _STDOUT = Path("-")
 _COLOURS = {"ok": "green", "failed": "red", "left out": "yellow"}
@@ -66,7 +66,7 @@ def bring_up(
     from ethos_hil.harness.boards.catalogue import find_board
     from ethos_hil.harness.cli.commands import never_exiting, write_json
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
 
     board = find_board(name)
     _check_npu(board, npu)
@@ -114,7 +114,7 @@ def _show(step: BringUpStep) -> None:
     from rich.text import Text
 
     from ethos_hil.base.plain_text import one_line
-    from ethos_hil.harness.render import add_row, console
+    from ethos_hil.harness.terminal.console import add_row, console
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(width=_STATUS_WIDTH)

@@ -75,7 +75,7 @@ def bundle(
     """
     from ethos_hil.base.files import write_whole
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
 
     check_files([output])
     read = {"RUN": run, "--inputs": inputs, "--expected": expected}

@@ -12,11 +12,11 @@ from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 if TYPE_CHECKING:
     import typer
 
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.bundle.run_bundle import RunBundle
     from ethos_hil.harness.cli.commands import RunFiles
-    from ethos_hil.harness.progress import Live
-    from ethos_hil.harness.request import RunRequest
     from ethos_hil.harness.run import Report
+    from ethos_hil.harness.terminal.progress import Live
 
 _SUFFIX = ".zip"
 _OF_THE_RUN = {"model", "npu", "target", "timeout", "strict", "strict_board", "fast", "allow_unverified"}
@@ -95,7 +95,7 @@ def run_bundle(
 def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
-    from ethos_hil.harness.failed_record import failed_record
+    from ethos_hil.harness.verdict.failed_record import failed_record
 
     notes = again.differences(bundle, firmware=not replay)
     there = bundle.answer.board.name if bundle.answer is not None else bundle.record.target.name

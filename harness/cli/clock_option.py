@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethos_hil.harness.asked_clock import asked_clock as asked_clock
+from ethos_hil.harness.ask.asked_clock import asked_clock as asked_clock
 
 CLOCK = Annotated[
     str | None,

@@ -11,22 +11,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.deadline import process_began
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.arguments import LowerArguments
-from ethos_hil.harness.errors import exited
-from ethos_hil.harness.failed_record import failed_record
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.lowering.cache_settings import prepare_torch
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.run import Report
-    from ethos_hil.harness.survey import Survey
 
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")
@@ -95,7 +94,8 @@ def run(
         problems.append(error)
     problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
     if failure is None and files.json_file != _STDOUT:
-        from ethos_hil.harness.render import console, summary
+        from ethos_hil.harness.show.record import summary
+        from ethos_hil.harness.terminal.console import console
 
         console().print((text or summary)(record))
     for problem in problems[1:]:
@@ -149,7 +149,7 @@ def preflight(request: RunRequest, *, json_file: Path | None) -> int:
     prepare_torch()
     with Live() as live, never_exiting():
         live.stage(f"Loading {request.label}")
-        from ethos_hil.harness.survey import survey
+        from ethos_hil.harness.dry_run.survey import survey
 
         found = survey(request, reporter=live)
     return _show_checks(found, request.label, str(request.npu_name), json_file)
@@ -162,7 +162,7 @@ def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | N
         EthosHilError: the runner cannot be used, or the target is missing.
     """
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
-    from ethos_hil.harness.survey import survey_runner
+    from ethos_hil.harness.dry_run.survey import survey_runner
 
     check_files([json_file])
     check_distinct({"--json": json_file}, {"--runner": runner})
@@ -170,7 +170,7 @@ def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | N
 
 
 def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | None) -> int:
-    from ethos_hil.harness.artifact_info import cpu_ops
+    from ethos_hil.harness.verdict.artifact_info import cpu_ops
 
     if json_file is not None:
         document = {
@@ -185,7 +185,8 @@ def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | N
         }
         write_json(json_file, document)
     if json_file != _STDOUT:
-        from ethos_hil.harness.render import checks_table, console, cpu_table
+        from ethos_hil.harness.show.record import checks_table, cpu_table
+        from ethos_hil.harness.terminal.console import console
 
         console().print(checks_table(found.checks))
         if found.placement.on_cpu:
@@ -239,7 +240,7 @@ def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
     if path is None or not report.outcome.runs:
         return []
     from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.outputs_file import outputs_archive
+    from ethos_hil.harness.show.outputs_file import outputs_archive
 
     try:
         write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))

@@ -96,8 +96,8 @@ def compare(
     if json_file is not None:
         write_json(json_file, found.to_json())
     if json_file != _STDOUT:
-        from ethos_hil.harness.render import console
-        from ethos_hil.harness.render_gate import run_comparison
+        from ethos_hil.harness.show.gate import run_comparison
+        from ethos_hil.harness.terminal.console import console
 
         console().print(run_comparison(found, top=top))
     raise typer.Exit(0 if found.passed else 1)
@@ -180,8 +180,8 @@ def _compare_records(
     if json_file is not None:
         write_json(json_file, {"schema_version": SCHEMA_VERSION, "equal": found.equal, **asdict(found)})
     if json_file != _STDOUT:
-        from ethos_hil.harness.render import console
-        from ethos_hil.harness.render_comparison import comparison as rendered
+        from ethos_hil.harness.show.comparison import comparison as rendered
+        from ethos_hil.harness.terminal.console import console
 
         console().print(rendered(found, everything=everything, top=top))
 

@@ -57,15 +57,15 @@ def evaluate(
 
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
+    from ethos_hil.harness.ask.default_npu import npu_of
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
-    from ethos_hil.harness.default_npu import npu_of
     from ethos_hil.harness.evaluate.evaluation import EvaluationRequest
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_request
     from ethos_hil.harness.evaluate.summary import document, text
-    from ethos_hil.harness.progress import Live
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.render import console
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.terminal.console import console
+    from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache_settings import prepare_torch
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)

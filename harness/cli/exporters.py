@@ -9,7 +9,7 @@ from rich.table import Table
 
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.plugins import PluginError
-from ethos_hil.harness.render import add_row, console
+from ethos_hil.harness.terminal.console import add_row, console
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 

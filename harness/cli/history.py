@@ -60,7 +60,7 @@ def add(
 
     Example: ethos-hil history --history /mnt/nightly add results/runs
     """
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
 
     folder: Path = context.obj
     done: list[Compacted] = []
@@ -181,7 +181,7 @@ def _is_run(path: Path) -> bool:
 @contextmanager
 def _asked(folder: Path) -> Iterator[None]:
     """Say that it goes on, where a folder is far away or large."""
-    from ethos_hil.harness.progress import late
+    from ethos_hil.harness.terminal.progress import late
 
     with late(f"Reading {folder}"), _errors(folder):
         yield
@@ -242,7 +242,7 @@ def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from ethos_hil.harness.render import add_row, console
+    from ethos_hil.harness.terminal.console import add_row, console
 
     shown = list(rows)
     if not shown:

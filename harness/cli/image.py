@@ -75,11 +75,11 @@ def image(
 
     Example: ethos-hil image net.py:net card --npu ethos-u85-256 --format mps
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import DEFAULT_NPU, RunRequest
     from ethos_hil.harness.cli.commands import never_exiting
-    from ethos_hil.harness.delegation import Delegation
-    from ethos_hil.harness.progress import Live
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import DEFAULT_NPU, RunRequest
+    from ethos_hil.harness.image.delegation import Delegation
+    from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache_settings import prepare_torch
 
     request = RunRequest(

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all, write_folder
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
+from ethos_hil.harness.dry_run.packed import PackedModel, packed_model, soc_for
 from ethos_hil.harness.image.card import card_files, our_files
-from ethos_hil.harness.packed import PackedModel, packed_model, soc_for
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.terminal.progress import Reporter
 
 FORMATS = ("elf", "mps")
 

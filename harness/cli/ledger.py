@@ -90,8 +90,8 @@ def ledger(
     if csv_file is not None:
         _write(csv_file, csv_table(rows))
     if _STDOUT not in (json_file, csv_file):
-        from ethos_hil.harness.render import console
-        from ethos_hil.harness.render_ledger import ledger as text
+        from ethos_hil.harness.show.ledger import ledger as text
+        from ethos_hil.harness.terminal.console import console
 
         console().print(text(summary, rules, top=top))
 
@@ -99,7 +99,7 @@ def ledger(
 def _read(places: list[Path]) -> list[LedgerSource]:
     """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
     from ethos_hil.harness.cli.bad_results import bad_results
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.ledger.sources import ledger_source
 
     sources = []

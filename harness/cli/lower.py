@@ -13,12 +13,12 @@ from typing import Any
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all, write_folder
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.artifact_info import cpu_ops
+from ethos_hil.harness.ask.lowered_request import lowered
+from ethos_hil.harness.ask.quantisation_options import parse_scheme
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
-from ethos_hil.harness.lowered_request import lowered
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.quantisation_options import parse_scheme
+from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
 from ethos_hil.lowering.model import load_model

@@ -17,10 +17,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from ethos_hil.base import plugins
-from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import EthosHilError, UsageError, exited
 from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.shortage import shortage
+from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
@@ -64,9 +65,7 @@ from ethos_hil.harness.cli.vela_options import (
     VELA_INI,
     asked,
 )
-from ethos_hil.harness.default_npu import npu_of
-from ethos_hil.harness.errors import exited
-from ethos_hil.harness.standard_streams import StandardStreams
+from ethos_hil.harness.terminal.standard_streams import StandardStreams
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 _MAY_EXIT = ("ethos_hil", "typer", "click")
@@ -154,10 +153,10 @@ def run(
 
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.delegation import Delegation
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.image.delegation import Delegation
 
     request = RunRequest(
         model,
@@ -224,8 +223,8 @@ def lower(
 
     Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
     from ethos_hil.harness.cli import arguments, commands
-    from ethos_hil.harness.quantisation_options import QuantisationOptions
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     chosen = QuantisationOptions(calibrate, tuple(int16 or ()), quantizer)
@@ -285,10 +284,10 @@ def preflight(
 
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.delegation import Delegation
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import RunRequest
+    from ethos_hil.harness.image.delegation import Delegation
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     if model is None:

@@ -120,7 +120,7 @@ def _run(
 ) -> NightOutcome:
     from ethos_hil.harness.nightly.night import Start
     from ethos_hil.harness.nightly.nightly import merge_nightly, run_nightly
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
 
     with Live() as live:
         if merge:

@@ -20,7 +20,7 @@ from ethos_hil.base.regular_file import opened, read_bytes
 from ethos_hil.harness.cli.destinations import check_distinct, unwritable
 from ethos_hil.harness.image.array_names import in_order
 from ethos_hil.harness.npu import Execution
-from ethos_hil.harness.render import add_row, console, plain
+from ethos_hil.harness.terminal.console import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.array_archive import packed_arrays, read_arrays
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, NpuNetwork, read_blob

@@ -10,6 +10,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.cli import profile_options, quantisation_options
 from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
 from ethos_hil.harness.cli.model_options import (
@@ -24,7 +25,6 @@ from ethos_hil.harness.cli.model_options import (
     TRUST_MODEL,
 )
 from ethos_hil.harness.cli.vela_options import ARENA_CACHE_SIZE, OPTIMISE, SYSTEM_CONFIG, VELA_FLAG, VELA_INI, asked
-from ethos_hil.harness.default_npu import npu_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,13 +79,13 @@ def profile(
 
     Example: ethos-hil profile net.py:net --target corstone-300 --method prefix --json profile.json
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.cli.export import kept_record
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import RunRequest
     from ethos_hil.results.latency import with_latency
 
     groups, stated = _word("--by", by, By), asked_clock(clock)
@@ -132,8 +132,8 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
     from rich.console import Group
 
     from ethos_hil.harness.cli.timing_rules import timing_rules
-    from ethos_hil.harness.render_profile import profile as rendered
-    from ethos_hil.harness.render_rules import modelled_by
+    from ethos_hil.harness.show.profile import profile as rendered
+    from ethos_hil.harness.show.rules import modelled_by
 
     shown = rendered(record, by=by, sort=sort, depth=depth, top=top)
     return Group(shown, *modelled_by(record, timing_rules()))
@@ -142,7 +142,7 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
     """Write and show a record that was taken before. Return the exit status."""
     from ethos_hil.harness.cli import commands, profile_folder
-    from ethos_hil.harness.render import console
+    from ethos_hil.harness.terminal.console import console
 
     if json_file is not None:
         commands.write_json(json_file, record.to_json())
@@ -155,7 +155,7 @@ def _show(record: Record, json_file: Path | None, out: Path | None, text: Callab
 
 def _etrecord(record: Record) -> bytes:
     """Return the ETRecord of the program of a record, if the cache still has it."""
-    from ethos_hil.harness.artifact_info import cached
+    from ethos_hil.harness.verdict.artifact_info import cached
     from ethos_hil.lowering.cache import Cache
 
     known = None if record.artifact is None else cached(record.artifact, Cache())

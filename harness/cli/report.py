@@ -71,7 +71,7 @@ def report(
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.harness.cli.timing_rules import timing_rules
     from ethos_hil.harness.profile.advice import sentences
-    from ethos_hil.harness.progress import Live
+    from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate
     from ethos_hil.results.gate.sides import side_of
     from ethos_hil.results.history import History

@@ -46,11 +46,11 @@ def scan(
 
     Example: ethos-hil scan net.py:net --over ethos-u-vela=4.4..5.2 --npu ethos-u85-128 --memory-mode Shared_Sram
     """
+    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
+    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
-    from ethos_hil.harness.progress import Live
-    from ethos_hil.harness.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.request import RunRequest
     from ethos_hil.harness.scan.releases import WantedVersions
+    from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache_settings import prepare_torch
 
     wanted = tuple(WantedVersions.parse(each) for each in over)  # before what takes longer to import
@@ -79,8 +79,8 @@ def scan(
     if csv_file is not None:
         _write(csv_file, table(found))
     if _STDOUT not in (json_file, csv_file):
-        from ethos_hil.harness.render import console
-        from ethos_hil.harness.render_scan import scan as text
+        from ethos_hil.harness.show.scan import scan as text
+        from ethos_hil.harness.terminal.console import console
 
         console().print(text(found, top=top))
 

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.errors import EthosHilError, TargetError
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.record import Failure
 from ethos_hil.base.shortage import shortage
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering.artifact import Artifact
 
 if TYPE_CHECKING:

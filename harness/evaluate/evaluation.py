@@ -15,16 +15,16 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.record import Failure, TargetInfo
 from ethos_hil.base.stopped import StoppedProcesses
+from ethos_hil.harness.ask.lowered_request import lowered_request
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import ItemMetric
 from ethos_hil.harness.evaluate.tally import DEVICE, ScoreTally
-from ethos_hil.harness.lowered_request import lowered_request
-from ethos_hil.harness.progress import Reporter, Silent
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import describe
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.host_modules import HostModules
 from ethos_hil.lowering.lower import host_modules

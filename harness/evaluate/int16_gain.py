@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.evaluate.tally import FLOAT, QUANTISED
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.quantisation_options import QuantisationOptions
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.decibels import decibels
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model import TorchModel

@@ -12,7 +12,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.tally import FLOAT, SOURCES
-from ethos_hil.harness.render import add_row
+from ethos_hil.harness.terminal.console import add_row
 
 SCHEMA_VERSION = 1
 _WORST_LAYERS = 5

@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server, ServerDialect
-from ethos_hil.harness.errors import TargetNotAvailable
 
 FAMILY = "labgrid"
 BOARD_TAG = "board"

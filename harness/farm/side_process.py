@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.process import interrupts_deferred, wait_for_end
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.farm_place import BorrowedPlace, KnownPlace, PlaceChoice
 
 PYTHON_VARIABLE = "ETHOS_HIL_LABGRID"

@@ -13,18 +13,17 @@ import functools
 from collections.abc import Mapping, Sequence
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
 from ethos_hil.harness.boards.quarantine import INFRASTRUCTURE, lift, quarantine, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.farm_place import FAMILY, PlaceChoice
 from ethos_hil.harness.farm.side_process import coordinator, labgrid_python, side_process, wait_seconds
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings

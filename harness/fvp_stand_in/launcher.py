@@ -14,7 +14,7 @@ from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
-from ethos_hil.harness.standard_streams import open_closed
+from ethos_hil.harness.terminal.standard_streams import open_closed
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory

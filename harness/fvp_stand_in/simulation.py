@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import ToolError
+from ethos_hil.base.errors import TargetError, ToolError
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.command_line import DumpFile, LaunchSettings, UartSettings
 from ethos_hil.harness.fvp_stand_in.image import ImageError, LaunchImage, load
 from ethos_hil.harness.link.control_bytes import DC4, EOT
@@ -218,7 +217,7 @@ def run(settings: LaunchSettings, engine: EngineFactory | None = None) -> int:
 
 def _write_trace(machine: Machine, path: Path) -> bool:
     """Write what the NPU did in each job. Return whether it is written; otherwise a line on stderr says why."""
-    from ethos_hil.harness.outcome import OpEvent
+    from ethos_hil.harness.link.outcome import OpEvent
     from ethos_hil.harness.targets import pmu_trace
 
     executions = getattr(machine.engine, "executions", [])

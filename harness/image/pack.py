@@ -15,9 +15,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.errors import TargetError, ToolError, UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,

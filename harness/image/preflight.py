@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.delegation import NAME, Delegation
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.image.delegation import NAME, Delegation
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded

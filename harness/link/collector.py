@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.console_text import ConsoleText
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
     PROTOCOL_VERSION,
@@ -32,10 +31,11 @@ from ethos_hil.harness.image.formats import (
 )
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.image.symbols import Symbols
+from ethos_hil.harness.link.console_text import ConsoleText
 from ethos_hil.harness.link.failure import reported_error, reported_fault
 from ethos_hil.harness.link.frames import Frame, FrameDecoder, Text
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
 from ethos_hil.harness.link.tensors import TensorAnnouncement
-from ethos_hil.harness.outcome import DelegateRun, Outcome, PrefixRun, Progress, Run, StepTime
 
 _NO_RUN_ID = bytes(16)
 """The run id that a device sends when its package is damaged or missing."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import Error, ErrorKind, FaultInfo
 from ethos_hil.harness.image.symbols import Symbols
 

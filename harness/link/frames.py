@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from cobs import cobs
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
 
 _CRC_BYTES = 4

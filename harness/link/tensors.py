@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_RANK, TensorInfo, TensorRole
 
 DTYPES: dict[int, np.dtype[Any]] = {

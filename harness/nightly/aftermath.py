@@ -13,7 +13,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.plan import KNOWN
 from ethos_hil.harness.nightly.preparation import LAST, history_of
-from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.compaction.run_file import NightFacts, compact_records
 from ethos_hil.results.gate.account import Account, JudgedResults, is_audit, part_of
 from ethos_hil.results.run_results import RunResults, branch_of

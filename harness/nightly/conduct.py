@@ -22,8 +22,8 @@ from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, Sw
 from ethos_hil.harness.nightly.recorded import audited, of_part, of_today, recorded, records_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.suite_session import SuiteSession, check_pytest
-from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.targets.registry import find_plugin, kind_of, name_in_records
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.gate.account import AUDIT, attempt_of, part_of
 from ethos_hil.results.selection import Selected, Selection, forget_end, read_end, read_selection
 

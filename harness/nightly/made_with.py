@@ -11,7 +11,7 @@ from pathlib import Path
 from ethos_hil.base import environment
 from ethos_hil.harness.nightly.night import STATE
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart
-from ethos_hil.harness.tool_state import tool_state
+from ethos_hil.harness.verdict.tool_state import tool_state
 
 _SECONDS = 60
 _OF_PYTEST = ("conftest.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")

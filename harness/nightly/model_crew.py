@@ -8,9 +8,9 @@ from pathlib import Path
 from ethos_hil.base.crew import WorkerCrew, error_told
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.failed_record import failed_record
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import SESSIONS
+from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.results.store import RunFolder
 
 _WORKER = "ethos_hil.harness.nightly.model_worker"

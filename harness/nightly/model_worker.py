@@ -17,10 +17,10 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.writing import Writing
-from ethos_hil.harness.failed_record import failed_record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.nightly.plan import ModelPart
 from ethos_hil.harness.profile.options import ProfileOptions
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.lowering.cache_settings import prepare_torch
 from ethos_hil.results.store import RunFolder
 

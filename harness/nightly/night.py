@@ -23,7 +23,7 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.shortage import DESCRIPTORS, shortage
 from ethos_hil.base.writing import wait_for_writers
-from ethos_hil.harness.tool_state import difference
+from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.run_name import new_name
 from ethos_hil.results.store import RunFolder, mend
 

@@ -22,7 +22,7 @@ from ethos_hil.harness.nightly.preparation import before, check_named, check_wri
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
-from ethos_hil.harness.progress import Reporter
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.run_results import RunResults, read_results
 from ethos_hil.results.selection import BadSelection
 

@@ -13,7 +13,7 @@ from ethos_hil.harness.nightly.night import STATE, NightState, read_state
 from ethos_hil.harness.nightly.plan import KNOWN, NightlyPlan
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.tool_state import difference
+from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.gate.account import part_of
 
 _SHOWN = 20

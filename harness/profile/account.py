@@ -9,8 +9,8 @@ from ethos_hil.base.inference_profile import Edge, InferenceProfile
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Op
 from ethos_hil.harness.image.formats import DeviceMemoryMode
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
 from ethos_hil.harness.profile.costs import costs
 from ethos_hil.harness.profile.cpu import KERNEL, cpu_rows, row_id

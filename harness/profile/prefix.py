@@ -15,9 +15,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import DelegateRun, PrefixRun
+from ethos_hil.harness.link.outcome import DelegateRun, PrefixRun
 from ethos_hil.harness.profile.stream_parts import StreamPart
 
 Counts = Mapping[int, int | None]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import JOB, Op
-from ethos_hil.harness.outcome import DelegateRun, Outcome
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.pmu import NAMES
 from ethos_hil.harness.profile.prefix import Share, shares

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.record import JOB, Op
+from ethos_hil.harness.link.outcome import OpEvent, Run, StepTime
 from ethos_hil.harness.npu.isa.operations import Dma
-from ethos_hil.harness.outcome import OpEvent, Run, StepTime
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.harness.profile.cpu import KERNEL, WAIT, row_id
 

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan import overlay
 from ethos_hil.harness.scan.compiled_version import Answer, CompiledVersion, answers, measured
 from ethos_hil.harness.scan.elsewhere import lowered_elsewhere

@@ -18,7 +18,7 @@ from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache

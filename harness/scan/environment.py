@@ -28,9 +28,9 @@ from ethos_hil.base.file_lock import locked
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.releases import EXECUTORCH
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.cache_contents import discard
 
 SCHEMA_VERSION = 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.request import DEFAULT_NPU, RunRequest
+from ethos_hil.harness.ask.request import DEFAULT_NPU, RunRequest
 from ethos_hil.harness.scan.elsewhere import is_case
 from ethos_hil.harness.scan.releases import WantedVersions
 

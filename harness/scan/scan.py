@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.lowered_request import lowered_request
+from ethos_hil.harness.ask.lowered_request import lowered_request
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.progress import Reporter
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.scan import pip
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela
@@ -17,6 +16,7 @@ from ethos_hil.harness.scan.environment import KeptEnvironments
 from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
+from ethos_hil.harness.terminal.progress import Reporter
 
 
 def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:

@@ -14,11 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.base.errors import ToolError
+from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
-from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
+from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.vela_ini import SystemConfiguration
 

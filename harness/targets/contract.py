@@ -25,12 +25,12 @@ from typing import ClassVar
 
 import pytest
 
+from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import StateError, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Ended, Outcome
+from ethos_hil.harness.link.outcome import Ended, Outcome
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Target, TargetState
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract_programs import ContractProgram, contract_programs, endless

@@ -16,7 +16,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.image.segments import segments
-from ethos_hil.harness.outcome import Run
+from ethos_hil.harness.link.outcome import Run
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.memory_mode import MemoryMode

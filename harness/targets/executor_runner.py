@@ -19,12 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.regular_file import NotAFile, opened
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link.failure import KINDS
-from ethos_hil.harness.outcome import Ended, Outcome, Progress, Run
+from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.lowering.formats.pte_model import Tensor

@@ -6,14 +6,13 @@ import io
 from collections.abc import Collection
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.console_text import ConsoleText
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.segments import ElfError, segments
+from ethos_hil.harness.link.console_text import ConsoleText
+from ethos_hil.harness.link.outcome import Ended
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
-from ethos_hil.harness.outcome import Ended
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.virtual.address_map import needed

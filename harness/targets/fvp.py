@@ -19,13 +19,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.errors import BinaryRefused, EthosHilError, TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
+from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.targets.fvp_listing import FvpListing
 from ethos_hil.harness.targets.fvp_messages import complaint, ending, quoted
 from ethos_hil.harness.targets.fvp_process import Simulation

@@ -28,8 +28,8 @@ import re
 import signal
 from collections.abc import Sequence
 
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetNotAvailable
 
 CONSOLE_LINES = 5
 """Lines of a console that a message quotes."""

@@ -18,7 +18,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Fvp
 from ethos_hil.harness.targets.fvp_listing import FvpListing
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.process import dies_with, interrupts_deferred
-from ethos_hil.harness.console_text import ConsoleText
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.harness.link.console_text import ConsoleText
 from ethos_hil.harness.targets.executor_runner import TELLING
 
 _GRACE_SECONDS = 1.0

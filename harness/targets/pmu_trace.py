@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import OpEvent
+from ethos_hil.harness.link.outcome import OpEvent
 
 QREAD = "qread"
 """Name of the thread whose events say where in its command stream the NPU is."""

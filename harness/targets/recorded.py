@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Outcome, Progress
+from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 

@@ -8,15 +8,14 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.npu import Configuration, Execution
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
-from ethos_hil.harness.outcome import Ended, OpEvent, Outcome, Progress, Run
 from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Target

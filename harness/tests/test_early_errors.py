@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import EthosHilError, ToolError
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import EthosHilError, TargetError, ToolError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 
 

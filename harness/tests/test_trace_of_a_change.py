@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import OpEvent, Run
+from ethos_hil.harness.link.outcome import OpEvent, Run
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.map.rows import row_at
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError, raise_if_interrupted
 from ethos_hil.base.record import Divergence
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.npu import Configuration, Npu
-from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
 from ethos_hil.harness.verdict.run_delegate import run_delegate

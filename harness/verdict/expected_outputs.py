@@ -14,7 +14,7 @@ import numpy as np
 
 from ethos_hil.base.record import Failure, Output
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged
 
 Answers = tuple[np.ndarray, ...]

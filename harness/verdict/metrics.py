@@ -6,10 +6,10 @@ import dataclasses
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import DelegateRun, Outcome
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan

@@ -6,9 +6,9 @@ import numpy as np
 
 from ethos_hil.base.record import Failure
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.model_calls import ModelCalls
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
+from ethos_hil.harness.verdict.model_calls import ModelCalls
 from ethos_hil.lowering.artifact import Artifact
 
 _HINT = "give the state to forward as an input, and return its next value as an output"

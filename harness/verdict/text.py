@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.lowering.artifact import Artifact
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ethos_hil.base.record import Failure, Output
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 REFERENCE = "tosa_reference_model"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
 from ethos_hil.harness.virtual.mps3_an547 import addable
 from ethos_hil.harness.virtual.plugin import Plugin

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import ElfError, contents, segments
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.cache import CACHE_WINDOWS

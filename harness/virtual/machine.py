@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.link import control_bytes
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem

@@ -11,7 +11,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 
 _FOLDER = Path(__file__).parent
 COMPILERS = ("cc", "gcc", "clang")

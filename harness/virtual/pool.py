@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection
 from types import TracebackType
 
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.fittings import Fittings

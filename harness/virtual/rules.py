@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 
 
 class Rule(enum.StrEnum):

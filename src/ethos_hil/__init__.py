@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ethos_hil.base.errors import CompileError as CompileError
     from ethos_hil.base.errors import EthosHilError as EthosHilError
     from ethos_hil.base.errors import OracleError as OracleError
+    from ethos_hil.base.errors import TargetError as TargetError
+    from ethos_hil.base.errors import TargetNotAvailable as TargetNotAvailable
     from ethos_hil.base.errors import ToolError as ToolError
     from ethos_hil.base.errors import UsageError as UsageError
     from ethos_hil.base.record import Record as Record
@@ -29,11 +31,9 @@ if TYPE_CHECKING:
     from ethos_hil.harness.api import profile as profile
     from ethos_hil.harness.api import run as run
     from ethos_hil.harness.api import target as target
-    from ethos_hil.harness.errors import TargetError as TargetError
-    from ethos_hil.harness.errors import TargetNotAvailable as TargetNotAvailable
-    from ethos_hil.harness.request import RunRequest as RunRequest
-    from ethos_hil.harness.result import NotVerified as NotVerified
-    from ethos_hil.harness.result import Result as Result
+    from ethos_hil.harness.ask.request import RunRequest as RunRequest
+    from ethos_hil.harness.show.result import NotVerified as NotVerified
+    from ethos_hil.harness.show.result import Result as Result
     from ethos_hil.lowering.artifact import Artifact as Artifact
     from ethos_hil.lowering.vela_options import VelaOptions as VelaOptions
     from ethos_hil.results.comparison import Incomparable as Incomparable
@@ -46,11 +46,18 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
-    "harness.errors": ("TargetError", "TargetNotAvailable"),
-    "harness.request": ("RunRequest",),
-    "harness.result": ("NotVerified", "Result"),
+    "harness.ask.request": ("RunRequest",),
+    "harness.show.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
-    "base.errors": ("CompileError", "EthosHilError", "OracleError", "ToolError", "UsageError"),
+    "base.errors": (
+        "CompileError",
+        "EthosHilError",
+        "OracleError",
+        "TargetError",
+        "TargetNotAvailable",
+        "ToolError",
+        "UsageError",
+    ),
     "lowering.vela_options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
     "results.gate.change": ("RunComparison",),

@@ -14,11 +14,12 @@ from rich.table import Table
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.main import guard
-from ethos_hil.harness.progress import Live, Reporter
-from ethos_hil.harness.render import console, summary
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
+from ethos_hil.harness.show.record import summary
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live, Reporter
 from ethos_hil.lowering.model import ProgramFile, load_model
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 

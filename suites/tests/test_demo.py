@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model import load_model

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.run_delegate import run_delegate

@@ -20,8 +20,8 @@ import pytest
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
 from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
-from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.outcome_json import Arrays, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings

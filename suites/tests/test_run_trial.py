@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison

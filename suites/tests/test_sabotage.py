@@ -16,16 +16,15 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.base.errors import EthosHilError, OracleError, UsageError
+from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Failure
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.harness.outcome import Outcome, Progress
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model import from_module
 

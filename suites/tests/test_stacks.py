@@ -7,8 +7,8 @@ import pytest
 import tosa_reference_model
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.npu import CONFIGURATIONS, Npu
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph

@@ -15,7 +15,7 @@ from tosa.TosaGraph import TosaGraph as Buffer
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact

@@ -29,8 +29,8 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.regular_file import opened
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.array_archive import read_arrays
 from ethos_hil.lowering.artifact import Artifact

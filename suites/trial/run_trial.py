@@ -10,8 +10,8 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
 from ethos_hil.base.record import Check, Metric, Op, Record, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.stopwatch import Stopwatch
 from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
+from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
@@ -94,8 +94,8 @@ class Trial:
 
     def record(self, decision: Decision) -> Record:
         """Return the record of a test without an answer, with the facts of the error that ended it."""
-        from ethos_hil.harness.artifact_info import info
         from ethos_hil.harness.run import describe
+        from ethos_hil.harness.verdict.artifact_info import info
 
         artifact, npu = self.artifact, self.test.profile.npu
         return Record(
@@ -170,8 +170,8 @@ class Trial:
         return self._answered(found.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
+        from ethos_hil.harness.ask.request import RunRequest
         from ethos_hil.harness.image.preflight import ANY_PLACE
-        from ethos_hil.harness.request import RunRequest
         from ethos_hil.harness.run import run_artifact
 
         # Its declaration says what is on the NPU, and was compared already.

@@ -13,12 +13,11 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-from ethos_hil.base.errors import ToolError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, ToolError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.frames import FrameDecoder, Text
-from ethos_hil.harness.outcome import Ended, Outcome, Progress
+from ethos_hil.harness.link.outcome import Ended, Outcome, Progress
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings

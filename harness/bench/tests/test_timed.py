@@ -11,13 +11,13 @@ import pytest
 from ethos_hil.base.inference_profile import OpCost
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_model import case_model
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.profile.options import ProfileOptions
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.vela_ini import SYSTEMS

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.bring_up_interrupt import InterruptSeen, judge_interrupt
 from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
@@ -18,7 +19,6 @@ from ethos_hil.harness.boards.bring_up_report import BringUpReport
 from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.rsp import GdbRemote
-from ethos_hil.harness.errors import TargetError
 
 MHZ = 1_000_000
 

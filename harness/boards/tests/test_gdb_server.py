@@ -15,13 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Loading, Server, ServerDialect
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 
 
 @pytest.fixture(autouse=True)

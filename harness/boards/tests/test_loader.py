@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.board import ResetWords, WordWrite
@@ -28,7 +28,6 @@ from ethos_hil.harness.boards.loader import (
 from ethos_hil.harness.boards.rsp import GdbRemote, connected
 from ethos_hil.harness.boards.start_point import LoadableImage
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack

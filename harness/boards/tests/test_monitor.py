@@ -13,10 +13,10 @@ import pytest
 from cobs import cobs
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.formats import (
     PROTOCOL_VERSION,
     FrameHeader,

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import rsp_packets
 from ethos_hil.harness.boards.board import ServerDialect
 from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
-from ethos_hil.harness.errors import StateError, TargetError
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook, PeerTraits, packet
 
 DATA = bytes(range(256)) * 30 + b"#$}*" * 300

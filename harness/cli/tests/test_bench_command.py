@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.record import Failure, Record
 from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
@@ -19,9 +21,7 @@ from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.harness.errors import TargetNotAvailable
-from ethos_hil.harness.failed_record import failed_record
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.store import RunFolder

@@ -13,7 +13,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.harness.render_latency import latency_rows
+from ethos_hil.harness.show.latency import latency_rows
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.vela_ini import VelaIni
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS

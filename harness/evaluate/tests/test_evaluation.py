@@ -22,9 +22,9 @@ import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.lowering import named_model
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache

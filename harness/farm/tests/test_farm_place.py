@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.harness.boards.board import Power, Server, ServerDialect
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.farm_place import BorrowedPlace, KnownPlace, PlaceChoice
 
 THERE = (

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm import side_process
 from ethos_hil.harness.farm.side_process import (
     COORDINATOR_VARIABLE,

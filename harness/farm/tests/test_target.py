@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE
 from ethos_hil.harness.farm.target import PLUGIN
 from ethos_hil.harness.targets.registry import find_plugin

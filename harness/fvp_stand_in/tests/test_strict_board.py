@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, build
 from ethos_hil.harness.targets.registry import make_target
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError, ToolError, UsageError
 from ethos_hil.harness.image.formats import Cut, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME, CutAt, Image, RunPlan, pack
 

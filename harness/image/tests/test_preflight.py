@@ -9,8 +9,9 @@ import struct
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import Check
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
@@ -25,7 +26,6 @@ from ethos_hil.harness.image.preflight import (
     package_bytes,
     raise_if_failed,
 )
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA

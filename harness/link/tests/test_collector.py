@@ -9,11 +9,12 @@ import struct
 import numpy as np
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.control_bytes import PARAMETERS
+from ethos_hil.harness.link.outcome import PrefixRun
 from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
     IMAGE,
@@ -35,7 +36,6 @@ from ethos_hil.harness.link.tests.conversation import (
     tensor,
     wire,
 )
-from ethos_hil.harness.outcome import PrefixRun
 
 ONE = dataclasses.replace(IMAGE, plan=dataclasses.replace(IMAGE.plan, input_set_count=1, repeat=1))
 """An image with one execution."""

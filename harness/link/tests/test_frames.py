@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, FrameHeader, FrameType
 from ethos_hil.harness.link.frames import MAX_TEXT, Frame, FrameDecoder, Text, encode
 from ethos_hil.harness.link.tests.conversation import complete, wire

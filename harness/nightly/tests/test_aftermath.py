@@ -22,7 +22,7 @@ from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import before, read_policy_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import night, record, write
-from ethos_hil.harness.progress import Silent
+from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.gate.compare import compare_runs

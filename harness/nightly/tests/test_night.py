@@ -24,8 +24,8 @@ from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened,
 from ethos_hil.harness.nightly.nightly import run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
-from ethos_hil.harness.progress import Silent
-from ethos_hil.harness.tool_state import difference
+from ethos_hil.harness.terminal.progress import Silent
+from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.selection import Selection
 
 TOOLS = {"torch version": "2.13.0", "commit": "a"}

@@ -13,7 +13,7 @@ from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.nightly.recorded import audited, recorded, tried
 from ethos_hil.harness.nightly.tests.plans import record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.tool_state import firmware_id, lowering_id
+from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
 from ethos_hil.results.selection import SessionEnd
 from ethos_hil.results.store import RunFolder
 

@@ -15,7 +15,7 @@ from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.nightly.tests.plans import kept, record, write
-from ethos_hil.harness.progress import Silent
+from ethos_hil.harness.terminal.progress import Silent
 
 TOOLS = {"commit": "a"}
 

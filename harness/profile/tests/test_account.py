@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import Buffer, InferenceProfile
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
-from ethos_hil.harness.outcome import StepTime
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.harness.profile.cpu import cpu_rows
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.results.bench.figures import figures_of

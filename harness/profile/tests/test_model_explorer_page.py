@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.tests import model_explorer_page
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.results.export import model_explorer
 

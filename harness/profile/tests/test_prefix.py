@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import DelegateRun, PrefixRun
+from ethos_hil.base.errors import TargetError
+from ethos_hil.harness.link.outcome import DelegateRun, PrefixRun
 from ethos_hil.harness.profile.prefix import Share, shares
 from ethos_hil.harness.profile.stream_parts import StreamPart
 from ethos_hil.lowering.artifact import NpuOp

@@ -8,9 +8,9 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import JOB, Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in import install as launchers_of
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 

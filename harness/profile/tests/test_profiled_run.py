@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Op, Record
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.install import install
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.pmu import EVENTS
 from ethos_hil.harness.profile.rows import prefix_rows
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract_programs import contract_programs

@@ -10,7 +10,7 @@ from rich.console import Console
 from ethos_hil.base.record import JOB, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.profile.view import By, Group, Sort, groups
-from ethos_hil.harness.render_profile import profile
+from ethos_hil.harness.show.profile import profile
 
 
 def op(number: int, module: str, cycles: int | None, source: str = "net.py:3", name: str = "Conv2D") -> Op:

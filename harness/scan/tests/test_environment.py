@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.environment import KeptEnvironments, VersionEnvironment
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
+from ethos_hil.harness.terminal.progress import Silent
 
 VELA, EXECUTORCH = "ethos-u-vela", "executorch"
 
@@ -164,7 +164,7 @@ def test_ctrl_c_ends_pip_and_leaves_nothing(kept: KeptEnvironments) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
         code = (
-            "from pathlib import Path; from ethos_hil.harness.progress import Silent\n"
+            "from pathlib import Path; from ethos_hil.harness.terminal.progress import Silent\n"
             "from ethos_hil.harness.scan.environment import KeptEnvironments\n"
             f"KeptEnvironments(Path({str(kept.root)!r})).get({VELA!r}, '9.1.0', Silent())"
         )

@@ -7,10 +7,10 @@ import io
 from rich.console import Console
 
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.render_scan import scan
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.scan.tests.test_changes import NEW, OLD
+from ethos_hil.harness.show.scan import scan
 
 BAD = "\x1b[2J[bold]bad"
 

@@ -17,8 +17,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.progress import Silent
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.scan.compiled_version import answers, measured
 from ethos_hil.harness.scan.document import document, table
 from ethos_hil.harness.scan.order import ScanOrder
@@ -26,6 +25,7 @@ from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
 from ethos_hil.harness.scan.report import PointScan, ScanReport
 from ethos_hil.harness.scan.scan import scan
+from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.formats.tosa_content import content_digest

@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import EthosHilError
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import EthosHilError, TargetError
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import DelegateRun, Ended, Outcome, Progress, Run
+from ethos_hil.harness.link.outcome import DelegateRun, Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract import TargetContract

@@ -12,12 +12,12 @@ import pytest
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric, Record
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.preflight import Destination, examine
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.virtual import VirtualTarget

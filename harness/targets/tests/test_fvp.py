@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.contract_programs import endless

@@ -7,8 +7,8 @@ import secrets
 import numpy as np
 import pytest
 
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets import fvp
 from ethos_hil.harness.targets.tests.conftest import Install

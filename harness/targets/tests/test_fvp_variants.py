@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import BinaryRefused, TargetError, TargetNotAvailable
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.link_choice import run_image
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets import fvp, fvp_description
 from ethos_hil.harness.targets.contract_programs import endless
 from ethos_hil.harness.targets.fvp import FvpTarget
+from ethos_hil.harness.targets.link_choice import run_image
 from ethos_hil.harness.targets.tests.conftest import MODELS, Install, image_of
 from ethos_hil.harness.targets.tests.variants import OBEYS_DC4, RUN, FvpVariant
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import OpEvent
+from ethos_hil.base.errors import TargetError
+from ethos_hil.harness.link.outcome import OpEvent
 from ethos_hil.harness.targets.pmu_trace import jobs, written
 
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS
 from ethos_hil.harness.targets.listing import families, list_targets

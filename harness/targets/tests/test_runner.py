@@ -9,14 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget

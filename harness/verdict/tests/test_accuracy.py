@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.record import Accuracy
-from ethos_hil.harness.render import accuracy_text
+from ethos_hil.harness.show.record import accuracy_text
 from ethos_hil.harness.verdict.accuracy import accuracies
 from ethos_hil.lowering.artifact import Artifact
 

@@ -6,8 +6,8 @@ import dataclasses
 
 import pytest
 
-from ethos_hil.harness.outcome import DelegateRun, OpEvent, Run
-from ethos_hil.harness.render import ops_table
+from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
+from ethos_hil.harness.show.record import ops_table
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 

@@ -16,13 +16,14 @@ from torch import nn
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Divergence, Record
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Progress, Run
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.outcome import DelegateRun, Outcome, Progress, Run
-from ethos_hil.harness.render import console, summary
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.show.record import summary
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.formats.pte_model import KernelCall

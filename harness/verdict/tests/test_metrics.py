@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
+from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.capability import Capability

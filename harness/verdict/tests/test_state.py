@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.model_calls import ModelCalls
-from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
+from ethos_hil.harness.verdict.model_calls import ModelCalls
 from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower

@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.lowering.lower import lower

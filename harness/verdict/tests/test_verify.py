@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.record import Failure, Output
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.outcome import DelegateRun, Outcome, Run
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc, Window

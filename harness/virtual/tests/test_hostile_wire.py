@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector

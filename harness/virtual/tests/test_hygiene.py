@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.harness.image.segments import segments
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.virtual.board import QemuBoard

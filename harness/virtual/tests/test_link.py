@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType, Hello, TensorInfo, TensorRole
 from ethos_hil.harness.image.pack import Clocks, RunPlan, pack
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.programs import NPU, load

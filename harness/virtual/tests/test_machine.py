@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.pack import Image
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual import board, machine
 from ethos_hil.harness.virtual.device import JobResult, NpuJob

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320

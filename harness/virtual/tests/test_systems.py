@@ -15,14 +15,14 @@ import pytest
 import torch
 from torch import nn
 
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -14,13 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
+from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.weights import codec
-from ethos_hil.harness.outcome import Outcome
 from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import JobResult, NpuJob

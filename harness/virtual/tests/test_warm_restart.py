@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -134,6 +134,33 @@ class UndefinedAnswer(OracleError):
     """The oracle ran and says that its answer is not valid: TOSA does not define one."""
 
 
+class TargetError(EthosHilError):
+    """Something went wrong on the target, or on the way to it; `kind` names it."""
+
+    kind = FailureKind.FAULT
+
+
+class BinaryRefused(TargetError):
+    """A run failed on a link that seems to obey bytes in place of passing them on."""
+
+
+class TargetNotAvailable(ToolError):
+    """The target could not be started: `NOT_LAUNCHED`, or `LICENCE` where an FVP lacks one."""
+
+    kind = FailureKind.NOT_LAUNCHED
+
+
+class HarnessError(EthosHilError):
+    """The harness, or what drives it, is at fault: not the user, a tool or the device."""
+
+    kind = FailureKind.INTERNAL
+    exit_status = 70  # as for any other defect (harness/cli/main.py)
+
+
+class StateError(HarnessError):
+    """A method was called in a state that it is not for."""
+
+
 def causes(error: BaseException) -> list[BaseException]:
     """Return the error and the errors that it was raised from or during, the innermost last."""
     chain = [error]
@@ -149,3 +176,10 @@ def raise_if_interrupted(error: BaseException) -> None:
     """Raise KeyboardInterrupt when it caused `error`: libraries wrap an interrupt that comes during an import."""
     if any(isinstance(link, KeyboardInterrupt) for link in causes(error)):
         raise KeyboardInterrupt from error
+
+
+def exited(end: SystemExit) -> UsageError:
+    """Return the error for sys.exit() in code that is not ours: its status is not the verdict's."""
+    return UsageError(
+        f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"
+    )

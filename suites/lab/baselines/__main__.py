@@ -19,7 +19,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.bench import new_run, resumed_run, run_bench
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.store import StoredRecord, read_run
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable, differences
 from ethos_hil.suites.lab.baselines.measure import table_of

@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.errors import TargetNotAvailable
+from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual import intercepted_access

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.process import dies_with, interrupts_deferred, wait_for_end
-from ethos_hil.harness.errors import TargetNotAvailable
 
 _PROGRAM_FOLDERS = f"{os.defpath}:/usr/local/sbin:/usr/sbin:/sbin"
 _START_SECONDS = 10.0

@@ -15,8 +15,8 @@ from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.progress import Live, Reporter, Silent
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.harness.testing.compiled_graph import modes_of
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.suites.lab.command import start

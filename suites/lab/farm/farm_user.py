@@ -18,7 +18,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
 from ethos_hil.suites.lab.command import start

@@ -18,9 +18,9 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.harness.image.pack import RunPlan
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import add_row, console
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, FvpModel, fvp_model, installed_fvp
+from ethos_hil.harness.terminal.console import add_row, console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.fvp_check import suites
 from ethos_hil.suites.lab.fvp_check.examination import Examination, examine

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.outcome import Outcome
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.fvps import FvpModel
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program

@@ -16,9 +16,9 @@ from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.registry import virtual_soc
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
 from ethos_hil.suites.lab.mutants.jobs import MutantSession

@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants_of_code import firmware, session
 from ethos_hil.suites.lab.mutants_of_code.changes import CodeChange, draw

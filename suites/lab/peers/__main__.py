@@ -14,8 +14,8 @@ import typer
 from rich.table import Table
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import add_row, console
+from ethos_hil.harness.terminal.console import add_row, console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor
 from ethos_hil.lowering.formats.vela_tflite import read_tflite

@@ -60,9 +60,9 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
     """Lower a network, run it on the virtual board with both methods, and compare the rows."""
     from ethos_hil.base.errors import UsageError
     from ethos_hil.base.npu_name import NpuName
-    from ethos_hil.harness.delegation import Delegation
+    from ethos_hil.harness.ask.request import RunRequest
+    from ethos_hil.harness.image.delegation import Delegation
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
-    from ethos_hil.harness.request import RunRequest
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.targets.registry import make_target
     from ethos_hil.lowering.cache import Cache

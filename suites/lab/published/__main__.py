@@ -16,8 +16,8 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.published import compile_streams, stream_archive, tables
 from ethos_hil.suites.lab.published.comparison import compare

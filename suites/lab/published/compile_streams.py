@@ -11,9 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from ethos_hil.base.errors import CompileError, UsageError
-from ethos_hil.harness.progress import Reporter
 from ethos_hil.harness.scan.environment import KeptEnvironments, VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
+from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.native.worker import NativeTool

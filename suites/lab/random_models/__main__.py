@@ -19,9 +19,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.quantisation_options import parse_scheme
-from ethos_hil.harness.render import console
+from ethos_hil.harness.ask.quantisation_options import parse_scheme
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.random_models.jobs import LIMIT_SECONDS, NetworkJob

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ethos_hil.base.errors import EthosHilError, UndefinedAnswer, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.delegation import Delegation
-from ethos_hil.harness.errors import TargetError
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu import Configuration, Fault, Npu
-from ethos_hil.harness.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate

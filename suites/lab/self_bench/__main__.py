@@ -17,8 +17,8 @@ import typer
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.self_bench import (
     evaluation,

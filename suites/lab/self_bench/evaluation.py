@@ -22,9 +22,9 @@ from ethos_hil.harness.api import evaluate
 from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.progress import Live
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import Method, TorchModel, load_model

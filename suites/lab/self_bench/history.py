@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.gate.gate import gate
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History, compact, compact_records

@@ -27,10 +27,10 @@ from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
 from ethos_hil.harness.socs.fvps import fvp_model
 from ethos_hil.harness.socs.soc import Fvp
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.virtual.mps3_an547 import MACHINE
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.lowering.lower import lower

@@ -23,7 +23,7 @@ from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
 from ethos_hil.harness.npu.compute import blas
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import evaluate

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.cache import Cache
 from ethos_hil.lowering.model import TorchModel, load_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.published.comparison import GroupSpread, compare, spreads
 from ethos_hil.suites.lab.published.published_point import PointKind, published_points
 from ethos_hil.suites.lab.published.stream_archive import kept_streams

@@ -22,7 +22,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least, at_most
 from ethos_hil.suites.lab.self_bench.stopwatch import Timed, read
 from ethos_hil.suites.lab.upstream.setting import Setting, tests_root

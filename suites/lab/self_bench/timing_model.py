@@ -19,7 +19,7 @@ from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.testing.programs.networks import NETWORKS

@@ -22,8 +22,8 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering.formats.vela_tflite import read_ends
 from ethos_hil.lowering.testing.compile_tflite import Generator
 from ethos_hil.suites.lab.command import start

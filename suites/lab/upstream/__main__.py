@@ -20,7 +20,7 @@ import typer
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.upstream import session, table
 from ethos_hil.suites.lab.upstream.known import diagnosis_of, load

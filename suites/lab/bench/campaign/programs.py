@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.virtual.tests.programs import NPU, load, models
 

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.process import dies_with, interrupts_deferred, wait_for_end
 from ethos_hil.harness.boards.board import Server
 from ethos_hil.harness.boards.server_commands import COMMANDS
-from ethos_hil.harness.errors import TargetNotAvailable
 from ethos_hil.suites.lab.bench.probes.probe_server import ProbeKind
 
 PYOCD = Path(__file__).resolve().parents[4] / "build/pyocd/bin/pyocd"

@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.bench.routes.firmware_load import FirmwareLoad, load_firmware
 from ethos_hil.suites.lab.bench.routes.model_row import run_row
 from ethos_hil.suites.lab.bench.routes.route import Route, routed_board

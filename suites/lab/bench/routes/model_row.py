@@ -12,7 +12,7 @@ import numpy as np
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.request import RunRequest
+from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact

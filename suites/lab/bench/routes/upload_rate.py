@@ -6,11 +6,11 @@ import random
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.monitor import MonitorLink
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.errors import TargetError
 
 BITS = 10
 """Of a byte on the line."""

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.rsp import GdbRemote
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.outcome import Outcome
+from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.virtual.tests.programs import load as recorded
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.tests.conftest import SOC, WORDS, MakeBench, attach, run_elf

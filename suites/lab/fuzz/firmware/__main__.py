@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.fuzz.firmware import seeds
 from ethos_hil.suites.lab.fuzz.firmware.fuzzer import NAMES, Fuzzer, FuzzerRun

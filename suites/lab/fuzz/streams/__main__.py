@@ -16,8 +16,8 @@ from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.progress import Live
-from ethos_hil.harness.render import console
+from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.streams import report

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.errors import TargetError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.virtual.tests.programs import DATA, NPU
 from ethos_hil.lowering.formats.pte_reader import Program

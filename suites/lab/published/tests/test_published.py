@@ -19,9 +19,9 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
-from ethos_hil.harness.progress import Silent
 from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
+from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.ledger.model_error import HELD_OUT
 from ethos_hil.suites.lab.published import __main__ as command

@@ -13,7 +13,7 @@ import pytest
 import typer
 from rich.console import Console
 
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.self_bench import __main__ as command
 from ethos_hil.suites.lab.self_bench import evaluation, host, launcher, npu, suite_tests, timing_model
 from ethos_hil.suites.lab.self_bench.evaluation import Rates

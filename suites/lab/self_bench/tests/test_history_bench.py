@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.harness.progress import Live
+from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.self_bench import history
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import quarantine
 from ethos_hil.harness.boards.lease import lease_file
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.errors import TargetError
-from ethos_hil.harness.outcome import Outcome, Run
+from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.suites.lab.bench.campaign.__main__ import play
 from ethos_hil.suites.lab.bench.campaign.programs import INPUT_SETS, NAMES, CampaignRun, answers

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.loader import reset, store
-from ethos_hil.harness.errors import TargetError, TargetNotAvailable
 from ethos_hil.suites.lab.bench.routes import __main__ as command
 from ethos_hil.suites.lab.bench.routes.firmware_load import FirmwareLoad, load_firmware
 from ethos_hil.suites.lab.bench.routes.route import Route, routed_board

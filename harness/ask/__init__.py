@@ -1,0 +1,1 @@
+"""What is asked: the request, what a user may leave out of it, and its model, lowered."""

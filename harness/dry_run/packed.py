@@ -1,0 +1,85 @@
+"""The image of a model, without a target: for a board that the user loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.harness.ask.lowered_request import lowered_request
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.npu_time_limit import npu_time_limit
+from ethos_hil.harness.image.pack import Image
+from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
+from ethos_hil.harness.run import image_of
+from ethos_hil.harness.socs.registry import find_soc, virtual_soc
+from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.artifact_info import info
+from ethos_hil.harness.verdict.run_data import RunData
+from ethos_hil.lowering.artifact import Artifact
+
+
+@dataclass(frozen=True)
+class PackedModel:
+    """A model's image, what it was packed from, and sentences about that."""
+
+    image: Image
+    artifact: Artifact
+    soc: Soc
+    notes: tuple[str, ...]
+
+
+def soc_for(npu: str, name: str | None) -> Soc:
+    """Return the system called `name`, by default the first one that has the NPU.
+
+    Raises:
+        UsageError: it does not have the NPU.
+        ToolError: there is none.
+    """
+    if name is None:
+        return virtual_soc(npu)
+    soc = find_soc(name)
+    if npu not in soc.npu_names:
+        raise UsageError(f"a {name} cannot have an {npu}", hint=f"use one of {', '.join(soc.npu_names)}")
+    return soc
+
+
+def packed_model(
+    request: RunRequest, soc: str | None = None, *, stays: bool = False, reporter: Reporter | None = None
+) -> PackedModel:
+    """Lower a model and pack its image, as a run does before it boots.
+
+    Args:
+        request: as for `ethos_hil.harness.run.run`; nothing of it that is about a target or a comparison counts.
+        soc: name of the system on chip; by default the first one that has the NPU.
+        stays: whether the firmware takes further packages from its line when this one has run.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError, CompileError, ToolError, TargetError: as `ethos_hil.harness.run.run` before it boots.
+    """
+    reporter = reporter or Silent()
+    npu, _ = request.npu_name, request.setup  # what cannot be is said before anything is loaded
+    request.check_numbers()
+    place = soc_for(request.npu, soc)
+    firmware = find_firmware(place.name)
+    check_firmware(firmware, place.name)
+    data = RunData.read(request)
+    what = f"Lowering {request.label} for {npu}"
+    reporter.stage(what)
+    found = lowered_request(request, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    artifact = found.artifact.of(request.method)
+    repeat = request.repeat or found.repeat.get(artifact.method, 1)
+    input_sets, said = data.of(found.source).input_sets(artifact)
+    footprint = Footprint.of(artifact)
+    destination = Destination(request.npu, place.name, Firmware.read(firmware))
+    checks = examine(artifact, destination, footprint, input_sets=len(input_sets), delegation=request.delegation)
+    raise_if_failed(checks, info(artifact))
+    reporter.stage("Packing the image")
+    limit = npu_time_limit(artifact, request.npu, place, request.timeout, modelled=True)
+    image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit, stays=stays)
+    doubt = destination.firmware.doubt if destination.firmware is not None else None
+    notes = (*((doubt,) if doubt is not None else ()), *found.said(artifact.method), *said, *artifact.notes)
+    return PackedModel(image, artifact, place, tuple(dict.fromkeys(notes)))

@@ -1,0 +1,113 @@
+"""The check of a model against a target, without running anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import Check, TargetInfo
+from ethos_hil.harness.ask.lowered_request import lowered_request
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
+from ethos_hil.harness.image.footprint import Footprint
+from ethos_hil.harness.image.lint.lint import lint
+from ethos_hil.harness.image.preflight import FAIL, Destination, examine
+from ethos_hil.harness.image.segments import ElfError
+from ethos_hil.harness.run import Runner, describe
+from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.run_data import RunData
+from ethos_hil.harness.virtual.mps3_an547 import RAMS
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.placement import Placement
+from ethos_hil.lowering.program_file import ProgramFile
+
+
+@dataclass(frozen=True)
+class Survey:
+    """The checks, the target that they are for, and what of the model is on the NPU and what is not."""
+
+    target: TargetInfo
+    checks: tuple[Check, ...]
+    placement: Placement = field(default_factory=Placement)
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check failed."""
+        return all(check.status != FAIL for check in self.checks)
+
+
+def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
+    """Lower a model, or take a .pte as it is, and check it against a target, without running anything.
+
+    A .pte for another NPU or memory mode raises no error: the checks report it.
+
+    Args:
+        request: as for `ethos_hil.harness.run.run`.
+        reporter: receives the progress.
+
+    Raises:
+        UsageError, ToolError: as `ethos_hil.harness.run.run`.
+    """
+    reporter = reporter or Silent()
+    npu, _ = request.npu_name, request.setup  # what cannot be is said before anything is loaded
+    request.check_numbers()
+    board = make_target(request.target, npu)
+    firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
+    linted = () if request.runner is None else lint_rows(Runner.read(request.runner), board.soc)
+    data = RunData.read(request)
+    what = f"Lowering {request.label} for {npu}"
+    reporter.stage(what)
+    asked = request
+    if request.is_program:  # for another NPU raises no error here
+        program = load_model(request.model) if isinstance(request.model, str) else request.model
+        assert isinstance(program, ProgramFile)
+        compiled_for = Artifact.of_program(program.data, program.label).npu or npu
+        mode = request.memory_mode if request.vela.given else None
+        asked = replace(request, model=program, npu=compiled_for.name, memory_mode=mode)
+    found = lowered_request(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    artifact = found.artifact
+    artifact = artifact.of(request.method)
+    sets, _ = data.of(found.source).input_sets(artifact)
+    place = Destination(request.npu, board.soc, firmware)
+    checks = examine(
+        artifact,
+        place,
+        Footprint.of(artifact),
+        input_sets=len(sets),
+        asked=None if request.setup is None else request.setup.mode,
+        delegation=request.delegation,
+    )
+    return Survey(describe(board), (*checks, *linted), artifact.placement)
+
+
+def survey_runner(path: Path, target: str, npu: str) -> Survey:
+    """Check a runner against a target, without a model and without running anything.
+
+    Args:
+        path: its ELF.
+        target, npu: where it is to run.
+
+    Raises:
+        UsageError, ToolError: it is no ELF that a Cortex-M can run, or the target is not there.
+    """
+    board = make_target(target, NpuName.parse(npu))
+    return Survey(describe(board), lint_rows(Runner.read(path), board.soc))
+
+
+def lint_rows(runner: Runner, soc: str) -> tuple[Check, ...]:
+    """Return what the checks of an ELF say of a runner.
+
+    Raises:
+        UsageError: it is no ELF that a Cortex-M can run.
+    """
+    try:
+        return lint(runner.elf, find_soc(soc), RAMS).rows
+    except ElfError as error:
+        raise UsageError(
+            f"--runner {runner.path} cannot be loaded: {error}", hint="give the ELF of an arm_executor_runner"
+        ) from error

@@ -1,0 +1,322 @@
+"""A benchmark as text for people: how many points there are of each kind, a table of NPUs, the slowest, and why some
+were refused. It fits 100 columns, however many points there are.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+
+from rich.console import Group as Parts
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.base.clock import frequency
+from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.results.bench.answer import macs_of
+from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.bench.scaling import family_of, scaling
+from ethos_hil.results.latency import duration
+from ethos_hil.results.standing import Standing
+
+_NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
+"""Characters of a name and of a reason that are shown."""
+_FEW, _SQUEEZED = 8, 22
+"""Beside more than so many NPUs a name has so many characters."""
+_SLOWEST, _REASONS = 5, 10
+_NOT_THERE, _REFUSED = "", "-"
+_DIGITS = re.compile("[0-9][0-9,.]*")
+
+
+class BenchBy(StrEnum):
+    """What rows are."""
+
+    GROUP = "group"
+    CASE = "case"
+    NPU = "npu"
+
+
+def bench_text(
+    figures: Sequence[PointFigures], *, by: BenchBy = BenchBy.GROUP, mode: str | None = None, top: int = 40
+) -> RenderableType:
+    """Return the text of a benchmark.
+
+    Args:
+        figures: of all points.
+        by: what rows are: groups with the utilisation on each NPU, cases with their cycles, or NPUs with their modes.
+        mode: the memory mode to show, by Vela's name; None for the fastest one of each case and NPU.
+        top: the most rows to show; the last row says how many more there are.
+    """
+    shown = [each for each in figures if mode is None or each.memory_mode.lower() == mode.lower()]
+    parts: list[RenderableType] = [_head(shown), _facts(shown)]
+    timed = [each for each in shown if each.cycles is not None]
+    if timed:
+        parts += ["", plain(_title(by, mode)), _TABLES[by](shown, top)]
+        parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
+    for end in dict.fromkeys(_end(each) for each in shown if each.reason):
+        title = end if end in (Standing.REFUSED, Verdict.FAILED) else f"{end}, without cycles"
+        mine = [each for each in shown if each.reason and _end(each) == end]
+        parts += ["", Text(title, style="bold"), _reasons(mine)]
+    return Parts(*parts)
+
+
+def _head(figures: Sequence[PointFigures]) -> Text:
+    counts = Counter(map(_end, figures))
+    told = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
+    labels = len({each.label for each in figures})
+    places = len({(each.npu, each.memory_mode, each.system_config, each.target) for each in figures})
+    return plain(f"{_count(len(figures), 'point')}, {_count(labels, 'case')} in {_count(places, 'place')}: {told}")
+
+
+def _end(point: PointFigures) -> str:
+    return Standing.REFUSED if point.refused else point.verdict
+
+
+def _facts(figures: Sequence[PointFigures]) -> Table:
+    """Return the lines about all points: whose cycles they are, and the clocks of their times."""
+    facts = Table.grid(padding=(0, 2))
+    provenances = Counter(each.provenance for each in figures if each.provenance)
+    if provenances:
+        add_row(facts, "cycles", ", ".join(f"{name} of {count:,} points" for name, count in provenances.most_common()))
+    clocks: dict[str, dict[str, None]] = {}
+    for each in figures:
+        if each.clock_hz:
+            clocks.setdefault(f"{frequency(each.clock_hz)} ({each.clock_of})", {})[_short(each.npu)] = None
+    for told, npus in clocks.items():
+        add_row(facts, "clock", f"{told}: {', '.join(npus)}")
+    return facts
+
+
+def _title(by: BenchBy, mode: str | None) -> str:
+    where = "in the fastest memory mode of each" if mode is None else f"in {mode}"
+    titles = {
+        BenchBy.GROUP: f"MAC utilisation in percent, the median of the group's cases, {where}",
+        BenchBy.CASE: f"cycles of the NPU, {where}",
+        BenchBy.NPU: "NPUs and memory modes",
+    }
+    return titles[by]
+
+
+def _by_group(figures: Sequence[PointFigures], top: int) -> Table:
+    def cell(points: Sequence[PointFigures]) -> str:
+        found = [each.utilisation for each in _fastest(points) if each.utilisation is not None]
+        return _percent(statistics.median(found)) if found else _REFUSED
+
+    return _matrix(figures, "group", lambda each: each.group or each.label, cell, top)
+
+
+def _by_case(figures: Sequence[PointFigures], top: int) -> Table:
+    def cell(points: Sequence[PointFigures]) -> str:
+        found = [each.cycles for each in points if each.cycles is not None]
+        return _amount(min(found)) if found else _REFUSED
+
+    return _matrix(figures, "case", lambda each: each.label, cell, top)
+
+
+def _matrix(
+    figures: Sequence[PointFigures],
+    name: str,
+    row_of: Callable[[PointFigures], str],
+    cell: Callable[[Sequence[PointFigures]], str],
+    top: int,
+) -> Table:
+    """Return a table of rows by NPU."""
+    npus = sorted({each.npu for each in figures}, key=_npu_order)
+    rows: dict[str, dict[str, list[PointFigures]]] = {}
+    for each in figures:
+        rows.setdefault(row_of(each), {}).setdefault(each.npu, []).append(each)
+    table, most = _table(), _NAME if len(npus) <= _FEW else _SQUEEZED
+    table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=most)
+    if name == "group":
+        table.add_column("cases", justify="right", no_wrap=True)
+    for npu in npus:
+        table.add_column(_headed(npu), justify="right", no_wrap=True)
+    for row, by_npu in list(rows.items())[:top]:
+        count = len({each.label for points in by_npu.values() for each in points})
+        cells = [cell(by_npu[npu]) if npu in by_npu else _NOT_THERE for npu in npus]
+        add_row(table, _name(row, most), *([f"{count:,}"] if name == "group" else []), *cells)
+    if len(rows) > top:
+        add_row(table, f"and {len(rows) - top:,} more")
+    return table
+
+
+def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
+    """Return a table with a row for each NPU and memory mode."""
+    places: dict[tuple[str, str, str, str], list[PointFigures]] = {}
+    for each in figures:
+        places.setdefault((each.npu, each.memory_mode, each.system_config, each.target), []).append(each)
+    gains = {id(step.point): step.speed_up for step in scaling(figures)}
+    told = [index for index in (2, 3) if len({key[index] for key in places}) > 1 and _tells(places, index)]
+    verified = any(each.verdict == Verdict.VERIFIED for each in figures)
+    table = _table(1)
+    for title in ("NPU", "memory mode", *(("system", "target")[index - 2] for index in told)):
+        table.add_column(title, no_wrap=True, overflow="ellipsis", max_width=_PLACE)
+    failed = any(each.reason and not each.refused for each in figures)
+    ends = [*(["verified"] if verified else []), Standing.REFUSED, *(["failed"] if failed else [])]
+    for title in ("points", *ends, "clock", "MAC use", "speed-up", "slowest"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LAST)
+    ordered = sorted(places.items(), key=lambda item: (_npu_order(item[0][0]), *item[0]))
+    for key, points in ordered[:top]:
+        timed = [each for each in points if each.cycles is not None]
+        slow = max(timed, key=lambda each: each.cycles or 0, default=None)
+        add_row(
+            table, _short(key[0]), key[1], *(key[index] for index in told), f"{len(points):,}",
+            *(f"{sum(_end(each) == end for each in points):,}" for end in ends),
+            _clocks(timed),
+            _median_of([each.utilisation for each in timed], lambda value: f"{_percent(value)} %"),
+            _median_of([gains.get(id(each)) for each in timed], lambda value: f"{value:.2g}"),
+            "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
+        )  # fmt: skip
+    if len(places) > top:
+        add_row(table, f"and {len(places) - top:,} more")
+    return table
+
+
+def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
+    """Return whether a part of a place tells two of them apart that have the same NPU and mode."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for place in places:
+        found.setdefault(place[:2], set()).add(place[index])
+    return any(len(values) > 1 for values in found.values())
+
+
+def _slowest(timed: Sequence[PointFigures]) -> Table:
+    """Return a table of the slowest cases, each at its slowest place."""
+    table = _table()
+    table.add_column("case", no_wrap=True, overflow="ellipsis", max_width=_NAME)
+    for title in ("NPU", "memory mode"):
+        table.add_column(title, no_wrap=True)
+    for title in ("cycles", "clock", "time", "MAC use"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("bound by", no_wrap=True)
+    worst: dict[str, PointFigures] = {}
+    for each in sorted(timed, key=lambda each: -_seconds(each)):
+        worst.setdefault(each.label, each)
+    for each in list(worst.values())[:_SLOWEST]:
+        use = "" if each.utilisation is None else f"{_percent(each.utilisation)} %"
+        time = duration(each.npu_s) if each.npu_s else ""
+        add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", _clocks([each]), time,
+                use, each.bound_by)  # fmt: skip
+    return table
+
+
+def _reasons(figures: Sequence[PointFigures]) -> Table:
+    """Return a table of reasons, the most frequent first, each with where it is met. Reasons that differ in numbers and
+    in the names of the points alone are one; the first of them is shown.
+    """
+    reasons: dict[str, list[PointFigures]] = {}
+    for each in figures:
+        reasons.setdefault(_alike(each), []).append(each)
+    table = _table()
+    table.add_column("points", justify="right", no_wrap=True)
+    table.add_column("where", max_width=_NAME)
+    table.add_column("reason")
+    ordered = sorted(reasons.values(), key=lambda points: -len(points))
+    for points in ordered[:_REASONS]:
+        reason = cut(one_line(points[0].reason), _REASON)
+        add_row(table, f"{len(points):,}", "; ".join(_where(points)), reason)
+    rest = ordered[_REASONS:]
+    if rest:
+        add_row(table, f"{sum(map(len, rest)):,}", "", f"for {len(rest):,} more reasons")
+    return table
+
+
+def _alike(point: PointFigures) -> str:
+    reason = one_line(point.reason)
+    for name in (point.label, point.npu, point.memory_mode, point.system_config):
+        reason = reason.replace(name, "*") if name else reason
+    return _DIGITS.sub("#", reason)
+
+
+def _where(points: Sequence[PointFigures]) -> Iterator[str]:
+    """Yield what a reason's points have in common, in a few words."""
+    for values, word in (
+        ([each.label for each in points], "cases"),
+        ([_short(each.npu) for each in points], "NPUs"),
+        ([each.memory_mode for each in points if each.memory_mode], "modes"),
+    ):
+        distinct = list(dict.fromkeys(values))
+        if distinct:
+            yield _name(distinct[0]) if len(distinct) == 1 else f"{len(distinct):,} {word}"
+
+
+def _fastest(points: Sequence[PointFigures]) -> Iterator[PointFigures]:
+    """Yield the fastest point of each case."""
+    found: dict[str, PointFigures] = {}
+    for each in points:
+        best = found.get(each.label)
+        if each.cycles is not None and (best is None or each.cycles < (best.cycles or 0)):
+            found[each.label] = each
+    return iter(found.values())
+
+
+def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> str:
+    known = [value for value in values if value is not None]
+    return text(statistics.median(known)) if known else ""
+
+
+def _clocks(points: Sequence[PointFigures]) -> str:
+    return ", ".join(dict.fromkeys(frequency(each.clock_hz) for each in points if each.clock_hz))
+
+
+def _seconds(point: PointFigures) -> float:
+    """Return what the slowest are ordered by; points without a clock by their cycles, as at 1 GHz."""
+    return point.npu_s if point.npu_s is not None else (point.cycles or 0) / 1e9
+
+
+def _time(point: PointFigures) -> str:
+    return duration(point.npu_s) if point.npu_s else f"{point.cycles:,} cycles"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.0995 or not share else f"{100 * share:.1f}"
+
+
+def _amount(number: float) -> str:
+    """Return a number in at most five characters: "987", "12.3k", "1.2M"."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            value = number / size
+            return f"{value:.0f}{unit}" if value >= 99.95 else f"{value:.1f}{unit}"
+    return f"{number:.0f}"
+
+
+def _name(text: str, most: int = _NAME) -> str:
+    """Return a name that is not too long: its end says more than its begin."""
+    told = one_line(text)
+    return told if len(told) <= most else f"…{told[1 - most :]}"
+
+
+def _short(npu: str) -> str:
+    return npu.removeprefix("ethos-")
+
+
+def _headed(npu: str) -> Text:
+    """Return an NPU's name on two lines."""
+    return Text(f"{escaped(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
+
+
+def _table(between: int = 2) -> Table:
+    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, between, 0, 0))
+
+
+def _npu_order(npu: str) -> tuple[str, int, str]:
+    return family_of(npu), macs_of(npu), npu
+
+
+_TABLES: dict[BenchBy, Callable[[Sequence[PointFigures], int], Table]] = {
+    BenchBy.GROUP: _by_group,
+    BenchBy.CASE: _by_case,
+    BenchBy.NPU: _by_npu,
+}

@@ -1,0 +1,174 @@
+"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group as Parts
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.record import Op, Record
+from ethos_hil.harness.profile.advice import sentences
+from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
+from ethos_hil.harness.profile.memory import memory_use
+from ethos_hil.harness.profile.view import By, Group, Sort, groups
+from ethos_hil.harness.show.latency import latency_rows
+from ethos_hil.harness.show.memory import peaks, tables
+from ethos_hil.harness.show.record import head
+from ethos_hil.harness.terminal.console import add_row, plain
+
+_BAR = 20
+_TOP_OPS = 10
+"""Operations shown below modules."""
+_TOP_CPU = 5
+
+
+def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> RenderableType:
+    """Return the text of a profile.
+
+    Args:
+        record: of a run with a profile.
+        by, sort, depth: see `ethos_hil.harness.profile.view.groups`.
+        top: the most rows to show; the last row says how many more there are.
+    """
+    facts = Table.grid(padding=(0, 2))
+    if record.failure is not None:
+        add_row(facts, "failure", f"{record.failure.kind}: {one_line(record.failure.message)}")
+    total = sum(op.cycles or 0 for op in record.ops)
+    first = next(iter(record.ops), None)
+    if first is not None:
+        add_row(facts, "NPU", f"{total:,} cycles ({_provenance(record.ops)}), by {first.method or 'estimate'}")
+    if record.profile is not None:
+        _add_account(facts, record.profile, total, record.ops)
+    for name, text in latency_rows(record):
+        add_row(facts, name, text)
+    used = list(memory_use(record))
+    if any(each.peak for each in used):
+        add_row(facts, "memory", peaks(used))
+    for note in record.notes:
+        add_row(facts, "note", note)
+    parts: list[RenderableType] = [head(record), facts]
+    if by is By.MEMORY:
+        return Parts(*parts, *tables(used, top))
+    if record.ops:
+        shown = groups(record.ops, by, sort, depth)
+        if by is By.OP:
+            parts += ["", ops_table(shown, total, top, record.profile)]
+        else:
+            parts += ["", groups_table(shown, total, top, by)]
+    if record.ops and by is By.MODULE:
+        parts += ["", Text("costliest operations", style="bold")]
+        parts.append(ops_table(groups(record.ops, By.OP, Sort.CYCLES, 0), total, _TOP_OPS, record.profile))
+    if record.profile is not None and any(row.count for row in record.profile.cpu):
+        parts += ["", Text("on the CPU", style="bold"), cpu_table(record.profile.cpu, _TOP_CPU)]
+    given = sentences(record)
+    if given:
+        parts += ["", Text("what to do", style="bold")]
+        parts += [plain(f"{number}. {each}") for number, each in enumerate(given, 1)]
+    return Parts(*parts)
+
+
+def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Sequence[Op]) -> None:
+    """Add what bounds the NPU, what the CPU takes, and how long each of the two waits for the other."""
+    bounds: dict[str, int] = {}
+    for op in ops:
+        cost = profile.costs.get(op.id)
+        if cost is not None and cost.bound_by:
+            bounds[cost.bound_by] = bounds.get(cost.bound_by, 0) + (op.cycles or 0)
+    if total and bounds:
+        macs = sum(cost.macs for cost in profile.costs.values())
+        shares = sorted(bounds.items(), key=lambda item: -item[1])
+        add_row(facts, "bound by", ", ".join(f"{name} {count / total:.0%}" for name, count in shares))
+        add_row(facts, "MACs", f"{macs:,}, {macs / (total * profile.macs_per_cycle):.0%} of what the NPU could do")
+    counted = [row for row in profile.cpu if row.count is not None]
+    if not counted:
+        return
+    busy = sum(row.count or 0 for row in counted if row.part != WAIT)
+    first = counted[0]
+    named = "" if first.unit == first.provenance else f" ({first.provenance})"
+    add_row(facts, "CPU", f"{busy:,} {first.unit}{named}")
+    if busy + total:
+        one = "if both have one clock" + (" and an instruction takes one cycle" if first.unit == INSTRUCTIONS else "")
+        share = total / (busy + total)
+        add_row(facts, "idle", f"CPU {share:.0%} of the time, NPU {1 - share:.0%}, {one}")
+
+
+def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
+    """Return a table with the CPU's costliest rows, without waiting."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("operator", no_wrap=True, overflow="ellipsis")
+    table.add_column("part", no_wrap=True)
+    table.add_column("source", no_wrap=True, overflow="ellipsis")
+    table.add_column(rows[0].unit, justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+    working = sorted((row for row in rows if row.part != WAIT), key=lambda row: -(row.count or 0))
+    total = sum(row.count or 0 for row in working)
+    for row in working[:top]:
+        add_row(table, row.operator, row.part, row.source, f"{row.count or 0:,}", f"{(row.count or 0) / total:.1%}")
+    rest = working[top:]
+    if rest:
+        count = sum(row.count or 0 for row in rest)
+        add_row(table, plain(f"and {len(rest):,} more"), "", "", f"{count:,}", f"{count / total:.1%}")
+    return table
+
+
+def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
+    """Return a table with one row for each group."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(by), no_wrap=True, overflow="ellipsis")
+    table.add_column("rows", justify="right")
+    _add_cycles(table)
+    table.add_column("")
+    for group in shown[:top]:
+        share = group.cycles / total if total else 0.0
+        bar = "█" * round(share * _BAR)
+        name = "  " * group.depth + group.name
+        add_row(table, name, f"{len(group.ops):,}", f"{group.cycles:,}", f"{share:.1%}", bar)
+    _add_rest(table, shown[top:], total)
+    return table
+
+
+def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferenceProfile | None) -> Table:
+    """Return a table with one row for each operation."""
+    costs = profile.costs if profile is not None else {}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("NPU op", "TOSA op", "module", "source"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    _add_cycles(table)
+    spread = any(op.spread for group in shown for op in group.ops)
+    if spread:
+        table.add_column("spread", justify="right")
+    if costs:
+        table.add_column("bound by", no_wrap=True)
+    for group in shown[:top]:
+        (op,) = group.ops
+        cycles = f"with {op.merged_with}" if op.merged_with else f"{group.cycles:,}"
+        share = "" if op.merged_with or not total else f"{group.cycles / total:.1%}"
+        cells = [op.npu_op, op.tosa_op, op.module, op.source, cycles, share]
+        bound = [cost.bound_by if (cost := costs.get(op.id)) is not None else ""] if costs else []
+        add_row(table, *cells, *([f"{op.spread:,}"] if spread else []), *bound)
+    _add_rest(table, shown[top:], total, before=3)
+    return table
+
+
+def _add_cycles(table: Table) -> None:
+    table.add_column("cycles", justify="right", no_wrap=True)
+    table.add_column("share", justify="right", no_wrap=True)
+
+
+def _add_rest(table: Table, rest: Sequence[Group], total: int, before: int = 1) -> None:
+    if not rest:
+        return
+    least = min(group.depth for group in rest)
+    outer = [group for group in rest if group.depth == least]
+    cycles = sum(group.cycles for group in outer)
+    share = f"{cycles / total:.1%}" if total else ""
+    add_row(table, plain(f"and {len(rest):,} more"), *[""] * before, f"{cycles:,}", share)
+
+
+def _provenance(ops: Sequence[Op]) -> str:
+    return ", ".join(dict.fromkeys(op.provenance for op in ops))

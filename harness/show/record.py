@@ -1,0 +1,190 @@
+"""A record as text for people: verdict, outputs, totals, and a row per NPU operation."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ethos_hil.base.board_run import BoardRun
+from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.show.latency import latency_rows
+from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.results.latency import DERIVED
+
+_COLOURS = {"verified": "green", "failed": "red"}
+_CHECK_COLOURS = {"ok": "green", "note": "yellow", "fail": "red"}
+_PLACES = 3
+"""How many places of one operator are named."""
+
+
+def compared_text(output: Output) -> str:
+    """Return one line that compares an output with its reference."""
+    if not output.reference:
+        return f"{output.dtype}{list(output.shape)}: not compared"
+    good = output.compared - output.mismatches
+    relation = f"within {output.tolerance:.3g} of" if output.tolerance else "equal to"
+    difference = f", largest difference {output.max_abs_error:.3g}" if output.mismatches or output.tolerance else ""
+    elements = f"{good:,} of {output.compared:,} elements {relation} {output.reference}"
+    return f"{output.dtype}{list(output.shape)}: {elements}{difference}"
+
+
+def head(record: Record) -> Text:
+    """Return the first line about a run: its verdict, the model and the place."""
+    target = record.target
+    place = target.soc if target.soc == target.name else f"{target.name} {target.soc}"
+    kind = "" if target.kind == target.name else f"{target.kind} "
+    return Text.assemble(
+        (record.verdict, f"bold {_COLOURS.get(record.verdict, 'yellow')}"),
+        plain(f"  {record.model} for {record.npu} on {kind}{place}"),
+    )
+
+
+def _board(board: BoardRun) -> str:
+    """Return how the program came onto a board."""
+    firmware = f"firmware loaded in {board.load_seconds:.2f} s" if board.loaded else "firmware was there"
+    parts = [f"{board.link} at {board.baud:,} baud", firmware]
+    if board.upload_seconds > 0:
+        rate = board.upload_bytes / board.upload_seconds / 1000
+        parts.append(f"{board.upload_bytes:,} bytes uploaded at {rate:,.0f} kB/s")
+    if board.cpu_hz:
+        parts.append(f"processor at {board.cpu_hz / 1e6:g} MHz")
+    if board.sent_again or board.damaged or board.lost:
+        parts.append(f"{board.sent_again:,} bytes sent again")
+    if board.untried and not board.simulated:
+        parts.append(f"{board.untried} values of its file are untried on a real board")
+    return "; ".join(parts)
+
+
+def summary(record: Record) -> RenderableType:
+    """Return the full text about one run."""
+    facts = Table.grid(padding=(0, 2))
+    if "fvp" in record.versions:
+        add_row(facts, "fvp", record.versions["fvp"])
+    if record.board is not None:
+        add_row(facts, "board", _board(record.board))
+    if record.runner is not None:
+        add_row(facts, "runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
+    if record.failure is not None:
+        add_row(
+            facts,
+            "reason" if record.verdict == Verdict.UNVERIFIED else "failure",
+            f"{record.failure.kind}: {one_line(record.failure.message)}",
+        )
+        if record.failure.hint:
+            add_row(facts, "", record.failure.hint)
+    if record.divergence is not None:
+        add_row(facts, "divergence", record.divergence.message)
+    for note in record.notes:
+        add_row(facts, "note", note)
+    for output in record.outputs:
+        add_row(facts, output.name, compared_text(output))
+    for accuracy in record.accuracy:
+        add_row(facts, f"{accuracy.name} in float", accuracy_text(accuracy))
+    for metric in record.metrics:
+        if metric.name not in DERIVED:
+            add_row(facts, metric.name.replace("_", " "), f"{metric.value:,.10g} {metric.unit} ({metric.provenance})")
+    for name, text in latency_rows(record):
+        add_row(facts, name, text)
+    if record.memory_mode:
+        add_row(facts, "memory mode", record.memory_mode)
+    if record.system_config:
+        add_row(facts, "system config", record.system_config)
+    if record.artifact is not None:
+        add_row(facts, "operators", placement_text(record.artifact))
+    parts: list[RenderableType] = [head(record), facts]
+    if record.text:
+        parts += ["", Text(escaped(record.text, keep="\t\n"))]
+    if record.ops:
+        parts += ["", ops_table(record.ops)]
+    if record.artifact is not None and any(call.kind == "operator" for call in record.artifact.cpu_calls):
+        parts += ["", cpu_table(record.artifact.cpu_calls)]
+    return Group(*parts)
+
+
+def placement_text(artifact: ArtifactInfo) -> str:
+    """Return how many operators are on the NPU and how many on the CPU."""
+    kinds = [call.kind for call in artifact.cpu_calls]
+    npu = "some" if artifact.delegated is None else f"{artifact.delegated:,}"
+    more = [f"{kinds.count('conversion'):,} conversions"] if "conversion" in kinds else []
+    more += [f"{kinds.count('state'):,} writes of state"] if "state" in kinds else []
+    beside = f", with {' and '.join(more)}" if more else ""
+    return f"{npu} on the NPU, {kinds.count('operator'):,} on the CPU{beside}"
+
+
+def accuracy_text(accuracy: Accuracy) -> str:
+    """Return one line about the quantisation error."""
+    sqnr = "no signal" if accuracy.sqnr_db is None else f"SQNR {accuracy.sqnr_db:.1f} dB"
+    cosine = "" if accuracy.cosine is None else f", cosine {accuracy.cosine:.6f}"
+    worst = f"{accuracy.found:.6g} for {accuracy.expected:.6g} at {list(accuracy.index)}"
+    return f"{sqnr}{cosine}, worst element {worst} ({accuracy.reference})"
+
+
+def checks_table(checks: tuple[Check, ...]) -> Table:
+    """Return a table with one row per check of a preflight."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("check", "needed", "available", "", "what would help"):
+        table.add_column(name)
+    for check in checks:
+        colour = _CHECK_COLOURS.get(check.status, "")
+        add_row(table, check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
+    return table
+
+
+def _lines(sources: tuple[str, ...]) -> str:
+    """Return source lines as text, "net.py:12, 14": adjacent lines of one file name the file once."""
+    words: list[str] = []
+    before = ""
+    for source in sources:
+        file, _, line = source.rpartition(":")
+        words.append(line if words and file == before else source)
+        before = file
+    return ", ".join(words)
+
+
+def ops_table(ops: tuple[Op, ...]) -> Table:
+    """Return a table with one row per NPU operation, and their sum."""
+    counted = [op.cycles for op in ops if op.cycles is not None]
+    total = sum(counted)
+    provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))
+    table = Table(show_footer=bool(counted), box=None, pad_edge=False, header_style="bold")
+    table.add_column("NPU op", footer="total")
+    table.add_column("TOSA op")
+    table.add_column("aten ops")
+    table.add_column("module")
+    table.add_column("source")
+    table.add_column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}")
+    table.add_column("share", justify="right", footer="100.0%")
+    for op in ops:
+        cycles = "" if op.cycles is None else f"{op.cycles:,}"
+        share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
+        aten = ", ".join(name.removeprefix("aten.") for name in op.aten_ops)
+        add_row(table, op.npu_op, op.tosa_op, aten, op.module, _lines(op.sources or (op.source,)), cycles, share)
+    return table
+
+
+def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
+    """Return a table with the operators on the CPU; equal ones at one line are one row with their number."""
+    counts = Counter(call for call in calls if call.kind == "operator")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("CPU op", "module", "source", "calls", "why it is not on the NPU", "what would help"):
+        table.add_column(name, justify="right" if name == "calls" else "left")
+    rows: dict[tuple[str, ...], list[tuple[CpuOp, int]]] = {}
+    for call, count in counts.items():
+        rows.setdefault((call.operator, call.reason, call.remedy), []).append((call, count))
+    for (operator, reason, remedy), group in rows.items():
+        module = group[0][0].module if len(group) == 1 else _several([call.module for call, _ in group])
+        source = _several([call.source for call, _ in group])
+        add_row(table, operator, module, source, f"{sum(count for _, count in group):,}", reason, remedy)
+    return table
+
+
+def _several(places: list[str]) -> str:
+    """Return a few places and how many more there are."""
+    known = [place for place in dict.fromkeys(places) if place]
+    rest = len(known) - _PLACES
+    return _lines(tuple(known[:_PLACES])) + (f" and {rest:,} more" if rest > 0 else "")

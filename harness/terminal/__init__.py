@@ -1,0 +1,1 @@
+"""How we write on a user's terminal: consoles, streams that may break, and progress."""

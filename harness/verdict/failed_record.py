@@ -1,0 +1,45 @@
+"""The record of a run that has no answer."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from ethos_hil.base.errors import EthosHilError
+from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.verdict.artifact_info import program_of
+
+
+def failed_record(request: RunRequest, error: EthosHilError) -> Record:
+    """Return the record of a request that ended in an error."""
+    from ethos_hil.base import environment
+    from ethos_hil.harness.image.preflight import PreflightFailed
+    from ethos_hil.harness.targets.registry import kind_of, name_in_records
+    from ethos_hil.harness.verdict.decide import Evidence, decide
+
+    decision = decide(Evidence(stopped=error.failure))
+    examined = error if isinstance(error, PreflightFailed) else None
+    return Record(
+        verdict=decision.verdict,
+        model=request.label,
+        npu=request.npu,
+        target=TargetInfo(name_in_records(request.target), kind_of(request.target), ""),
+        failure=decision.failure,
+        versions=environment.versions(),
+        console=error.console,
+        memory_mode=request.memory_mode or "",
+        method=request.method or "forward",
+        runner=_runner(request.runner),
+        artifact=examined.artifact if examined is not None else program_of(error),
+        preflight=examined.checks if examined is not None else (),
+        created=environment.now(),
+    )
+
+
+def _runner(path: Path | None) -> RunnerInfo | None:
+    try:
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
+    except OSError:
+        return None

@@ -1,0 +1,140 @@
+"""The data of a run: the inputs of the program, and the outputs that the user expects."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
+from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.bundle import BundledCase
+from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.output_names import archive_names
+from ethos_hil.lowering.program_file import ProgramFile
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.ask.request import RunRequest
+    from ethos_hil.lowering.model import TorchModel
+
+ONES = "no inputs were given, so every element of every input is 1"
+_BUNDLE = "the bundle's expected outputs"
+
+
+@dataclass(frozen=True)
+class RunData:
+    """What the user gives a program, and what the user expects of it.
+
+    Attributes:
+        inputs: a file, input sets, or None for the model's own.
+        expected: a file, the outputs for each input set, or None.
+        tolerance: how far floats may be from what is expected.
+        cases: test cases by method, of a bundled program.
+    """
+
+    inputs: InputFile | tuple[InputSet, ...] | None = None
+    expected: InputFile | tuple[InputSet, ...] | None = None
+    tolerance: FloatTolerance = field(default_factory=FloatTolerance)
+    cases: Mapping[str, tuple[BundledCase, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, request: RunRequest) -> RunData:
+        """Read what the request's files declare.
+
+        Raises:
+            UsageError: a file is missing, or is no readable .npz of plain arrays.
+        """
+        inputs, expected = request.inputs, request.expected
+        return cls(
+            InputFile.read(inputs) if isinstance(inputs, Path) else inputs,
+            InputFile.read(expected, "expected outputs") if isinstance(expected, Path) else expected,
+            FloatTolerance(request.atol, request.rtol),
+        )
+
+    def of(self, source: TorchModel | ProgramFile | None) -> RunData:
+        """Return the same data, with the test cases of a bundled program; None for a model that was not loaded."""
+        cases = source.cases if isinstance(source, ProgramFile) else {}
+        return RunData(self.inputs, self.expected, self.tolerance, cases)
+
+    def input_sets(self, artifact: Artifact) -> tuple[tuple[InputSet, ...], tuple[str, ...]]:
+        """Return the inputs of the program, and sentences for the record about where they come from.
+
+        They are the user's, or a bundled program's, or the model's example inputs. A program that has none of these
+        gets ones, as upstream's runner has them.
+
+        Raises:
+            UsageError: they do not fit the program.
+        """
+        tensors = artifact.plan.input_tensors
+        if isinstance(self.inputs, InputFile):
+            return self.inputs.input_sets(tensors, artifact.input_names), ()
+        if self.inputs is not None:
+            return self.inputs, ()
+        cases = self._cases(artifact)
+        if cases:
+            _check_cases(cases, tensors, artifact)
+            return tuple(case.inputs for case in cases), ()
+        if artifact.foreign and tensors:
+            return (tuple(np.ones(tensor.sizes, tensor.dtype) for tensor in tensors),), (ONES,)
+        return (artifact.example_inputs,), ()
+
+    def answers(self, artifact: Artifact, input_sets: int, repeat: int) -> ExpectedOutputs | None:
+        """Return the outputs that the user, or a bundled program, expects; None if nobody says what is right.
+
+        Args:
+            artifact: the program.
+            input_sets: the number of its input sets.
+            repeat: executions of each.
+
+        Raises:
+            UsageError: they do not fit the program, or the number of input sets.
+        """
+        cases = self._cases(artifact) if self.inputs is None else ()
+        if self.expected is None and not cases:
+            if self.tolerance:
+                raise UsageError(
+                    f"{self.tolerance}: nothing says what is expected",
+                    hint="give --expected Y.npz too, or leave both out; the reference is compared for equality",
+                )
+            return None
+        if self.expected is None:
+            return ExpectedOutputs(_BUNDLE, tuple(case.outputs for case in cases), tolerance=self.tolerance)
+        tensors = artifact.plan.output_tensors
+        if isinstance(self.expected, InputFile):
+            source = str(self.expected.path)
+            answers = self.expected.input_sets(tensors, archive_names(artifact.outputs))
+        else:
+            source, answers = "the outputs expected", self.expected
+            for index, answer in enumerate(answers):
+                _check_fit(f"expected[{index}]", "output", answer, tensors)
+        if len(answers) not in (input_sets, input_sets * repeat):
+            executions = f" ({input_sets * repeat} executions)" if repeat > 1 else ""
+            raise UsageError(
+                f"{source} has outputs for {len(answers)} input sets, the program runs {input_sets}{executions}",
+                hint="give outputs for each input set, in the same order",
+            )
+        return ExpectedOutputs(source, answers, repeat if len(answers) > input_sets else 1, self.tolerance)
+
+    def _cases(self, artifact: Artifact) -> tuple[BundledCase, ...]:
+        return self.cases.get(artifact.method, ())
+
+
+def _check_cases(cases: Sequence[BundledCase], tensors: Sequence[Tensor], artifact: Artifact) -> None:
+    for index, case in enumerate(cases):
+        where = f"{artifact.model}, test case {index} of method {artifact.method!r}"
+        _check_fit(where, "input", case.inputs, tensors)
+        _check_fit(where, "expected output", case.outputs, artifact.plan.output_tensors)
+
+
+def _check_fit(where: str, what: str, arrays: Sequence[np.ndarray], tensors: Sequence[Tensor]) -> None:
+    wanted = ", ".join(map(str, tensors)) or "none"
+    if len(arrays) != len(tensors):
+        raise UsageError(f"{where} has {len(arrays)} {what}s, the program has {len(tensors)} ({wanted})")
+    for index, (array, tensor) in enumerate(zip(arrays, tensors, strict=True)):
+        if array.shape != tensor.sizes or array.dtype != tensor.dtype:
+            raise UsageError(f"{where}: {what} {index} is {describe(array)}, the program has {tensor}")
