@@ -22,10 +22,10 @@ from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS, event_numbers
 from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.model import ProgramFile, TorchModel, from_exported, from_module
-from ethos_hil.lowering.module_copy import copied
-from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions
+from ethos_hil.lowering.formats.tosa_spec import Scheme
+from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
+from ethos_hil.lowering.user_code.module_copy import copied
+from ethos_hil.lowering.vela.options import NOTHING_ASKED, VelaOptions
 
 if TYPE_CHECKING:
     import os

@@ -58,12 +58,11 @@ from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.harness.verdict.text import check_text, written_text
 from ethos_hil.harness.verdict.verify import Comparison, verify
-from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
@@ -287,7 +286,7 @@ def _run_artifact(
     profile = None
     if request.profile is not None and own is not None:
         profile = dataclasses.replace(_profile_plan(request, board), mode=memory_mode(artifact, footprint, own.sram))
-    system = compiled_for.system(artifact)
+    system = artifact.system
     follows = board.compiled_for(system)
     watch.begin("reference")
     references: tuple[ReferenceRun, ...] = ()
@@ -405,7 +404,7 @@ def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], Non
 
 def _of_default_memories(artifact: Artifact, default: str) -> tuple[str, ...]:
     """Return a note where cycles are modelled with other memories than those that the program is compiled for."""
-    name = compiled_for.system_name(artifact)
+    name = artifact.system_name
     if not name or not artifact.delegates:
         return ()
     return (
@@ -514,14 +513,14 @@ def judge(
         ),
         console=outcome.console,
         memory_mode=str(artifact.memory_mode or ""),
-        system_config=compiled_for.system_name(artifact),
+        system_config=artifact.system_name,
         method=artifact.method,
         runner=_runner_info(runner) if runner is not None else None,
         profile=profile,
         created=environment.now(),
         inputs_sha256=digest_of(answer.input_sets),
         board=outcome.board,
-        clock_hz=system.core_clock if (system := compiled_for.system(artifact)) is not None else 0.0,
+        clock_hz=system.core_clock if (system := artifact.system) is not None else 0.0,
     )
     return Report(record, answer)
 

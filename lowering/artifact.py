@@ -19,21 +19,23 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.artifact_files import arrays, prefix_of, verified_files, write_synced
-from ethos_hil.lowering.cache_contents import DIGESTS
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.output_names import fitting
-from ethos_hil.lowering.placement import Placement
-from ethos_hil.lowering.program_delegates import ProgramDelegates
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.program.artifact_files import DIGESTS, arrays, prefix_of, verified_files, write_synced
+from ethos_hil.lowering.program.delegates import ProgramDelegates
+from ethos_hil.lowering.program.output_names import fitting
+from ethos_hil.lowering.program.placement import Placement
+from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 14
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 _ETRECORD = "program.etrecord"
+_CONFIG = "--config="
+_SYSTEM = "--system-config="
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class Artifact:
 
     Attributes:
         key: its key in the cache; "" for a .pte that was not lowered here.
-        question: digest of what was asked (`ethos_hil.lowering.key`); "" as well.
+        question: digest of what was asked (`ethos_hil.lowering.cache.key`); "" as well.
         model: the user's name for it.
         npu: the NPU it is compiled for, or None when nothing is delegated and the file does not state it, or when TOSA
             is the end product.
@@ -176,8 +178,8 @@ class Artifact:
         frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
             the first call.
         placement: how many operators are delegated, and each call on the CPU with its line and reason.
-        output_names: the names of the method's outputs (`ethos_hil.lowering.output_names`); empty for a .pte that was
-            not lowered here.
+        output_names: the names of the method's outputs (`ethos_hil.lowering.program.output_names`); empty for a .pte
+            that was not lowered here.
         others: the other methods; `of` returns the artifact as seen from one of them.
         etrecord: ExecuTorch's ETRecord of the program, for its Inspector; empty where none was asked for.
     """
@@ -243,6 +245,31 @@ class Artifact:
     def foreign(self) -> bool:
         """Whether it was not lowered here, so that nothing is known of the model it was made from."""
         return not self.key
+
+    @property
+    def user_ini(self) -> VelaIni | None:
+        """The user's configuration file that Vela was given, or None for the one in its wheel."""
+        return VelaIni(self._vela_value(_CONFIG), self.vela_ini) if self.vela_ini else None
+
+    @property
+    def system_name(self) -> str:
+        """The name of the system configuration that it is compiled for; "" where the file does not state it."""
+        return self._vela_value(_SYSTEM)
+
+    @property
+    def system(self) -> SystemConfiguration | None:
+        """The system configuration that it is compiled for; None where only its name is known, or not even that."""
+        name = self.system_name
+        if self.npu is None or not name or (not self.vela_ini and self._vela_value(_CONFIG) != SHIPPED):
+            return None
+        try:
+            return (self.user_ini or VelaIni.shipped()).system(name, self.npu)
+        except UsageError:  # a .pte of another Vela's
+            return None
+
+    def _vela_value(self, flag: str) -> str:
+        """Return the value of the last of these flags, as Vela takes it, or ""."""
+        return next((word.removeprefix(flag) for word in reversed(self.vela_flags) if word.startswith(flag)), "")
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -13,20 +13,18 @@ import numpy as np
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.collector import collecting_seldom
+from ethos_hil.lowering.cache.key import ModelIdentity, identity
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.cache.versions import check_source_unchanged, versions
+from ethos_hil.lowering.conditions.collector import collecting_seldom
+from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
+from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.host_modules import HostModules
-from ethos_hil.lowering.key import ModelIdentity, identity
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.progress import Progress, silent, tell, telling
-from ethos_hil.lowering.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
-from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.silence_tools import quiet
-from ethos_hil.lowering.source import Sources
-from ethos_hil.lowering.torch_threads import one_torch_thread
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.model.host_modules import HostModules
+from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
+from ethos_hil.lowering.model.torch_model import Method, ProgramFile, TorchModel, load_model
 from ethos_hil.lowering.upstream.cpu_calls import Locate, placement
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
 from ethos_hil.lowering.upstream.delegated_operators import delegated
@@ -41,8 +39,9 @@ from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
-from ethos_hil.lowering.vela_options import VelaSetup
-from ethos_hil.lowering.versions import check_source_unchanged, versions
+from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 if TYPE_CHECKING:
     import torch
@@ -79,8 +78,8 @@ def lower(
         leave: what is left to the CPU in all methods, besides what each method leaves: operators, lines or modules
             (`ethos_hil.lowering.upstream.cpu_only`).
         cache: the cache of artifacts; by default the user's.
-        progress: called with what is being done (`ethos_hil.lowering.progress.Progress`). File descriptors 1 and 2 are
-            redirected while a stage runs, so show progress on a duplicate of them.
+        progress: called with what is being done (`ethos_hil.lowering.conditions.progress.Progress`). File descriptors 1
+            and 2 are redirected while a stage runs, so show progress on a duplicate of them.
         hosts: called with each method's name and modules, as `host_modules` has them, if the model is lowered now and
             not taken from the cache.
         etrecord: whether the artifact has ExecuTorch's ETRecord too, if the model is lowered here and not `whole`. It
@@ -439,9 +438,9 @@ def _prepared(
     sources: Sources,
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
-    from ethos_hil.lowering.quantised import is_quantised
     from ethos_hil.lowering.upstream.float_repairs import prepare
     from ethos_hil.lowering.upstream.grouped import grouped_notes
+    from ethos_hil.lowering.upstream.names.pt2e import is_quantised
     from ethos_hil.lowering.upstream.quantize import quantise
     from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS, separate
 

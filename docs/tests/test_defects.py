@@ -11,9 +11,9 @@ import pytest
 from blocks import ROOT
 from defect_pages import module_of, pages, stub
 
+from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.known import DEFECTS
-from ethos_hil.lowering.versions import versions
 
 FOLDER = ROOT / "docs" / "defects"
 NAMES = sorted(defect.id for defect in DEFECTS)

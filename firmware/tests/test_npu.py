@@ -22,7 +22,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.tests.programs import NPU, load
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 
 RUNS = 3
 

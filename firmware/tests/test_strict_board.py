@@ -26,8 +26,8 @@ from ethos_hil.harness.virtual.rules import NPU_RULES, Rule
 from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 DRIVER = "npu/driver.cc"
 U55, U65, U85 = "ethos-u55-128", "ethos-u65-256", "ethos-u85-256"

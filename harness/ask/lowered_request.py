@@ -8,12 +8,12 @@ from typing import Any
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
 from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.lowering.conditions.progress import Progress, silent
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
-from ethos_hil.lowering.program_file import ProgramFile
-from ethos_hil.lowering.progress import Progress, silent
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.program.program_file import ProgramFile
 
 
 def lowered_request(
@@ -64,7 +64,7 @@ def lowered(
         quantisation: what the user says about the quantisation.
         method: the method that calibration inputs are for.
         trust: load a .pt2 with more than data in it.
-        needed: as for `ethos_hil.lowering.named_model.lower_named`.
+        needed: as for `ethos_hil.lowering.made_from.named_model.lower_named`.
         progress: called with what is being done.
         options: further arguments of `ethos_hil.lowering.lower.lower`.
 

@@ -12,15 +12,15 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
 from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.formats import MOST_EXECUTIONS
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
-from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.vela_options import NOTHING_ASKED, VelaOptions, VelaSetup
+from ethos_hil.lowering.formats.tosa_spec import Scheme
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile
+from ethos_hil.lowering.vela.options import NOTHING_ASKED, VelaOptions, VelaSetup
 
 if TYPE_CHECKING:
     from ethos_hil.base.clock import StatedClock
     from ethos_hil.harness.image.inputs import InputSet
     from ethos_hil.harness.profile.options import ProfileOptions
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TARGET = "virtual"

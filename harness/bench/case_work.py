@@ -27,13 +27,13 @@ from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.vela_ini import VelaIni
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 
 class CaseWork:

@@ -17,8 +17,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA = "grid.schema.json"
 DEFAULT = "default_grid.toml"

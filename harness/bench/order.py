@@ -17,8 +17,8 @@ from ethos_hil.harness.bench.grid_file import default_grid, read_grid
 from ethos_hil.harness.bench.points import ALL, PointSettings, points_of
 from ethos_hil.harness.bench.selection import select
 from ethos_hil.harness.targets.registry import find_plugin
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, no_file
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, no_file
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 _EXPORTED = ".pt2"
 MODELS_GRID = "models"

@@ -11,9 +11,9 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.vela_ini import SHIPPED, SYSTEMS, VelaIni
-from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, VelaIni
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""

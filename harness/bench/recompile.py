@@ -20,8 +20,8 @@ from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.tosa import without_locations
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, run_vela, with_ini
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, run_vela, with_ini
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 class RecompilationDeparts(CompileError):

@@ -18,7 +18,7 @@ from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.writing import Writing
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.points import PointSettings, part_of
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
 
 POINT = "point"

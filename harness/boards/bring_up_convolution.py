@@ -14,11 +14,11 @@ import numpy as np
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.boards.bring_up_step import StepFinding
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 LABEL = "bring-up"
 _CHANNELS, _SIDE = 16, 16
@@ -100,7 +100,7 @@ def _model() -> tuple[TorchModel, tuple[tuple[np.ndarray, ...], ...]]:
     """Return the model, and two inputs. They are the same every time, so that a lowering is found in the cache."""
     import torch
 
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
 
     draws = torch.Generator().manual_seed(_SEED)
     layer = torch.nn.Conv2d(_CHANNELS, _CHANNELS, 3, padding=1)

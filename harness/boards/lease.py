@@ -12,7 +12,7 @@ from ethos_hil.base.errors import TargetNotAvailable, ToolError
 from ethos_hil.base.file_lock import LIMIT, Holder, locked
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.lowering.cache_settings import cache_folder
+from ethos_hil.lowering.cache.settings import cache_folder
 
 _DIGITS = 16
 

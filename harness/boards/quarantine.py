@@ -14,7 +14,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.lowering.cache_settings import cache_folder
+from ethos_hil.lowering.cache.settings import cache_folder
 
 SECONDS = 15 * 60.0
 """How long a group does without a board."""

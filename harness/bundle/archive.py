@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.regular_file import opened
-from ethos_hil.lowering.program_file import no_file
-from ethos_hil.lowering.zip_members import BadArchive, ZipMembers, members
+from ethos_hil.lowering.formats.zip_members import BadArchive, ZipMembers, members
+from ethos_hil.lowering.program.program_file import no_file
 
 SCHEMA_VERSION = 1
 KIND = "ethos-hil bundle"

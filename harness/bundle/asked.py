@@ -12,8 +12,8 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bundle.typed import mistyped
 from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.lowering.program_file import ProgramFile
-from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.lowering.formats.zip_members import BadArchive
+from ethos_hil.lowering.program.program_file import ProgramFile
 
 
 @dataclass(frozen=True)

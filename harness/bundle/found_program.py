@@ -19,9 +19,9 @@ from ethos_hil.harness.verdict.artifact_info import cached
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES, ProgramFile
+from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile
 
 _SHOWN = 12
 """Digits of a digest in a message."""

@@ -29,11 +29,11 @@ from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
-from ethos_hil.lowering.array_archive import packed_arrays
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.array_archive import packed_arrays
+from ethos_hil.lowering.formats.zip_members import BadArchive
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.lowering.output_names import archive_names
-from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.lowering.program.output_names import archive_names
 
 ARTIFACT = "artifact/"
 PROGRAM = f"{ARTIFACT}model.pte"

@@ -10,9 +10,9 @@ from ethos_hil.harness.targets.capability import Capability
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.program_delegates import ProgramDelegates
-from ethos_hil.lowering.vela_ini import SHIPPED
-from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.lowering.formats.zip_members import BadArchive
+from ethos_hil.lowering.program.delegates import ProgramDelegates
+from ethos_hil.lowering.vela.ini import SHIPPED
 
 _MOST_IN_A_ROW = 100_000
 """Executions of a program that keeps state: the reference computes each of them, however long that takes."""

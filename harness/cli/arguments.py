@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
-from ethos_hil.lowering.vela_options import VelaOptions
+from ethos_hil.lowering.vela.options import VelaOptions
 
 
 @dataclass(frozen=True)

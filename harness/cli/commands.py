@@ -19,7 +19,7 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.failed_record import failed_record
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

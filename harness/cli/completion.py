@@ -19,13 +19,13 @@ def targets(incomplete: str) -> list[str]:
 
 def memory_modes(incomplete: str) -> list[str]:
     """Return every memory mode of Vela."""
-    from ethos_hil.lowering.memory_mode import MemoryMode
+    from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
     return [name for name in MemoryMode.VALID if name.startswith(incomplete)]
 
 
 def system_configs(incomplete: str) -> list[str]:
     """Return every system configuration of Arm's file."""
-    from ethos_hil.lowering.vela_ini import VelaIni
+    from ethos_hil.lowering.vela.ini import VelaIni
 
     return [name for name in VelaIni.shipped().systems if name.startswith(incomplete)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.shortage import DESCRIPTORS, shortage
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES
 
 _STDOUT = Path("-")
 _FILES = (".pt2", *PROGRAM_SUFFIXES)
@@ -52,7 +52,9 @@ def model_file(model: str) -> Path | None:
 
 def listed_files(folder: Path) -> frozenset[str]:
     """Return the files that the manifest in a folder of artefacts lists; none if it is another program's."""
-    from ethos_hil.lowering.export_files import MANIFEST  # with tosa-tools, which who merges a night need not have
+    from ethos_hil.lowering.output.export_files import (
+        MANIFEST,  # with tosa-tools, which who merges a night need not have
+    )
 
     return _listed(folder / MANIFEST)
 

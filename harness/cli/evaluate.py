@@ -66,7 +66,7 @@ def evaluate(
     from ethos_hil.harness.evaluate.summary import document, text
     from ethos_hil.harness.terminal.console import console
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache_settings import prepare_torch
+    from ethos_hil.lowering.cache.settings import prepare_torch
 
     vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
     run = RunRequest(

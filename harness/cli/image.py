@@ -80,7 +80,7 @@ def image(
     from ethos_hil.harness.cli.commands import never_exiting
     from ethos_hil.harness.image.delegation import Delegation
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache_settings import prepare_torch
+    from ethos_hil.lowering.cache.settings import prepare_torch
 
     request = RunRequest(
         model,

@@ -20,13 +20,13 @@ from ethos_hil.harness.cli.destinations import check_distinct, check_files, chec
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.export_files import PRODUCTS, Product, artefacts, products
-from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.program_file import PROGRAM_SUFFIXES
-from ethos_hil.lowering.text_summary import summary
-from ethos_hil.lowering.text_summary import target as target_of
-from ethos_hil.lowering.tosa_spec import TosaSpec
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
+from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.lowering.output.export_files import PRODUCTS, Product, artefacts, products
+from ethos_hil.lowering.output.text_summary import summary
+from ethos_hil.lowering.output.text_summary import target as target_of
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES
+from ethos_hil.lowering.vela.options import VelaSetup
 
 DEFAULT_NPU = "ethos-u55-128"
 DEFAULT_TOSA = "TOSA-1.0+INT"

@@ -156,7 +156,7 @@ def _show(record: Record, json_file: Path | None, out: Path | None, text: Callab
 def _etrecord(record: Record) -> bytes:
     """Return the ETRecord of the program of a record, if the cache still has it."""
     from ethos_hil.harness.verdict.artifact_info import cached
-    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.cache.store import Cache
 
     known = None if record.artifact is None else cached(record.artifact, Cache())
     return b"" if known is None else known.etrecord

@@ -51,7 +51,7 @@ def scan(
     from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
     from ethos_hil.harness.scan.releases import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache_settings import prepare_torch
+    from ethos_hil.lowering.cache.settings import prepare_torch
 
     wanted = tuple(WantedVersions.parse(each) for each in over)  # before what takes longer to import
     request = RunRequest(

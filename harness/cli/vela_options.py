@@ -10,7 +10,7 @@ import typer
 from ethos_hil.harness.cli import completion
 
 if TYPE_CHECKING:
-    from ethos_hil.lowering.vela_options import VelaOptions
+    from ethos_hil.lowering.vela.options import VelaOptions
 
 _PANEL = "Vela"
 
@@ -62,8 +62,8 @@ def asked(
     flags: list[str] | None,
 ) -> VelaOptions:
     """Return what these options ask of Vela. Raises UsageError where a size is none."""
-    from ethos_hil.lowering import byte_size
-    from ethos_hil.lowering.vela_options import VelaOptions
+    from ethos_hil.base import byte_size
+    from ethos_hil.lowering.vela.options import VelaOptions
 
     size = None if arena_cache_size is None else byte_size.parse(arena_cache_size, "--arena-cache-size")
     return VelaOptions(system_config, ini, optimise, size, tuple(flags or ()))

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import torch
 
-from ethos_hil.lowering.model import Inputs
+from ethos_hil.lowering.model.torch_model import Inputs
 
 CALIBRATION_SETS = 2
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ethos_hil.lowering.versions import source_digest
+from ethos_hil.lowering.cache.versions import source_digest
 
 _FOLDER = Path(__file__).parent
 _BEGAN = source_digest(_FOLDER)

@@ -10,6 +10,7 @@ import tempfile
 from datetime import datetime
 from pathlib import Path
 
+from ethos_hil.base import byte_size
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
@@ -23,9 +24,8 @@ from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE
 from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
-from ethos_hil.lowering import byte_size
-from ethos_hil.lowering.cache_contents import CacheContents
-from ethos_hil.lowering.cache_settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
+from ethos_hil.lowering.cache.contents import CacheContents
+from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE, cache_folder, cache_limit
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
 VARIABLES = (

@@ -22,9 +22,9 @@ from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.placement import Placement
-from ethos_hil.lowering.program_file import ProgramFile
+from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.lowering.program.placement import Placement
+from ethos_hil.lowering.program.program_file import ProgramFile
 
 
 @dataclass(frozen=True)

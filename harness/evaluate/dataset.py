@@ -10,9 +10,9 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import InputSet, describe
-from ethos_hil.lowering.error_text import summary, user_line
 from ethos_hil.lowering.formats.pte_reader import Tensor
-from ethos_hil.lowering.user_function import called, load_function
+from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.user_code.user_function import called, load_function
 
 _GIVES = (
     "it returns a torch Dataset, a DataLoader with batches of 1, a list or a generator of pairs (inputs, label), where "

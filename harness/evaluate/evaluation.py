@@ -26,9 +26,9 @@ from ethos_hil.harness.run import describe
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.host_modules import HostModules
+from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
-from ethos_hil.lowering.torch_threads import one_torch_thread
+from ethos_hil.lowering.model.host_modules import HostModules
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
 
 _CHUNK_ITEMS = 64

@@ -12,10 +12,9 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.evaluate.tally import FLOAT, QUANTISED
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.decibels import decibels
 from ethos_hil.lowering.lower import host_modules
-from ethos_hil.lowering.model import TorchModel
-from ethos_hil.lowering.upstream.layer_errors import LayerError
+from ethos_hil.lowering.model.torch_model import TorchModel
+from ethos_hil.lowering.upstream.layer_errors import LayerError, decibels
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.evaluate.dataset import Item
 from ethos_hil.harness.evaluate.metric import ItemMetric, Outputs, class_of, ranked, scores_of
-from ethos_hil.lowering.decibels import decibels
+from ethos_hil.lowering.upstream.layer_errors import decibels
 
 FLOAT, QUANTISED, DEVICE = "float", "quantised", "device"
 SOURCES = (FLOAT, QUANTISED, DEVICE)

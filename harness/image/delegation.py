@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Check
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.placement import CpuCall, grouped
+from ethos_hil.lowering.program.placement import CpuCall, grouped
 
 NAME = "delegation"
 _SHOWN = 4

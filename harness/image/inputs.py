@@ -13,8 +13,8 @@ import numpy as np
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.regular_file import opened
 from ethos_hil.harness.image.array_names import in_order
-from ethos_hil.lowering.array_archive import ArrayHeader, array_archive
-from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.lowering.formats.array_archive import ArrayHeader, array_archive
+from ethos_hil.lowering.formats.zip_members import BadArchive
 
 InputSet = tuple[np.ndarray, ...]
 

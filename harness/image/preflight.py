@@ -22,8 +22,8 @@ from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.placement import grouped, kernel_calls
+from ethos_hil.lowering.program.placement import grouped, kernel_calls
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 ANY_PLACE = Delegation(allow_cpu_only=True)

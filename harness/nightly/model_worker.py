@@ -21,7 +21,7 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.nightly.plan import ModelPart
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.verdict.failed_record import failed_record
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
 
 if TYPE_CHECKING:

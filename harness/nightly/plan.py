@@ -16,7 +16,7 @@ from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 NPU_SUFFIXES = ("U55_BI", "U65_BI", "U85_BI")
 HOST_SUFFIXES = ("MI", "BI")

@@ -21,7 +21,7 @@ from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 
 MODELLED = "modelled"
 Answer = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]

@@ -20,9 +20,9 @@ from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.native.worker import NativeTool, ToolRaised
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaOutput, run_vela
-from ethos_hil.lowering.vela_ini import VelaIni
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaOutput, run_vela
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.lowering.vela.options import VelaSetup
 
 _ITS_OWN = (UsageError, Fault, ToolRaised)
 """Errors that are a version's: it has no program, and the scan goes on."""

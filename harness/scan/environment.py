@@ -31,7 +31,7 @@ from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.releases import EXECUTORCH
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.cache_contents import discard
+from ethos_hil.lowering.cache.contents import discard
 
 SCHEMA_VERSION = 1
 _MANIFEST, _SITE = "environment.json", "site"
@@ -82,7 +82,7 @@ class KeptEnvironments:
     def __init__(self, root: Path | None = None) -> None:
         """Use a folder, which is made when something is kept; by default one in the user's cache."""
         if root is None:
-            from ethos_hil.lowering.cache_settings import cache_folder
+            from ethos_hil.lowering.cache.settings import cache_folder
 
             root = cache_folder() / "scan"
         self.root = root.absolute()

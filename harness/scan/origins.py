@@ -13,7 +13,7 @@ from dataclasses import replace
 from ethos_hil.lowering.artifact import Delegate, NpuOp
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
-from ethos_hil.lowering.vela import VelaOutput
+from ethos_hil.lowering.vela.compiler import VelaOutput
 
 
 def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ethos_hil.harness.link.outcome import Run
-from ethos_hil.lowering.array_archive import packed_arrays
-from ethos_hil.lowering.output_names import archive_names
+from ethos_hil.lowering.formats.array_archive import packed_arrays
+from ethos_hil.lowering.program.output_names import archive_names
 
 
 def outputs_archive(names: Sequence[str], runs: Sequence[Run]) -> bytes:

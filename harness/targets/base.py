@@ -19,7 +19,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
 from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.lowering.vela_ini import SystemConfiguration
+from ethos_hil.lowering.vela.ini import SystemConfiguration
 
 MAX_COMMAND_LINE = 255
 """Characters; FVPs cut off longer ones (executorch 1.4.1, backends/arm/test/runner_utils.py)."""

@@ -30,7 +30,7 @@ from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
-from ethos_hil.lowering.vela_ini import SystemConfiguration
+from ethos_hil.lowering.vela.ini import SystemConfiguration
 
 _CONSOLE_LINES = 10
 """Lines of console that go into the message of a timeout."""

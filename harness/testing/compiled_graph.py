@@ -13,8 +13,8 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
 from ethos_hil.harness.verdict.run_delegate import SCRATCH, regions
 from ethos_hil.lowering.formats.vela_blob import VelaIo
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.vela import flags, run_vela
+from ethos_hil.lowering.vela.compiler import flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 Array = npt.NDArray[Any]
 

@@ -19,7 +19,7 @@ from ethos_hil.base.errors import OracleError, UsageError
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
 from ethos_hil.harness.virtual.board import QemuBoard
-from ethos_hil.lowering.model import Method, TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
 from ethos_hil.lowering.upstream.lifted_state import LiftedState
 
 X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])

@@ -143,9 +143,9 @@ def test_a_quantised_module_keeps_its_own_scales(quantised: torch.fx.GraphModule
 
 
 def test_a_quantised_module_is_not_lowered_in_float(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
+    from ethos_hil.lowering.formats.tosa_spec import TosaSpec
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
-    from ethos_hil.lowering.tosa_spec import TosaSpec
+    from ethos_hil.lowering.model.torch_model import from_module
 
     with pytest.raises(ethos_hil.UsageError, match="quantised already"):
         lower(from_module(quantised, (x,)), TosaSpec.parse("TOSA-1.0+FP"))

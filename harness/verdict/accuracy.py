@@ -8,7 +8,7 @@ import numpy as np
 
 from ethos_hil.base.record import Accuracy
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.output_names import fitting
+from ethos_hil.lowering.program.output_names import fitting
 
 
 def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[Accuracy, ...]:

@@ -25,7 +25,7 @@ from ethos_hil.harness.verdict.accuracy import accuracy
 from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
-from ethos_hil.lowering.output_names import fitting
+from ethos_hil.lowering.program.output_names import fitting
 
 NOT_THE_MODEL = (
     "what was compiled is computed right, and is not PyTorch's model: look for what quantising or lowering made of it; "

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.record import ArtifactInfo, CpuOp, DelegateInfo
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.placement import Placement
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.program.placement import Placement
 
 _PROGRAM = "program"
 """The attribute of an error that has the description of a program."""

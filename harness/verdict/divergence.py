@@ -24,8 +24,6 @@ from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, re
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.compiled_for import user_ini
-from ethos_hil.lowering.error_text import summary
 from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -36,6 +34,7 @@ from ethos_hil.lowering.oracle.intermediates import (
     tensor_values,
 )
 from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.lowering.user_code.error_text import summary
 
 _LISTED = 4  # most names in a sentence
 
@@ -265,7 +264,7 @@ class _Case:
     def _by_recompilation(self) -> Divergence:
         names = activation_tensors(self.graph)
         expected = self.expected(names)
-        blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, user_ini(self.artifact))
+        blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, self.artifact.user_ini)
         found = run_delegate(self.npu, blob, self.raw_inputs).outputs
         for name, data in zip(names, found, strict=True):
             array = expected[name]

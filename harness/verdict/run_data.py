@@ -15,12 +15,12 @@ from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTol
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.bundle import BundledCase
 from ethos_hil.lowering.formats.pte_model import Tensor
-from ethos_hil.lowering.output_names import archive_names
-from ethos_hil.lowering.program_file import ProgramFile
+from ethos_hil.lowering.program.output_names import archive_names
+from ethos_hil.lowering.program.program_file import ProgramFile
 
 if TYPE_CHECKING:
     from ethos_hil.harness.ask.request import RunRequest
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 ONES = "no inputs were given, so every element of every input is 1"
 _BUNDLE = "the bundle's expected outputs"

@@ -11,7 +11,7 @@ from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.formats.npu_network import CONSTANTS, NetworkTensor, NpuNetwork
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 Memory = dict[int, npt.NDArray[np.uint8]]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ethos_hil.base.record import Metric
-from ethos_hil.lowering.progress import phase_of
+from ethos_hil.lowering.conditions.progress import phase_of
 
 _PHASES = {
     "loading the model": "loading",
@@ -38,7 +38,7 @@ class Stopwatch:
         self._phase, self._since = phase, now
 
     def begin_stage(self, text: str) -> None:
-        """Begin the phase of a stage of a lowering, by `ethos_hil.lowering.progress.Progress`'s words."""
+        """Begin the phase of a stage of a lowering, by `ethos_hil.lowering.conditions.progress.Progress`'s words."""
         self.begin(_PHASES.get(phase_of(text), "lowering"))
 
     def metrics(self) -> tuple[Metric, ...]:

@@ -11,7 +11,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.lowering import versions as lowering_versions
+from ethos_hil.lowering.cache import versions as lowering_versions
 
 
 def tool_state() -> dict[str, str]:

@@ -13,7 +13,6 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, MemorySystem
 from ethos_hil.harness.npu.trace import records
-from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.map.rows import row_at
 
@@ -25,7 +24,7 @@ def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:
     """
     decoder = Npu(Configuration.parse(str(artifact.npu or npu)))
     ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
-    system = compiled_for.system(artifact)
+    system = artifact.system
     memories = None if system is None else MemorySystem.of(system, decoder.configuration.generation)
     for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
         program = decoder.decode(delegate.blob.command_stream)

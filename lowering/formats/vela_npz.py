@@ -13,9 +13,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ethos_hil.lowering.array_archive import read_arrays
+from ethos_hil.lowering.formats.array_archive import read_arrays
 from ethos_hil.lowering.formats.npu_network import CONSTANTS, DTYPES, NetworkTensor, NpuNetwork, damaged, short_shape
-from ethos_hil.lowering.zip_members import BadArchive
+from ethos_hil.lowering.formats.zip_members import BadArchive
 
 _OBJECTS = frozenset(f"{kind}_quantization" for kind in ("input", "output", "variable"))
 Arrays = Mapping[str, np.ndarray]

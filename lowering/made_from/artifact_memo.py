@@ -19,12 +19,12 @@ from typing import Any
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_contents import touch
+from ethos_hil.lowering.cache.contents import touch
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.made_from.code_watch import Reads
 from ethos_hil.lowering.made_from.model_fingerprint import Fingerprint, changed_in_session
 from ethos_hil.lowering.made_from.project_files import installed
-from ethos_hil.lowering.versions import versions
 
 _MOST_MEMO = 10 << 20
 """Largest size of a memo, bytes."""

@@ -16,8 +16,8 @@ from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.vela import run_vela
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.compiler import run_vela
+from ethos_hil.lowering.vela.ini import VelaIni
 
 # Position of the list of outputs in a block's vtable: 4 plus twice the field's number.
 _BLOCK_OUTPUTS = 12

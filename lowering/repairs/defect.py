@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ethos_hil.base.npu_name import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.vela import VelaOutput
+from ethos_hil.lowering.vela.compiler import VelaOutput
 
 WITHOUT_U85: tuple[Family, ...] = ("u55", "u65")
 Treatment = Callable[[DraftBlock, Family], list[DraftOperator]]

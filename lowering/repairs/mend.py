@@ -18,7 +18,7 @@ from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.outputs import missing_outputs
 from ethos_hil.lowering.repairs.padding import excess_padding
 from ethos_hil.lowering.repairs.shram import overruns
-from ethos_hil.lowering.vela import VelaCrash, VelaOutput, VelaRefusal, run_vela
+from ethos_hil.lowering.vela.compiler import VelaCrash, VelaOutput, VelaRefusal, run_vela
 
 PAGES = "docs/defects"
 

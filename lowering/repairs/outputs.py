@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.vela import VelaOutput
+from ethos_hil.lowering.vela.compiler import VelaOutput
 
 _BYTES = {"BOOL": 1, "INT8": 1, "INT16": 2, "INT32": 4, "INT48": 8}
 

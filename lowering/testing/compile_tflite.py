@@ -1,6 +1,7 @@
 """Vela on TensorFlow Lite networks.
 
-The product itself gives Vela TOSA (`ethos_hil.lowering.vela`). This is for checks of the NPU's model by another route.
+The product itself gives Vela TOSA (`ethos_hil.lowering.vela.compiler`). This is for checks of the NPU's model by
+another route.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from pathlib import Path
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
-from ethos_hil.lowering.vela import VelaCrash, VelaRefusal, flags
+from ethos_hil.lowering.vela.compiler import VelaCrash, VelaRefusal, flags
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
 class Generator(StrEnum):

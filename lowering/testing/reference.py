@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import OracleError
+from ethos_hil.lowering.conditions.silence_tools import quiet
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.silence_tools import quiet
 
 
 def reference(tosa: bytes, inputs: Sequence[np.ndarray]) -> list[bytes]:

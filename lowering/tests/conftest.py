@@ -10,8 +10,8 @@ import pytest
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 MODELS = Path(__file__).resolve().parent / "known_model.py"
 DATA = Path(__file__).resolve().parent / "data"

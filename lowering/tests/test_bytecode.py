@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.bytecode import check_bytecode, imported_files
-from ethos_hil.lowering.model import TorchModel, load_model
-from ethos_hil.lowering.user_function import load_function
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.user_code.bytecode import check_bytecode, imported_files
+from ethos_hil.lowering.user_code.user_function import load_function
 
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
 TIMESTAMP, CHECKED, UNCHECKED = (

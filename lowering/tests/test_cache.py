@@ -18,10 +18,10 @@ import pytest
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_contents import CacheContents
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.cache.contents import CacheContents
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.conftest import DATA
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 KEY = "ab" * 32
 
@@ -95,7 +95,7 @@ def test_an_artifact_comes_back_as_it_was(tmp_path: Path) -> None:
 def test_what_is_kept_needs_no_torch_to_load(tmp_path: Path) -> None:
     Cache(tmp_path).get_or_make(KEY, make_artifact)
     code = (
-        "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
+        "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
         "assert Cache(Path(sys.argv[1])).get(sys.argv[2]).npu_ops;"
         "assert not {'torch', 'executorch'} & sys.modules.keys()"
     )
@@ -244,7 +244,7 @@ def test_a_failure_to_make_leaves_nothing(tmp_path: Path) -> None:
 MAKER = """
 import sys, time
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 log = Path(sys.argv[2])
 def make():
@@ -296,7 +296,7 @@ a.write_synced = dying
 DIES = """
 import os, sys
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 root, moment, count = sys.argv[1], int(sys.argv[2]), 0
 def hook(event, arguments):
@@ -346,7 +346,7 @@ def test_a_process_killed_while_making_frees_the_lock(tmp_path: Path) -> None:
 FULL = """
 import resource, signal, sys
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.tests.test_cache import KEY, make_artifact
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
+from ethos_hil.base import byte_size
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.lowering import byte_size
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_contents import CacheContents, Removed, discard
-from ethos_hil.lowering.cache_settings import DEFAULT_LIMIT, cache_limit
+from ethos_hil.lowering.cache.contents import CacheContents, Removed, discard
+from ethos_hil.lowering.cache.settings import DEFAULT_LIMIT, cache_limit
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact, never, same
 
 KEYS = [f"{number:064x}" for number in range(6)]
@@ -212,7 +212,7 @@ def test_something_else_in_the_place_of_an_entry_can_be_listed_and_removed(full:
 READER = """
 import sys, time
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact, same
 key, until = sys.argv[2], time.monotonic() + float(sys.argv[3])
 whole, found = make_artifact(key), {True: 0, False: 0}
@@ -249,7 +249,7 @@ def test_who_reads_an_entry_that_is_removed_has_all_of_it_or_none(tmp_path: Path
 WRITER = """
 import sys
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact, same
 for number in range(20):
     key = f"{int(sys.argv[2]) * number:064x}"

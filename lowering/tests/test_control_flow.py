@@ -8,7 +8,7 @@ import pytest
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower

@@ -11,14 +11,14 @@ import pytest
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import DelegateCall
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.tests.upstream import quantised_by_upstream
-from ethos_hil.lowering.tosa_spec import TosaSpec
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,7 +71,7 @@ def upstream_by_id(name: str, npu: NpuName, border: tuple[np.ndarray, ...]) -> b
     from executorch.exir.backend.backend_api import to_backend
     from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
 
-    from ethos_hil.lowering.silence_tools import quiet
+    from ethos_hil.lowering.conditions.silence_tools import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)

@@ -13,12 +13,12 @@ import pytest
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream import ethosu
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE
-from ethos_hil.lowering.vela import VelaCrash
+from ethos_hil.lowering.vela.compiler import VelaCrash
 
 NET = """
     import torch

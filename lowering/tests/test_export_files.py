@@ -10,15 +10,15 @@ import pytest
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.export_files import MANIFEST, artefacts, products
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.output.export_files import MANIFEST, artefacts, products
+from ethos_hil.lowering.output.text_summary import listing, summary
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
-from ethos_hil.lowering.text_summary import listing, summary
-from ethos_hil.lowering.tosa_spec import TosaSpec
 
 pytestmark = pytest.mark.slow
 

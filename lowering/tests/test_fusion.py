@@ -8,7 +8,7 @@ import pytest
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import U55
 

@@ -13,13 +13,13 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
-from ethos_hil.lowering.vela import flags, run_vela
+from ethos_hil.lowering.vela.compiler import flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
 def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
@@ -109,7 +109,7 @@ def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.cache.store import Cache
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.repairs import hoisting
 

@@ -11,16 +11,16 @@ import pytest
 import torch
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering import key as module
-from ethos_hil.lowering.key import identity
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import Method, TorchModel, from_module, load_model
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.cache import key as module
+from ethos_hil.lowering.cache.key import identity
+from ethos_hil.lowering.cache.versions import versions
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
+from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module, load_model
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
-from ethos_hil.lowering.vela_ini import VelaIni
-from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
-from ethos_hil.lowering.versions import versions
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
 
 
 class Scaled(torch.nn.Module):

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import U55
 from ethos_hil.lowering.upstream import toolchain

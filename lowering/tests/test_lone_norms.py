@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.lone_norms import LONE_NORMS, write_as_convolutions
 

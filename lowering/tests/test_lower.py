@@ -13,16 +13,16 @@ import pytest
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 from ethos_hil.lowering.tests.upstream import quantised_by_upstream
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 
 # What upstream warns of when it is run without our redirection.
 pytestmark = [
@@ -38,7 +38,7 @@ def upstream_alone(name: str, npu: NpuName) -> bytes:
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
 
-    from ethos_hil.lowering.silence_tools import quiet
+    from ethos_hil.lowering.conditions.silence_tools import quiet
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
@@ -167,7 +167,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert (again.key, again.pte, again.delegates) == (first.key, first.pte, first.delegates)
     # Not even in another process, which doesn't import ExecuTorch either.
     code = (
-        "import sys; from pathlib import Path; from ethos_hil.lowering.cache import Cache;"
+        "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
         "from ethos_hil.lowering.lower import lower;"
         "from ethos_hil.base.npu_name import NpuName; cache = Cache(Path(sys.argv[1]));"
         "print(lower(sys.argv[2], NpuName('u55', 128), cache=cache).key);"
@@ -180,7 +180,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
 
 
 def key_of(model: TorchModel, npu: NpuName = U55, mode: str = "Shared_Sram") -> str:
-    from ethos_hil.lowering.key import identity
+    from ethos_hil.lowering.cache.key import identity
     from ethos_hil.lowering.upstream.export import export
 
     exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}

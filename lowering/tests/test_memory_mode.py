@@ -9,10 +9,10 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.tests.conftest import DATA, U55, Lowered
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 U65, U85 = NpuName("u65", 256), NpuName("u85", 256)
 

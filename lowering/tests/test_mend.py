@@ -9,7 +9,6 @@ import pytest
 
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu_name import Family, NpuName
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.repairs import mend as mending
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
@@ -17,7 +16,8 @@ from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_cras
 from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import VelaCrash, flags, run_vela
+from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
 def place(finding: DefectFinding) -> str:

@@ -13,7 +13,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import Method, TorchModel, load_model
+from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import DATA, MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
@@ -70,7 +70,7 @@ def test_what_methods_share_is_in_the_program_once(lowered: Lowered) -> None:
 @pytest.mark.slow
 def test_one_method_alone_is_lowered_to_the_same_program(tmp_path: Path) -> None:
     """A single method is called forward, so its program is the one without methods."""
-    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.cache.store import Cache
 
     model = load_model(f"{MODELS}:add")
     assert isinstance(model, TorchModel)
@@ -174,7 +174,7 @@ def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, sa
 def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
     from dataclasses import replace
 
-    from ethos_hil.lowering.key import identity
+    from ethos_hil.lowering.cache.key import identity
     from ethos_hil.lowering.upstream.export import export
 
     model = load_model(f"{user_file}:good")
@@ -220,7 +220,7 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 def test_an_operator_that_a_method_leaves_must_be_there(tmp_path: Path) -> None:
-    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.cache.store import Cache
 
     with pytest.raises(UsageError, match=r"forward leaves 'aten\.sigmiod\.default' to the CPU, and has no") as caught:
         lower(f"{MODELS}:misspelt", U55, cache=Cache(tmp_path))

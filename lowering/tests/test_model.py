@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model import ProgramFile, TorchModel, from_module, load_model
+from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_module, load_model
 from ethos_hil.lowering.tests.conftest import DATA, MODELS
 
 USER_FILE = """

@@ -68,9 +68,9 @@ UNKNOWN = {
 ASK = """
 import json, os, sys
 from pathlib import Path
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.named_model import lower_named
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.made_from.named_model import lower_named
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 
 found = {}
 here = Path.cwd()

@@ -15,10 +15,10 @@ from torch import nn
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import ProgramFile, from_module
-from ethos_hil.lowering.placement import CpuCall, Placement, grouped, kind_of
+from ethos_hil.lowering.model.torch_model import ProgramFile, from_module
+from ethos_hil.lowering.program.placement import CpuCall, Placement, grouped, kind_of
 from ethos_hil.lowering.tests.conftest import DATA, U55
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
 from ethos_hil.lowering.upstream.plain_reasons import plain

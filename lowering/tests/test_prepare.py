@@ -13,12 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.lowering.source import Sources
-from ethos_hil.lowering.torch_threads import one_torch_thread
+from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.upstream.explain import explain
 from ethos_hil.lowering.upstream.float_repairs import prepare
 from ethos_hil.lowering.upstream.grouped import GroupedFinder, grouped_notes
 from ethos_hil.lowering.upstream.nearest import picks_alike
+from ethos_hil.lowering.user_code.source import Sources
 
 
 class Extremes(nn.Module):
@@ -169,9 +169,9 @@ _THREADS = """
 import hashlib, sys, torch
 from pathlib import Path
 from torch import nn
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.base.npu_name import NpuName
 class Net(nn.Module):
     def __init__(self):

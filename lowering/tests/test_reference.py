@@ -22,12 +22,12 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     """The outputs of the PT2E-quantised module, run by torch alone."""
     import torch
 
-    from ethos_hil.lowering.model import TorchModel, load_model
-    from ethos_hil.lowering.silence_tools import quiet
+    from ethos_hil.lowering.conditions.silence_tools import quiet
+    from ethos_hil.lowering.model.torch_model import TorchModel, load_model
     from ethos_hil.lowering.upstream.ethosu import compile_spec
     from ethos_hil.lowering.upstream.quantize import quantise
     from ethos_hil.lowering.upstream.quantizers import upstream_quantizer
-    from ethos_hil.lowering.vela_options import VelaSetup
+    from ethos_hil.lowering.vela.options import VelaSetup
 
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)

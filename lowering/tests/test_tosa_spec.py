@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.tosa_spec import TosaProfile, TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaProfile, TosaSpec
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import Method, TorchModel, from_module
-from ethos_hil.lowering.module_changes import changes
-from ethos_hil.lowering.module_copy import copied
+from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
 from ethos_hil.lowering.tests.conftest import U55
+from ethos_hil.lowering.user_code.module_changes import changes
+from ethos_hil.lowering.user_code.module_copy import copied
 
 
 class Counter(nn.Module):

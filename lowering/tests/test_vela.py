@@ -9,10 +9,10 @@ import pytest
 
 from ethos_hil.base.errors import CompileError, ToolError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaRefusal, flags, run_vela
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 U55 = NpuName("u55", 128)
 PLACES = (

@@ -8,9 +8,9 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.vela_ini import SYSTEMS, VelaIni
-from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.ini import SYSTEMS, VelaIni
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
 
 U55, U65, U85 = (NpuName.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 GOOD = """

@@ -12,8 +12,14 @@ import pytest
 
 import ethos_hil.lowering
 from ethos_hil.base.errors import ToolError
-from ethos_hil.lowering import versions as code
-from ethos_hil.lowering.versions import NOT_SHIPPED, check_source_unchanged, installed_digest, source_digest, versions
+from ethos_hil.lowering.cache import versions as code
+from ethos_hil.lowering.cache.versions import (
+    NOT_SHIPPED,
+    check_source_unchanged,
+    installed_digest,
+    source_digest,
+    versions,
+)
 
 HERE = Path(ethos_hil.lowering.__file__).parent
 MODULES = sorted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 
 if TYPE_CHECKING:
     import torch

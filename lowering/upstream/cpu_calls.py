@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
-from ethos_hil.lowering.placement import CpuCall, Placement, cpu_call, kernel_calls
-from ethos_hil.lowering.source import Sources
+from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrapped
 from ethos_hil.lowering.upstream.plain_reasons import BY_METHOD, MISPLACED, plain
 from ethos_hil.lowering.upstream.state import state_inputs
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch

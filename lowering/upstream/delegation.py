@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.errors import CompileError, raise_if_interrupted
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.partitioner_reasons import refusal
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.table import PARTS
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch

@@ -23,21 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
 from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.conditions.progress import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
-from ethos_hil.lowering.progress import tell
-from ethos_hil.lowering.quantised import is_conversion
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.empty_tensors import refuse_empty
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.mended_partition import mended
+from ethos_hil.lowering.upstream.names.pt2e import is_conversion
 from ethos_hil.lowering.upstream.patches.apply import apply
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
-from ethos_hil.lowering.vela import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
-from ethos_hil.lowering.vela_ini import VelaIni
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
+from ethos_hil.lowering.vela.ini import VelaIni
+from ethos_hil.lowering.vela.options import VelaSetup
 
 if TYPE_CHECKING:
     import torch

@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
-from ethos_hil.lowering.error_text import summary
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.empty_tensors import empty_shape
+from ethos_hil.lowering.user_code.error_text import summary
+from ethos_hil.lowering.user_code.source import Sources
 
 _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")

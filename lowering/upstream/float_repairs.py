@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.circular import concatenate_circular
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.extremes import take_apart
 from ethos_hil.lowering.upstream.lone_norms import LONE_NORMS, write_as_convolutions
 from ethos_hil.lowering.upstream.pools import complete_pools, floor_pools
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch

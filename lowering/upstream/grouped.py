@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch

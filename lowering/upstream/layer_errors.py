@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ethos_hil.lowering.decibels import decibels
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.ethosu import collect_calls, identifier
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch
+
+
+def decibels(signal: float, noise: float) -> float:
+    """Return the SQNR of a signal: 10 log10 of its energy to that of the noise; inf where one of them is zero."""
+    return 10 * math.log10(signal / noise) if signal and noise else math.inf
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
 from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
-from ethos_hil.lowering.vela import VelaCrash, VelaOutput
+from ethos_hil.lowering.vela.compiler import VelaCrash, VelaOutput
 
 _NPU = "--accelerator-config="
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ethos_hil.lowering.output_names import LONGEST, numbered
+from ethos_hil.lowering.program.output_names import LONGEST, numbered
 
 
 def output_names(structure: Any) -> tuple[str, ...]:

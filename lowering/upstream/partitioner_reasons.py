@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.lowering.source import Sources
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.names.operators import unwrapped
 from ethos_hil.lowering.upstream.plain_reasons import without_schemas
+from ethos_hil.lowering.user_code.source import Sources
 
 if TYPE_CHECKING:
     import torch

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.errors import raise_if_interrupted
-from ethos_hil.lowering.module_changes import same_tensor
 from ethos_hil.lowering.upstream.state import unchanging
+from ethos_hil.lowering.user_code.module_changes import same_tensor
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.progress import tell_within
+from ethos_hil.lowering.conditions.progress import tell_within
 from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.lifted_state import LiftedState, write_directly
 from ethos_hil.lowering.upstream.patches.apply import apply

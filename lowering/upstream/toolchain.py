@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.errors import CompileError
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
+from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
 from ethos_hil.lowering.native.worker import VELA
-from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.source import Sources
-from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.cpu_calls import Locate, keep_reasons, sites
 from ethos_hil.lowering.upstream.cpu_only import checks
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empty
@@ -22,7 +20,8 @@ from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.state import keep_state
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.vela.options import VelaSetup
 
 if TYPE_CHECKING:
     import torch

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.show.result import NotVerified as NotVerified
     from ethos_hil.harness.show.result import Result as Result
     from ethos_hil.lowering.artifact import Artifact as Artifact
-    from ethos_hil.lowering.vela_options import VelaOptions as VelaOptions
+    from ethos_hil.lowering.vela.options import VelaOptions as VelaOptions
     from ethos_hil.results.comparison import Incomparable as Incomparable
     from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
     from ethos_hil.results.comparison import compare as compare
@@ -58,7 +58,7 @@ _HOMES = {
         "ToolError",
         "UsageError",
     ),
-    "lowering.vela_options": ("VelaOptions",),
+    "lowering.vela.options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
     "results.gate.change": ("RunComparison",),
     "results.gate.gate": ("gate",),

@@ -10,7 +10,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Failure
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
 def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.scheme import Scheme
+from ethos_hil.lowering.formats.tosa_spec import Scheme
 from ethos_hil.suites.declare.declaration_check import check_by_profile, check_kind
 from ethos_hil.suites.declare.suffix import SUFFIXES
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
 

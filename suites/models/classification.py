@@ -20,7 +20,7 @@ from ethos_hil.harness.run import run
 from ethos_hil.harness.show.record import summary
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live, Reporter
-from ethos_hil.lowering.model import ProgramFile, load_model
+from ethos_hil.lowering.model.torch_model import ProgramFile, load_model
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
 
 TOP = 5

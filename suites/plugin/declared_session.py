@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ethos_hil.base.interruption import end_on_signals, restore
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.suites.plugin import shared_run
 from ethos_hil.suites.plugin.options import Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem

@@ -157,7 +157,7 @@ class Options:
         from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
-        from ethos_hil.lowering.memory_mode import MemoryMode
+        from ethos_hil.lowering.vela.memory_mode import MemoryMode
         from ethos_hil.suites.declare.profile import parse
         from ethos_hil.suites.declare.settings import SessionSettings
 

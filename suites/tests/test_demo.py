@@ -10,7 +10,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.suites import demo
 from ethos_hil.suites.models.digits import DigitsNet
 

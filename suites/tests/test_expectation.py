@@ -13,7 +13,7 @@ from ethos_hil.base.record import Failure, Record, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, case, f32
 from ethos_hil.suites.trial.expectation import Expectation

@@ -15,9 +15,9 @@ from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import from_module, load_model
+from ethos_hil.lowering.model.torch_model import from_module, load_model
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 
 

@@ -16,8 +16,8 @@ from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.cache_contents import CacheContents
+from ethos_hil.lowering.cache.contents import CacheContents
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from import artifact_memo
 from ethos_hil.lowering.made_from.artifact_memo import Found
 from ethos_hil.lowering.made_from.model_fingerprint import read_at_import

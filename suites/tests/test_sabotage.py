@@ -30,11 +30,11 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_reader import KernelCall
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.suites.models.stacks import STACKS
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 
 
 class Applied(nn.Module):

@@ -13,10 +13,10 @@ from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.repairs.mend import treated
-from ethos_hil.lowering.vela import flags, run_vela
+from ethos_hil.lowering.vela.compiler import flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)

@@ -20,13 +20,12 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
 from ethos_hil.lowering.oracle.bounds import approximated, graph, sums, tolerance
 from ethos_hil.lowering.oracle.bounds.program import bounded
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
-from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
 from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, verify_on_host
 

@@ -13,19 +13,18 @@ from ethos_hil.base.record import Failure, Record
 from ethos_hil.harness.declared.source_digest import declared_digest, declared_unchanged
 from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.bytecode import check_bytecode
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
 from ethos_hil.lowering.made_from import artifact_memo
 from ethos_hil.lowering.made_from.artifact_memo import Found
 from ethos_hil.lowering.made_from.chance import calls_noticed
 from ethos_hil.lowering.made_from.code_watch import WATCH
 from ethos_hil.lowering.made_from.imported_files import file_of_module
 from ethos_hil.lowering.made_from.model_fingerprint import fingerprint, read_at_import
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.scheme import Scheme
-from ethos_hil.lowering.tosa_spec import TosaSpec
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
-from ethos_hil.lowering.vela_options import VelaSetup
+from ethos_hil.lowering.user_code.bytecode import check_bytecode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
@@ -33,7 +32,7 @@ from ethos_hil.suites.declare.profile import Profile
 from ethos_hil.suites.trial.expectation import BORDER, Expectation
 
 if TYPE_CHECKING:
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 
 @dataclass(frozen=True)
@@ -185,7 +184,7 @@ class DeclaredModel(Declared):
         return (self.file,) if file is None else (self.file, file)
 
     def build(self) -> TorchModel:
-        from ethos_hil.lowering.model import ProgramFile, load_model
+        from ethos_hil.lowering.model.torch_model import ProgramFile, load_model
 
         loaded = load_model(self.model.factory)
         if isinstance(loaded, ProgramFile):

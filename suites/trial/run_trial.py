@@ -13,7 +13,7 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.suites.declare.capability import missing
 from ethos_hil.suites.declare.settings import SessionSettings

@@ -18,7 +18,7 @@ from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.lowering.output_names import fitting
+from ethos_hil.lowering.program.output_names import fitting
 
 QUANTISED = "PyTorch, quantised"
 

@@ -24,7 +24,7 @@ from ethos_hil.harness.bench.point_record import of_point
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.lowering.vela_ini import SYSTEMS
+from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import StoredRecord, read_run

@@ -16,7 +16,7 @@ from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.lowering.vela_ini import SYSTEMS
+from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.latency import NPU_SECONDS
 from ethos_hil.results.standing import is_refusal
 

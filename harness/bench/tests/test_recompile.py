@@ -11,9 +11,9 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import TorchModel, from_module
-from ethos_hil.lowering.vela_options import VelaOptions, VelaSetup
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
 
 POINTS = (
     ("ethos-u55-128", "Sram_Only", None),

@@ -20,8 +20,8 @@ from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.lowering.vela_ini import SYSTEMS
-from ethos_hil.lowering.vela_options import VelaOptions
+from ethos_hil.lowering.vela.ini import SYSTEMS
+from ethos_hil.lowering.vela.options import VelaOptions
 
 CONV = BenchCase(
     "conv_16x16x16",

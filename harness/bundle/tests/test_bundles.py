@@ -24,7 +24,7 @@ from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, eth
 from ethos_hil.harness.image.formats import PackageHeader
 from ethos_hil.harness.image.pack import SECTION_NAME
 from ethos_hil.harness.virtual.tests.programs import DATA, load
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 
 __all__ = ["ethos_hil", "here"]

@@ -12,7 +12,7 @@ import pytest
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import SCHEMA_VERSION
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact
 
 KEYS = [f"{number:064x}" for number in range(3)]

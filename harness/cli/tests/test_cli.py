@@ -206,7 +206,7 @@ def pte(ethos_hil: Run, here: Path, npu: str = "ethos-u55-128") -> bytes:
     """The .pte of net.py:net, made by the product itself."""
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import load_model
+    from ethos_hil.lowering.model.torch_model import load_model
 
     return lower(load_model(str(here / "net.py") + ":net"), NpuName.parse(npu)).pte
 

@@ -15,7 +15,7 @@ from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.harness.show.latency import latency_rows
 from ethos_hil.harness.socs.registry import SOCS
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS
 from ethos_hil.results.latency import duration, per_second, with_latency
 

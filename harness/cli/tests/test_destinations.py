@@ -12,7 +12,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_folder, write_whole
 from ethos_hil.harness.cli.destinations import check_distinct, check_folder, model_file
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.lowering.export_files import MANIFEST
+from ethos_hil.lowering.output.export_files import MANIFEST
 
 __all__ = ["ethos_hil", "here"]
 

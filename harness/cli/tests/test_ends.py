@@ -53,7 +53,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     (folder / "net.py").write_text(MODEL)
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import load_model
+    from ethos_hil.lowering.model.torch_model import load_model
 
     return lower(load_model(str(folder / "net.py") + ":net"), NpuName.parse("ethos-u55-128")).pte
 

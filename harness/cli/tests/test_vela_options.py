@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.ini import VelaIni
 
 __all__ = ["ethos_hil", "here"]
 SLOW = "[System_Config.Slow]" + VelaIni.shipped().text.partition("[System_Config.Ethos_U55_High_End_Embedded]")[2]

@@ -25,12 +25,12 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
-from ethos_hil.lowering import named_model
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.host_modules import HostModules
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import host_modules, lower
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.made_from import named_model
+from ethos_hil.lowering.model.host_modules import HostModules
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 
 __all__ = ["ethos_hil", "here"]
 NPU = NpuName.parse("ethos-u55-128")

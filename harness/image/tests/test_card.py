@@ -185,7 +185,7 @@ def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
 
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     torch.manual_seed(0)

@@ -14,7 +14,7 @@ from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.preflight import PreflightFailed, raise_if_failed
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.placement import CpuCall, Placement
+from ethos_hil.lowering.program.placement import CpuCall, Placement
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 SORT = CpuCall(

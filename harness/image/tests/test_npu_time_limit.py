@@ -10,7 +10,7 @@ from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 
 NPU = "ethos-u55-32"
 SOC = find_soc("corstone-300")

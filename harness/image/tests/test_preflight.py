@@ -30,7 +30,7 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 ADD = Artifact.of_program((DATA / "add.pte").read_bytes(), "add.pte")
 KIB = 1 << 10

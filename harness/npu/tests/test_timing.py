@@ -22,8 +22,8 @@ from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela_ini import SYSTEMS as VELA_SYSTEMS
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.ini import SYSTEMS as VELA_SYSTEMS
+from ethos_hil.lowering.vela.ini import VelaIni
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ethos_hil.harness.npu.isa.configuration import Generation
-from ethos_hil.lowering.vela_ini import MemoryArea, SystemConfiguration
+from ethos_hil.lowering.vela.ini import MemoryArea, SystemConfiguration
 
 DEFAULT_PORTS: Mapping[int, int] = {0: 1}  # port 1 for constants, port 0 for everything else
 # Regions: 0 constants, 1 arena, 2 fast scratch. By memory mode of Arm/vela.ini: the regions behind port 1.

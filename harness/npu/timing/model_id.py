@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from ethos_hil.lowering.versions import source_digest
+from ethos_hil.lowering.cache.versions import source_digest
 
 
 @cache

@@ -14,7 +14,7 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
 from ethos_hil.harness.run import Report, run
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.results.export.etdump import parse_metadata, write
 from ethos_hil.results.export.exporter import NotExportable

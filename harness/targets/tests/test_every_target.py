@@ -22,8 +22,8 @@ from ethos_hil.harness.run import Report, run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SLACK = 8 << 10
 """Bytes of the firmware's tables, which preflight leaves out."""

@@ -25,7 +25,7 @@ from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 
 

@@ -28,7 +28,7 @@ from ethos_hil.harness.verdict import divergence as diagnosis
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 
 NPU = NpuName.parse("ethos-u55-128")

@@ -20,10 +20,10 @@ from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.map.delegate_map import Partition, build_map
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.oracle.intermediates import computed_tensors, tensor_values
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
-from ethos_hil.lowering.vela import DEBUG_FLAGS, flags, run_vela
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # Program, NPU, and what is special about where its tensors lie.
 CASES = [

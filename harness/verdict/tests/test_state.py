@@ -18,7 +18,7 @@ from ethos_hil.harness.verdict.model_calls import ModelCalls
 from ethos_hil.harness.verdict.state import state_of, steps_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 
 X = np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)
 

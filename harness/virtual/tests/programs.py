@@ -72,7 +72,7 @@ def record(npu: str = NPU, folder: Path = DATA) -> None:
     """Compile both programs for `npu` and write them, with their answers, to `folder`."""
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     folder.mkdir(exist_ok=True)

@@ -79,7 +79,7 @@ def test_a_delegates_output_that_is_the_methods_goes_over_the_line_once() -> Non
 
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
 
     class Two(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

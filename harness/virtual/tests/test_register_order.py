@@ -235,7 +235,7 @@ def program(npu: str) -> Artifact:
 
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
 
     torch.manual_seed(0)
     example = (torch.randn(1, 3, 8, 8),)

@@ -30,8 +30,8 @@ from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.peripherals import TimingAdapters
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.memory_mode import MemoryMode
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SYSTEMS = [
     ("ethos-u55-32", "Shared_Sram"),

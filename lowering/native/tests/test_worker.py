@@ -19,14 +19,14 @@ import pytest
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import beginning, crashing_operator
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.processes import left_of
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import VelaCrash, flags, run_vela
+from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 FLAGS = flags(NpuName("u55", 128), MemoryMode("Shared_Sram"))
 

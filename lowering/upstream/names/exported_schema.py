@@ -8,8 +8,8 @@ import typing
 from functools import cache
 from typing import Any
 
-from ethos_hil.lowering.quantised import PT2E_OPERATORS, register_operators
-from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.upstream.names.pt2e import PT2E_OPERATORS, register_operators
 
 TENSOR_GLOBALS = frozenset(
     {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ethos_hil.lowering.conditions.progress import VELA, tell
 from ethos_hil.lowering.native.worker import ToolRaised
-from ethos_hil.lowering.progress import VELA, tell
-from ethos_hil.lowering.vela import call_vela
+from ethos_hil.lowering.vela.compiler import call_vela
 
 
 class VelaElsewhere:

@@ -10,7 +10,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid
 from ethos_hil.harness.bench.points import PointSettings, points_of
-from ethos_hil.lowering.memory_mode import MemoryMode
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.upstream.setting import REPOSITORY
 

@@ -15,7 +15,7 @@ from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_grap
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.tosa_graph import Array
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
-from ethos_hil.lowering.vela import VelaRefusal
+from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.conformance.coverage import kinds_of
 
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 
 def _made(label: str, layers: Callable[[Any], Any], *shape: int) -> TorchModel:
     """Return the model of seeded layers."""
     import torch
 
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
 
     torch.manual_seed(0)
     module = layers(torch.nn).eval()

@@ -13,7 +13,7 @@ from ethos_hil.suites.lab.profiles.trial import ProfileTrial, compared
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 LIMIT_SECONDS = 600.0
 """For one network on one NPU. MobileNetV2 takes half a minute, most take seconds."""
@@ -65,7 +65,7 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
     from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.targets.registry import make_target
-    from ethos_hil.lowering.cache import Cache
+    from ethos_hil.lowering.cache.store import Cache
     from ethos_hil.lowering.lower import lower
 
     name = NpuName.parse(npu)
@@ -86,7 +86,7 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
 
 
 def _model(network: str | int, name: str) -> TorchModel:
-    from ethos_hil.lowering.model import TorchModel, from_module, load_model
+    from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
     from ethos_hil.suites.lab.random_models.networks import network as drawn
 
     if isinstance(network, str):

@@ -11,7 +11,7 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.timing import timing_model
 from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
-from ethos_hil.lowering.vela_ini import VelaIni
+from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.suites.lab.published.adapters import RELAXED, memories
 from ethos_hil.suites.lab.published.compile_streams import SYSTEMS
 from ethos_hil.suites.lab.published.published_point import PointKind, PublishedPoint

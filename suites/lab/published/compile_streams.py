@@ -17,8 +17,8 @@ from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.native.worker import NativeTool
-from ethos_hil.lowering.vela import DEBUG_FLAGS
-from ethos_hil.lowering.vela_ini import SHIPPED
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS
+from ethos_hil.lowering.vela.ini import SHIPPED
 from ethos_hil.suites.lab.published.published_point import PublishedPoint
 from ethos_hil.suites.lab.published.stand_ins import WHOLE, stand_in
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream

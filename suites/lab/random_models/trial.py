@@ -22,12 +22,12 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
+from ethos_hil.lowering.formats.tosa_spec import Scheme
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.scheme import Scheme
 from ethos_hil.suites.lab.conformance.check import differences
 
 if TYPE_CHECKING:

@@ -27,11 +27,11 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.conditions.silence_tools import quiet
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import load_model
-from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, Threshold, at_most
 

@@ -25,15 +25,15 @@ from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.conditions.silence_tools import quiet
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import evaluate
-from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph
 from ethos_hil.lowering.testing.tosa_program import TosaProgram
-from ethos_hil.lowering.vela import VelaRefusal
+from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
 from ethos_hil.suites.lab.self_bench.xnnpack import XnnpackProgram
 

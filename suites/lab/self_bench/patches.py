@@ -21,8 +21,8 @@ from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering import lower as lowering
-from ethos_hil.lowering.cache import Cache
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.upstream.patches.patch import Patch
 from ethos_hil.lowering.upstream.patches.replaced import replaced
 from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on

@@ -24,7 +24,7 @@ from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_grap
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela import DEBUG_FLAGS
+from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
 
 MOBILENET = "MobileNetV2"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.lowering.silence_tools import quiet
+from ethos_hil.lowering.conditions.silence_tools import quiet
 from ethos_hil.lowering.upstream.imports import import_executorch
 from ethos_hil.lowering.upstream.names.host_runtime import use_threads
 

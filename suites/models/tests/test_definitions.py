@@ -11,9 +11,9 @@ from torch import nn
 
 import ethos_hil.suites.models
 from ethos_hil.base.errors import CompileError
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import TorchModel, from_module, load_model
-from ethos_hil.lowering.tosa_spec import TosaSpec
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.models import efficientnet, test_models
 from ethos_hil.suites.models.anomaly_detection import SHAPE, Autoencoder, folded

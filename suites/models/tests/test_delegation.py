@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.trial.declared import DeclaredModel

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.model import load_model
+from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import PROFILES, parse
 from ethos_hil.suites.declare.settings import SessionSettings

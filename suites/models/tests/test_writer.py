@@ -14,8 +14,8 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.lowering import trained_weights
-from ethos_hil.lowering.model import TorchModel, load_model
+from ethos_hil.lowering.cache import trained_weights
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.suites.models import writer
 
 SMALL = """

@@ -68,7 +68,7 @@ def test_a_model_is_the_same_program_whatever_the_hashes_of_texts(tmp_path: Path
     """Upstream hands partitions over in the order of a set of texts."""
     code = (
         "import hashlib, pathlib, sys\n"
-        "from ethos_hil.lowering.cache import Cache\n"
+        "from ethos_hil.lowering.cache.store import Cache\n"
         "from ethos_hil.lowering.lower import lower\n"
         "from ethos_hil.base.npu_name import NpuName\n"
         "cache = Cache(pathlib.Path(sys.argv[2]))\n"

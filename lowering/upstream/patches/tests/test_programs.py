@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import apply as applying

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import apply as applying

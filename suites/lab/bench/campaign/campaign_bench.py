@@ -16,7 +16,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import lease_file
 from ethos_hil.harness.virtual.tests.programs import NPU
-from ethos_hil.lowering.cache_settings import CACHE_VARIABLE
+from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.bench.campaign.harness_user import MARK
 from ethos_hil.suites.lab.bench.campaign.scenario import Moment, Scenario

@@ -107,7 +107,7 @@ def record() -> None:
     """
     from ethos_hil.base.npu_name import NpuName
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     found: dict[str, np.ndarray] = {}

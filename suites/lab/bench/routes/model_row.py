@@ -17,7 +17,7 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 Told = Callable[[int, int], None]

@@ -30,7 +30,7 @@ from ethos_hil.lowering.testing.programs.networks import NETWORKS
 from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Rng, TosaProgram
-from ethos_hil.lowering.vela import VelaRefusal
+from ethos_hil.lowering.vela.compiler import VelaRefusal
 from ethos_hil.suites.lab.conformance import check as checking
 from ethos_hil.suites.lab.conformance import coverage, report
 from ethos_hil.suites.lab.conformance.check import CheckEnding, Checker, CheckResult, check

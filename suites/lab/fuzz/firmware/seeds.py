@@ -25,8 +25,8 @@ from ethos_hil.harness.image.formats import (
     TensorInfo,
 )
 from ethos_hil.harness.link.frames import Frame, encode
+from ethos_hil.lowering.conditions.silence_tools import quiet
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.silence_tools import quiet
 from ethos_hil.suites.lab.fuzz.firmware import operators, programs
 
 MAX_BYTES = 16 * 1024

@@ -81,11 +81,11 @@ class OddJob:
 
     def _lowered(self, name: str, models: Mapping[str, Callable[[], object]]) -> None:
         from ethos_hil.base.npu_name import NpuName
-        from ethos_hil.lowering.cache import Cache
+        from ethos_hil.lowering.cache.store import Cache
+        from ethos_hil.lowering.formats.tosa_spec import TosaSpec
         from ethos_hil.lowering.lower import lower
-        from ethos_hil.lowering.model import from_module
+        from ethos_hil.lowering.model.torch_model import from_module
         from ethos_hil.lowering.oracle.reference import Reference
-        from ethos_hil.lowering.tosa_spec import TosaSpec
 
         tosa = self.target.startswith("TOSA")
         made = models[name]()

@@ -18,7 +18,7 @@ from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_grap
 from ethos_hil.harness.verdict.run_delegate import WEIGHTS
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 from ethos_hil.lowering.testing.tosa_program import draw
-from ethos_hil.lowering.vela import VelaRefusal
+from ethos_hil.lowering.vela.compiler import VelaRefusal
 
 MAX_BYTES = 1 << 20  # of memory; larger programs take too much of the time
 KINDS = ("random", "extremes", "ramp")  # of inputs, see `program.draw`

@@ -11,7 +11,7 @@ import torch
 
 from ethos_hil.base.record import JOB, Metric, Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.suites.lab.profiles.jobs import trial
 from ethos_hil.suites.lab.profiles.trial import Moved, compared
 

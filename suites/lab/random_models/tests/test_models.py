@@ -13,9 +13,9 @@ from torch.nn import functional
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.cache import Cache
+from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.repairs import mend
 from ethos_hil.suites.lab.random_models.networks import network
 from ethos_hil.suites.lab.random_models.trial import NetworkEnding, problems_of, trial

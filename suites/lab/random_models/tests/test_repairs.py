@@ -13,14 +13,14 @@ import pytest
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
-from ethos_hil.lowering.memory_mode import MemoryMode
 from ethos_hil.lowering.repairs.known import DEFECTS
 from ethos_hil.lowering.repairs.mend import treated
 from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import KINDS, Rng, draw
-from ethos_hil.lowering.vela import flags, run_vela
+from ethos_hil.lowering.vela.compiler import flags, run_vela
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.conformance.check import differences
 
 pytestmark = pytest.mark.product

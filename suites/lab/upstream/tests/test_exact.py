@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.model import from_module
+from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.suites.lab.upstream.exact import Oracle, compare
 from ethos_hil.suites.models.stacks import STACKS

@@ -1,0 +1,88 @@
+"""The versions of the tools that make an artifact."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import platform
+from functools import cache
+from pathlib import Path
+
+from ethos_hil.base.errors import ToolError
+from ethos_hil.lowering.upstream.patches.switch import patches_on
+
+NOT_SHIPPED = frozenset({"tests", "testing"})
+"""Folders that a wheel does not have (pyproject.toml, `packages.find`)."""
+_LOWERING = Path(__file__).parents[1]
+_PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
+
+
+def versions() -> dict[str, str]:
+    """Return versions by package name, "missing" for one that is not installed; also Python's and this package's own.
+
+    "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
+    began to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
+    installed of the packages: two builds of one version may differ. A file that was edited after it was installed is
+    not noticed. "ethos-hil-patches" is "on", or "off" with ETHOS_HIL_PATCHES=off: without the patches of upstream an
+    artifact may say less.
+
+    Raises:
+        UsageError: ETHOS_HIL_PATCHES has another value.
+    """
+    return {**_installed(), "ethos-hil-patches": "on" if patches_on() else "off"}
+
+
+def check_source_unchanged() -> None:
+    """Check that the code on disk is still what `versions` says. Modules are imported late: they may be newer.
+
+    Raises:
+        ToolError: it was changed since.
+    """
+    if source_digest(_LOWERING)[:16] != _SOURCE:
+        raise ToolError(
+            "the code of ethos_hil.lowering was changed after this process began to use it",
+            hint="start it again; nothing was kept",
+        )
+
+
+@cache
+def _installed() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    records = hashlib.sha256()
+    for package in _PACKAGES:
+        try:
+            distribution = importlib.metadata.distribution(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "missing"
+            continue
+        found[package] = distribution.version
+        records.update(installed_digest(distribution.read_text("RECORD") or "").encode())
+    found["ethos-hil-installed"] = records.hexdigest()[:16]
+    found["ethos-hil-lowering"] = _SOURCE
+    return found
+
+
+def installed_digest(record: str) -> str:
+    """Return the SHA-256 of an installed package's RECORD, apart from its lines about scripts; hexadecimal."""
+    # Scripts are outside of site-packages, and contain the path of their environment.
+    kept = f"\n{record}"
+    while (start := kept.find("\n../")) >= 0:
+        end = kept.find("\n", start + 1)
+        kept = kept[:start] + (kept[end:] if end >= 0 else "")
+    return hashlib.sha256(kept.encode()).hexdigest()
+
+
+def source_digest(folder: Path) -> str:
+    """Return the SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
+
+    What no wheel has is left out, so that a checkout and the wheel of its commit are one state: tests make no artifact.
+    """
+    digest = hashlib.sha256()
+    modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+    for name, path in sorted(modules.items()):
+        if NOT_SHIPPED.isdisjoint(name.split("/")):
+            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+_SOURCE = source_digest(_LOWERING)[:16]

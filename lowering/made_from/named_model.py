@@ -1,0 +1,305 @@
+"""A MODEL by its name, lowered; and found again without torch as long as nothing that it is made from changes.
+
+To know a model's artifact in the cache, the model has to be built and exported, which takes torch and seconds. So what
+it was made from is kept as well (`ethos_hil.lowering.made_from`): the files that its function imported and read,
+environment variables, versions. A model of which not all of that can be known is built anew each time; a note says why.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ethos_hil.base.errors import ToolError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.cache.store import Cache
+from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
+from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.made_from import artifact_memo, imported_files
+from ethos_hil.lowering.made_from.artifact_memo import Found
+from ethos_hil.lowering.made_from.chance import calls_noticed
+from ethos_hil.lowering.made_from.code_watch import WATCH, Reads
+from ethos_hil.lowering.made_from.generators import CommonGenerators
+from ethos_hil.lowering.made_from.model_fingerprint import (
+    Fingerprint,
+    changed_in_session,
+    fingerprint,
+    read_at_import,
+)
+from ethos_hil.lowering.made_from.project_files import of_project
+from ethos_hil.lowering.model.host_modules import HostModules
+from ethos_hil.lowering.model.quantisation_notes import quantisation_notes
+from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.program.program_file import ProgramFile
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.user_code.user_function import MODULE_PREFIX
+from ethos_hil.lowering.vela.options import VelaSetup
+
+Needed = Callable[[bool, Mapping[str, int]], bool]
+"""Called with whether a model keeps state, and by method how often a run executes each input set by default."""
+
+
+def never_needed(stateful: bool, repeat: Mapping[str, int]) -> bool:
+    """Return that the loaded model is not needed."""
+    return False
+
+
+@dataclass(frozen=True)
+class LoweredModel:
+    """A model that was lowered, or found.
+
+    Attributes:
+        artifact: the artifact.
+        notes: sentences about the model, for records.
+        quantisation: sentences about the quantisation of each method (`quantisation_notes`).
+        repeat: by method, how often a run executes each input set by default.
+        text: by method, the output whose values are characters (`Method.text`).
+        source: what was loaded; None if the artifact was found without loading anything.
+    """
+
+    artifact: Artifact
+    notes: tuple[str, ...] = ()
+    quantisation: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    repeat: Mapping[str, int] = field(default_factory=dict)
+    text: Mapping[str, str] = field(default_factory=dict)
+    source: TorchModel | ProgramFile | None = None
+
+    @classmethod
+    def of(cls, artifact: Artifact, source: TorchModel | ProgramFile) -> LoweredModel:
+        """Return a model that was loaded and lowered."""
+        quantisation = {each.name: quantisation_notes(source, each.name, each.scheme) for each in artifact.methods}
+        if not isinstance(source, TorchModel):
+            return cls(artifact, (), quantisation, source=source)
+        repeat = {name: method.repeat for name, method in source.methods.items()}
+        text = {name: method.text for name, method in source.methods.items()}
+        return cls(artifact, source.notes, quantisation, repeat, text, source)
+
+    @property
+    def model(self) -> TorchModel | None:
+        """The loaded model; None if it is a program, or was not loaded."""
+        return self.source if isinstance(self.source, TorchModel) else None
+
+    def said(self, method: str) -> tuple[str, ...]:
+        """Return the sentences for a record of a run of a method."""
+        return (*self.notes, *self.quantisation.get(method, ()))
+
+
+@dataclass(frozen=True)
+class ModelChange:
+    """What is changed of a model after it is loaded.
+
+    Attributes:
+        applied: changes it.
+        key: says how; equal keys mean equal changes.
+    """
+
+    applied: Callable[[TorchModel | ProgramFile], TorchModel | ProgramFile] = lambda loaded: loaded
+    key: tuple[str, ...] = ()
+
+
+NO_CHANGE = ModelChange()
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """The file of a MODEL, and the folder that Python searches first for what it imports."""
+
+    file: Path
+    folder: Path
+
+    @classmethod
+    def of(cls, text: str) -> _Origin | None:
+        """Return the origin of a MODEL; None if it is a program, if its file is not there, or is that of an installed
+        package, whose files nothing compares.
+        """
+        place, _, function = text.rpartition(":")
+        if text.lower().endswith(".pt2"):
+            path = Path(text).expanduser().absolute()
+        elif not place or not function:
+            return None
+        elif place.endswith(".py") or "/" in place:
+            path = Path(place).expanduser().absolute()
+        else:
+            found = imported_files.file_of_module(place, Path.cwd())
+            return None if found is None else cls(found, Path.cwd())
+        resolved = of_project(str(path))
+        return cls(resolved, resolved.parent) if resolved is not None and resolved.is_file() else None
+
+
+def lower_named(
+    text: str,
+    target: NpuName | TosaSpec,
+    *,
+    vela: VelaSetup | None = None,
+    scheme: Scheme = "a8w8",
+    whole: bool = False,
+    as_upstream: bool = False,
+    leave: Sequence[str] = (),
+    change: ModelChange = NO_CHANGE,
+    trust: bool = False,
+    needed: Needed = never_needed,
+    cache: Cache | None = None,
+    progress: Progress = silent,
+    hosts: Callable[[str, HostModules], None] | None = None,
+    etrecord: bool = False,
+) -> LoweredModel:
+    """Load the model called `text` and lower it, or find its artifact in the cache without loading it.
+
+    Args:
+        text: a MODEL as on the command line.
+        target, vela, scheme, whole, as_upstream, leave, cache, progress, hosts, etrecord: as for
+            `ethos_hil.lowering.lower.lower`.
+        change: what is changed of the model after it is loaded.
+        trust: as for `load_model`.
+        needed: whether the caller needs the loaded model.
+
+    Raises:
+        UsageError, CompileError, ToolError: as `load_model` and `lower`.
+    """
+    cache = cache if cache is not None else Cache()
+
+    def lowered(loaded: TorchModel | ProgramFile) -> Artifact:
+        return lower(
+            loaded,
+            target,
+            vela=vela,
+            scheme=scheme,
+            whole=whole,
+            as_upstream=as_upstream,
+            leave=leave,
+            cache=cache,
+            progress=progress,
+            hosts=hosts,
+            etrecord=etrecord,
+        )
+
+    origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
+    if origin is None:
+        progress("loading the model")
+        loaded = change.applied(load_model(text, trust=trust))
+        return LoweredModel.of(lowered(loaded), loaded)
+    name = _identity(text, origin)
+    key = (
+        *_key(target, vela, scheme, whole=whole, as_upstream=as_upstream),
+        *(("leave", *leave) if leave else ()),
+        *(("etrecord",) if etrecord else ()),
+        *change.key,
+    )
+    today = read_at_import((origin.file,), origin.folder)
+    found = artifact_memo.find(cache, name, key, today)
+    if found is not None and _fresh(found.made_from):
+        known = _told(found, text)
+        if known is not None and not needed(bool(found.told["stateful"]), known.repeat):
+            return known
+    progress("loading the model")
+    with _watched() as built, telling(progress):
+        tell("loading the model")
+        generators = _generators(text)
+        with generators.watched(), calls_noticed(WATCH, generators):
+            unseen = sys.getprofile() is None  # another one is at work
+            loaded = change.applied(load_model(text))
+        built.unknown |= {f"{origin.file.name} draws random numbers without {seed}" for seed in generators.unseeded()}
+        built.unknown |= {"a profiler is at work"} if unseen else set()
+        artifact = lowered(loaded)
+    script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it
+    built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
+    made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
+    model = LoweredModel.of(artifact, loaded)
+    told = {
+        "notes": model.notes,
+        "quantisation": dict(model.quantisation),
+        "repeat": dict(model.repeat),
+        "text": dict(model.text),
+        "stateful": _keeps_state(loaded),
+    }
+    _keep(cache, name, key, Found(artifact, made_from, told))
+    if not made_from.unknown:
+        return model
+    why = f"loaded anew, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
+    return replace(model, notes=(*model.notes, why))
+
+
+def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
+    methods = loaded.methods.values() if isinstance(loaded, TorchModel) else ()
+    return any(method.changed or not method.steady for method in methods)
+
+
+def _told(found: Found, text: str) -> LoweredModel | None:
+    """Return what was kept of a model called `text`; None if it was kept by another version, which kept less."""
+    try:
+        told = {name: dict(found.told[name]) for name in ("quantisation", "repeat", "text")}
+        notes = tuple(found.told["notes"])
+        found.told["stateful"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    said = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
+    return LoweredModel(found.artifact.called(text), notes, said, told["repeat"], told["text"])
+
+
+def _identity(text: str, origin: _Origin) -> str:
+    """Return what a model is called, with all that decides which files a name in its code means."""
+    function = "" if text.lower().endswith(".pt2") else text.rpartition(":")[2]
+    return "\0".join([str(origin.file), function, str(Path.cwd()), str(sys.flags.optimize), *sys.path])
+
+
+def _key(
+    target: NpuName | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool, as_upstream: bool
+) -> tuple[str, ...]:
+    toolchain = (
+        TosaToolchain(target, scheme)
+        if isinstance(target, TosaSpec)
+        else EthosUToolchain(vela or VelaSetup.default(target), scheme, as_upstream=as_upstream)
+    )
+    return (*toolchain.key, "whole" if whole else "", "by name")
+
+
+def _fresh(made_from: Fingerprint) -> bool:
+    """Return whether this process has no other view of the model's files than their text now: none was imported before,
+    and perhaps changed, and none was changed since the process began.
+    """
+    for path, module in imported_files.loaded().items():
+        executed_again = module.__name__.startswith(MODULE_PREFIX)
+        if str(path) in made_from.files and not executed_again:
+            return False
+    return changed_in_session(made_from.files) is None
+
+
+@contextmanager
+def _watched() -> Iterator[Reads]:
+    """Watch what the project's code asks for, in a process that may not have been watched before."""
+    before = WATCH.on
+    with WATCH.building() as built:
+        yield built
+    if not before:
+        WATCH.end_of_collection(declared=False)
+
+
+def _generators(text: str) -> CommonGenerators:
+    """Return the common generators, as they are before the model's code runs. It would import torch anyway."""
+    if not text.lower().endswith(".pt2"):
+        import torch  # noqa: F401
+    return CommonGenerators()
+
+
+def _with_source(made_from: Fingerprint) -> Fingerprint:
+    """Return a fingerprint that also has what the sources of its files say."""
+    asked = {
+        f"{Path(path).name} {what}"
+        for path, state in made_from.files.items()
+        if path.endswith(".py") and Path(path).is_file()
+        for what in imported_files.asked_anywhere(Path(path))
+    }
+    return replace(made_from, unknown=tuple(sorted({*made_from.unknown, *asked})))
+
+
+def _keep(cache: Cache, name: str, key: Any, found: Found) -> None:
+    try:
+        artifact_memo.keep(cache, name, key, found)
+    except (OSError, ToolError):
+        return  # it is found by its content

@@ -1,0 +1,237 @@
+"""A .pt2 is data: real ones load as they did, and one with more in it is refused by name and runs nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ethos_hil.base.errors import UsageError
+from ethos_hil.lowering.model.exported.exported_file import load_exported
+from ethos_hil.lowering.model.exported.tests.archive_edit import (
+    CONSTANTS,
+    INPUTS,
+    PROGRAM,
+    WEIGHTS,
+    changed,
+    contents,
+    replaced,
+    write,
+)
+from ethos_hil.lowering.model.exported.tests.programs import PROGRAMS, save
+from ethos_hil.lowering.model.torch_model import load_model
+from ethos_hil.lowering.upstream.names.pt2e import register_operators
+
+Change = Callable[[Any], object]
+
+
+class Shell:
+    """A pickle of it runs a command when it is loaded."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+
+    def __reduce__(self) -> Any:
+        return os.system, (self.command,)
+
+
+@pytest.fixture(scope="session")
+def buffers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save("buffers", tmp_path_factory.mktemp("pt2"))
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def leaves(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, tuple | list) else [value]
+
+
+def graph(document: Any) -> Any:
+    return document["graph_module"]["graph"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_real_one_loads_as_torch_loads_it(tmp_path: Path, name: str) -> None:
+    register_operators()
+    path = save(name, tmp_path)
+    ours, theirs = load_exported(path), torch.export.load(path)
+    assert ours.graph_module.code == theirs.graph_module.code
+    assert str(ours.graph_signature) == str(theirs.graph_signature)
+    assert ours.example_inputs is not None
+    arguments = ours.example_inputs[0]
+    answers = [leaves(program.module(check_guards=False)(*arguments)) for program in (ours, theirs)]
+    assert all(torch.equal(one, other) for one, other in zip(*answers, strict=True))
+    seen = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "custom")
+    for one, other in zip(ours.graph.nodes, theirs.graph.nodes, strict=True):
+        assert [one.meta.get(key) for key in seen] == [other.meta.get(key) for key in seen]
+
+
+def in_a_size(document: Any) -> None:
+    size = next(iter(graph(document)["tensor_values"].values()))["sizes"]
+    size[0] = {"as_expr": {"expr_str": "__import__('os').system('touch OWNED') or 2", "hint": {"as_int": 2}}}
+
+
+def in_a_name(document: Any) -> None:
+    name = "x=__import__('os').system('touch OWNED')"
+    text = json.dumps(document).replace('{"name": "x"}', json.dumps({"name": name}))
+    fresh = json.loads(text)
+    values = graph(fresh)["tensor_values"]
+    values[name] = values.pop("x")
+    document.update(fresh)
+
+
+def pickled() -> bytes:
+    stream = io.BytesIO()
+    torch.save(((torch.ones(2, 4), Shell("touch OWNED")), {}), stream)
+    return stream.getvalue()
+
+
+def opaque(document: Any) -> None:
+    document["config"]["evil"] = {
+        "path_name": "opaque_obj_0", "is_param": False, "use_pickle": True, "tensor_meta": None,
+    }  # fmt: skip
+
+
+def attack(path: Path, kind: str) -> Path:
+    """Write a .pt2 that touches OWNED if it is loaded without a check."""
+    if kind == "size":
+        return changed(path, PROGRAM, in_a_size)
+    if kind == "name":
+        return changed(path, PROGRAM, in_a_name)
+    if kind == "inputs":
+        return replaced(path, INPUTS, pickled())
+    evil = changed(path, CONSTANTS, opaque)
+    return replaced(evil, "data/constants/opaque_obj_0", pickle.dumps(Shell("touch OWNED")))
+
+
+@pytest.mark.parametrize("kind", ["size", "name", "inputs", "constant"])
+def test_code_runs_only_where_the_file_is_trusted(buffers: Path, kind: str) -> None:
+    evil = attack(buffers, kind)
+    with pytest.raises(UsageError, match=r"evil\.pt2 is more than data, at ") as caught:
+        load_model(str(evil))
+    assert "--trust-model" in str(caught.value.hint)
+    assert not Path("OWNED").exists()
+    # The attack is a real one: without the check it works.
+    with contextlib.suppress(UsageError):
+        load_model(str(evil), trust=True)
+    assert Path("OWNED").exists()
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        "torch.os.system", "torch.hub.load", "torch.ops.aten.from_file.default", "torch.ops.aten.save.default",
+        "torch.ops.aten._unsafe_index.Tensor", "torch.ops.higher_order.inline_asm_elementwise",
+        "_operator.methodcaller",
+        "torch.ops.quantized.add.default", "#ext:op", "os.system", "torch.ops.aten.no_such.default", "torch.load",
+    ],
+)  # fmt: skip
+def test_only_operators_that_compute_with_tensors_are_accepted(buffers: Path, operator: str) -> None:
+    evil = changed(buffers, PROGRAM, lambda document: graph(document)["nodes"][0].update(target=operator))
+    with pytest.raises(UsageError, match=r"models/model\.json\['graph_module'\].*the operator"):
+        load_exported(evil)
+
+
+OTHER_CONTAINER = '[1, {"type": "collections.defaultdict", "context": "{}", "children_spec": []}]'
+
+
+def call(document: Any) -> Any:
+    return document["graph_module"]["module_call_graph"][0]["signature"]
+
+
+def of_x(document: Any) -> Any:
+    return graph(document)["tensor_values"]["x"]
+
+
+def parameter(document: Any) -> Any:
+    return document["graph_module"]["signature"]["input_specs"][0]["parameter"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda d: graph(d)["nodes"][0].update(name="a b"), "not a name: 'a b'"),
+        (lambda d: call(d).update(forward_arg_names=["x=print()"]), "not a name"),
+        (lambda d: call(d).update(in_spec=OTHER_CONTAINER), "container of type"),
+        (lambda d: graph(d)["custom_obj_values"].update(x={"name": "x", "class_fqn": "x"}), "a custom object"),
+        (lambda d: of_x(d)["device"].update(type="cuda"), "not the processor"),
+        (lambda d: of_x(d).update(dtype=[7]), "expected int, found"),
+        (lambda d: of_x(d)["sizes"].append({"as_expr": {"expr_str": ["1"], "hint": None}}), "expected str"),
+        (lambda d: of_x(d)["sizes"].append({"as_int": 10**400}), "a number of"),
+        (lambda d: d.update(range_constraints={"u99999999999": {"min_val": 0, "max_val": 1}}), "name of a size"),
+        (lambda d: graph(d)["nodes"][0]["metadata"].update(source_fn_stack="x,torch.__import__"), "name of a function"),
+        (lambda d: parameter(d).update(parameter_name="__class__.x"), "not the name of a parameter"),
+    ],
+)
+def test_each_field_has_to_be_of_its_kind(buffers: Path, change: Change, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load_exported(changed(buffers, PROGRAM, change))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        (PROGRAM, b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
+        (PROGRAM, b'{"a": ' + b"9" * 10_000 + b"}", "not JSON"),
+        (PROGRAM, b"\xff\xfe", "not JSON"),
+        ("data/aotinductor/model/m.so", b"\x7fELF", "compiled code"),
+        (INPUTS, b"\x80\x02N.", "not a file of torch.save"),
+        ("data/weights/model.pt", pickled(), r"needs 'posix\.system'"),
+        ("archive_version", b"9", "archive_version is b'9'"),
+    ],
+)
+def test_a_member_that_is_not_what_it_should_be_is_named(buffers: Path, name: str, data: bytes, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        load_exported(replaced(buffers, name, data))
+
+
+def test_a_tensor_is_no_larger_than_what_is_stored_of_it(buffers: Path) -> None:
+    def change(document: Any) -> None:
+        meta = document["config"]["linear.weight"]["tensor_meta"]
+        meta.update(sizes=[{"as_int": 2**62}, {"as_int": 4}], strides=[{"as_int": 0}, {"as_int": 0}])
+
+    with pytest.raises(UsageError, match="elements, of which 64 bytes are stored"):
+        load_exported(changed(buffers, WEIGHTS, change))
+
+
+def test_an_archive_with_two_members_of_one_name_is_refused(buffers: Path) -> None:
+    evil = write(Path("evil.pt2"), contents(buffers))
+    with zipfile.ZipFile(evil, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr(f"model/{PROGRAM}", b"{}")
+    with pytest.raises(UsageError, match="two members are called"):
+        load_exported(evil)
+
+
+def test_compressed_members_are_refused(buffers: Path) -> None:
+    with zipfile.ZipFile("evil.pt2", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in contents(buffers).items():
+            archive.writestr(f"model/{name}", data)
+    with pytest.raises(UsageError, match="is compressed by method 8"):
+        load_exported(Path("evil.pt2"))
+
+
+def test_other_models_and_files_never_reach_torch(buffers: Path) -> None:
+    evil = replaced(buffers, "models/other.json", b"not json")
+    load_exported(replaced(evil, "data/sample_inputs/other.pt", pickled()))
+    assert not Path("OWNED").exists()
+
+
+def test_the_second_wall_stands_only_while_torch_loads(buffers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    load_exported(buffers)
+    assert os.environ["TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"] == "1"
+    assert "TORCH_FORCE_WEIGHTS_ONLY_LOAD" not in os.environ

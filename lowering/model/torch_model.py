@@ -1,0 +1,313 @@
+"""Find and load a MODEL.
+
+A MODEL is `file.py:function` or `package.module:function`, a `.pt2` written by torch.export.save, or a `.pte`. The
+function returns `(module, example_inputs)`, `(module, example_inputs, calibration_inputs)` or a `Method`, which becomes
+the method "forward". For a program of several methods it returns a dictionary of these by the methods' names. A
+`Method` can also stay on the CPU:
+
+    def two():
+        encoder, x, codes = ...
+        return {"encode": (encoder, (x,)), "score": Method(Score(encoder), (codes,), on_cpu=True)}
+
+Methods may share modules. ExecuTorch stores shared constants of the CPU once, and delegates that are equal as a whole;
+other shared data is in the program once for each method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
+from ethos_hil.lowering.model.trial_calls import called_twice
+from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
+from ethos_hil.lowering.user_code.bytecode import check_bytecode, imported_files
+from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.user_code.module_copy import copied
+from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import called, load_function
+
+if TYPE_CHECKING:
+    import torch
+
+Inputs = tuple["torch.Tensor", ...]
+STATEFUL_CALLS = 16
+"""Calls of its example that a model with state is calibrated with, if nobody gives it other inputs."""
+
+_RETURNS = (
+    "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
+    "by method name"
+)
+_MAX_NAME = 31  # bytes of a method's name that the firmware's package has room for (harness/image/formats.py)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One of a program's methods: a module, whose forward is the method.
+
+    Attributes:
+        module: a loaded model is in eval mode; for a .pt2 it is the module of the exported program.
+        example_inputs: the positional arguments of forward.
+        calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example. A model
+            that keeps state is called with them in turn, and begins once; by default with the example, 16 times.
+        on_cpu: run all of it on the CPU, in float.
+        leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
+            ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).
+        int16: the modules, by name ("head", "blocks.3"), whose activations have 16 bits where the others have 8.
+        quantizer: makes the quantiser from upstream's compile spec, in place of ours; it decides all bits.
+        notes: sentences for the record of a run, for example that the model is untrained.
+        repeat: how often a run executes each input set, unless `--repeat` says otherwise. A model that keeps state may
+            need many calls.
+        text: the name of an integer output whose values are characters, by their numbers in Unicode: a run shows the
+            text of all its executions. Empty where there is none.
+        changed: the names of the module's buffers and attributes that a call of it changes ("stem.calls"), and
+        steady: whether two equal calls give equal answers; both are filled in when the model is loaded.
+    """
+
+    module: torch.nn.Module
+    example_inputs: Inputs
+    calibration_inputs: tuple[Inputs, ...] = ()
+    on_cpu: bool = False
+    leave: tuple[str, ...] = ()
+    int16: tuple[str, ...] = ()
+    quantizer: Callable[[Any], Any] | None = None
+    notes: tuple[str, ...] = ()
+    repeat: int = 1
+    text: str = ""
+    changed: tuple[str, ...] = ()
+    steady: bool = True
+
+    @property
+    def fresh(self) -> torch.nn.Module:
+        """The module as the user gave it, for tracing or calling: a copy where a call changes it."""
+        return copied(self.module, type(self.module).__name__) if self.changed else self.module
+
+
+@dataclass(frozen=True)
+class TorchModel:
+    """A float model in PyTorch.
+
+    Attributes:
+        label: the user's name for it.
+        methods: the methods by name, at least one.
+        sources: names the lines of the user's files.
+    """
+
+    label: str
+    methods: Mapping[str, Method]
+    sources: Sources = field(default_factory=Sources)
+
+    @property
+    def default_name(self) -> str:
+        """Name of the default method: forward, or the first."""
+        return default_method(self.methods)
+
+    @property
+    def _default(self) -> Method:
+        return self.methods[self.default_name]
+
+    @property
+    def module(self) -> torch.nn.Module:
+        """The default method's module."""
+        return self._default.module
+
+    @property
+    def example_inputs(self) -> Inputs:
+        """The default method's example inputs."""
+        return self._default.example_inputs
+
+    @property
+    def calibration_inputs(self) -> tuple[Inputs, ...]:
+        """The default method's calibration inputs."""
+        return self._default.calibration_inputs
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The notes of all methods, each once."""
+        return tuple(dict.fromkeys(note for method in self.methods.values() for note in method.notes))
+
+
+def load_model(text: str, *, trust: bool = False) -> TorchModel | ProgramFile:
+    """Load the model called `text`.
+
+    Args:
+        text: a MODEL as on the command line.
+        trust: whether a .pt2 may have more than data, for example pickled objects: loading it may then execute code.
+
+    Raises:
+        UsageError: says what is wrong with the model and where.
+    """
+    suffix = Path(text).suffix.lower()
+    if suffix in PROGRAM_SUFFIXES:
+        return ProgramFile.read(text)
+    if suffix == ".pt2":
+        return _load_exported(text, trust=trust)
+    function, sources = load_function(text, "MODEL")
+    loaded = _call(function, text, sources)
+    if sources.root is not None:  # the function may have imported more
+        check_bytecode(imported_files(sources.root))
+    return loaded
+
+
+def from_module(
+    module: torch.nn.Module,
+    example_inputs: Sequence[torch.Tensor],
+    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
+    *,
+    label: str = "model",
+    root: Path | None = None,
+) -> TorchModel:
+    """Return a TorchModel of objects in memory, checked like a loaded model; `root` as in `Sources`."""
+    return _checked((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
+
+
+def from_exported(
+    exported: torch.export.ExportedProgram,
+    calibration_inputs: Sequence[Sequence[torch.Tensor]] = (),
+    *,
+    label: str = "model",
+) -> TorchModel:
+    """Return a TorchModel of an exported program, checked like a loaded model.
+
+    Raises:
+        UsageError: it has no example inputs, has keyword arguments, or is damaged.
+    """
+    if exported.example_inputs is None:
+        raise UsageError(f"{label} has no example inputs", hint="export it again with this torch version")
+    args, kwargs = exported.example_inputs
+    if kwargs:
+        raise UsageError(f"{label} takes keyword arguments {sorted(kwargs)}", hint="export with positional inputs only")
+    try:
+        module = exported.module(check_guards=False)
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
+    result = (module, args, list(calibration_inputs))
+    return _checked(result, label, label, Sources(), exported=True)
+
+
+def _load_exported(text: str, *, trust: bool) -> TorchModel:
+    path = Path(text).expanduser()
+    if not path.exists():
+        raise no_file(text)
+    from ethos_hil.lowering.model.exported.exported_file import load_exported
+
+    return from_exported(load_exported(path, trust=trust), label=text)
+
+
+def _call(function: Any, text: str, sources: Sources) -> TorchModel:
+    result = called(function, text, f"{_RETURNS}, without arguments")
+    return _checked(result, text, text, sources)
+
+
+def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:
+    if not isinstance(result, dict):
+        return TorchModel(label, {FORWARD: _method(result, what, exported=exported)}, sources)
+    if not result:
+        raise UsageError(f"{what} returned an empty dictionary", hint=_RETURNS)
+    for name in result:
+        if not isinstance(name, str) or not name.isidentifier() or len(name.encode()) > _MAX_NAME:
+            raise UsageError(
+                f"{what} returned a method called {name!r}",
+                hint=f"a method's name is a Python identifier of at most {_MAX_NAME} bytes",
+            )
+    return TorchModel(label, {name: _method(entry, f"{what}[{name!r}]") for name, entry in result.items()}, sources)
+
+
+def _method(result: Any, what: str, *, exported: bool = False) -> Method:
+    """Check what a function returned for one method, by calling copies of it, and return it as a Method."""
+    import torch
+
+    from ethos_hil.lowering.upstream.names.pt2e import is_quantised
+
+    told = result if isinstance(result, Method) else None
+    if isinstance(result, Method):
+        result = (result.module, result.example_inputs, list(result.calibration_inputs))
+    if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
+        raise UsageError(f"{what} returned {_describe(result)}", hint=_RETURNS)
+    module = result[0]
+    example = _input_tuple(result[1], what, "example_inputs")
+    given = result[2] if len(result) == 3 and result[2] is not None else ()
+    calibration = _calibration(given, f"{what} returned", what, example)
+    if not exported and not is_quantised(module):  # an exported module has no train and eval modes
+        module = module.eval()
+    try:
+        calls = called_twice(module, example, what)
+    except EthosHilError:
+        raise
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise UsageError(
+            f"{what}: calling the module with its example inputs failed: {summary(error)}{user_line(error)}",
+            hint=f"the example inputs are {_describe(example)}",
+        ) from error
+    return replace(
+        told or Method(module, example),
+        module=module,
+        example_inputs=example,
+        calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if calls.changed or not calls.steady else 1),
+        changed=calls.changed,
+        steady=calls.steady,
+    )
+
+
+def calibrated(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:
+    """Return a model whose method is calibrated with other inputs.
+
+    Args:
+        model: the model.
+        method: the method's name.
+        value: input sets, in the forms that a MODEL's function may return them in; at least one.
+        what: where they come from, in an error.
+
+    Raises:
+        UsageError: they do not fit the method's example inputs, or there are none.
+    """
+    mine = model.methods[method]
+    calibration = _calibration(value, f"{what} gives", what, mine.example_inputs)
+    if not calibration:
+        raise UsageError(f"{what} gives no inputs", hint="give at least one input set")
+    return replace(model, methods={**model.methods, method: replace(mine, calibration_inputs=calibration)})
+
+
+def _calibration(value: Any, gives: str, what: str, example: Inputs) -> tuple[Inputs, ...]:
+    import torch
+
+    if isinstance(value, torch.Tensor) or not isinstance(value, Sequence):
+        raise UsageError(f"{gives} {_describe(value)} as calibration_inputs", hint="give a list of input tuples")
+    calibration = tuple(_input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(value))
+    for index, entry in enumerate(calibration):
+        found = [(tensor.shape, tensor.dtype) for tensor in entry]
+        if found != [(tensor.shape, tensor.dtype) for tensor in example]:
+            raise UsageError(
+                f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
+                hint=f"the example inputs are {_describe(example)}",
+            )
+    return calibration
+
+
+def _input_tuple(value: Any, what: str, name: str) -> Inputs:
+    import torch
+
+    entries = (value,) if isinstance(value, torch.Tensor) else value
+    if not isinstance(entries, tuple | list):
+        raise UsageError(f"{what}: {name} is {_describe(value)}, expected a tuple of tensors", hint=_RETURNS)
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, torch.Tensor):
+            raise UsageError(f"{what}: {name}[{index}] is {_describe(entry)}, expected a tensor", hint=_RETURNS)
+    return tuple(entry.detach() for entry in entries)
+
+
+def _describe(value: Any) -> str:
+    """Return a short description of a value: types, and shapes of tensors."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    if isinstance(value, tuple | list):
+        shown = ", ".join(_describe(entry) for entry in value[:4]) + (", ..." if len(value) > 4 else "")
+        return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
+    return "None" if value is None else f"a {type(value).__name__}"

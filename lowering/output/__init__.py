@@ -1,0 +1,1 @@
+"""What `ethos-hil lower` says and writes of a lowered program."""

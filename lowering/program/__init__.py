@@ -1,0 +1,1 @@
+"""What is known of a program that is lowered, whoever lowered it."""

@@ -1,0 +1,137 @@
+"""Functions that the user names as `file.py:function` or `package.module:function`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.base.regular_file import check_regular
+from ethos_hil.lowering.program.program_file import FORMS, no_file
+from ethos_hil.lowering.user_code.bytecode import check_bytecode, imported_files
+from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.user_code.source import Sources
+
+_OURS = "suites"
+"""A module below it is ethos-hil's own, unless the user has one of that name: `suites.models` is the suites' models."""
+MODULE_PREFIX = "ethos_hil_"
+"""How the name begins that a user's file is imported under, anew each time."""
+
+
+def load_function(text: str, what: str) -> tuple[Any, Sources]:
+    """Import the file or module, and return its function, and where the user's lines are.
+
+    Args:
+        text: "file.py:function" or "package.module:function".
+        what: the argument that has this text, in an error: "MODEL", "--quantizer".
+
+    Raises:
+        UsageError: there is no such file, module or function, importing it fails, or Python runs an older text of it or
+            of what it imports.
+    """
+    forms = FORMS if what == "MODEL" else "give file.py:function or package.module:function"
+    place, separator, name = text.rpartition(":")
+    if not separator or not place or not name:
+        raise UsageError(f"{what} {text!r} names no function", hint=forms)
+    if place.endswith(".py") or "/" in place:
+        path = Path(place).expanduser()
+        try:
+            check_regular(path)
+        except FileNotFoundError:
+            raise no_file(place, forms) from None
+        except OSError as error:
+            raise UsageError(f"cannot read {place}: {error.strerror}") from None
+        module, sources = _import_file(path, what, forms), Sources(path.resolve().parent)
+    else:
+        module = _import_module(place, what, text, forms)
+        file = getattr(module, "__file__", None)  # modules that are part of Python have none
+        sources = Sources(Path(file).parent if file else None)
+    if sources.root is not None:
+        check_bytecode(imported_files(sources.root))
+    return _function(module, name, place), sources
+
+
+def called(function: Callable[[], Any], what: str, hint: str) -> Any:
+    """Return what a user's function returns.
+
+    Args:
+        function: takes no arguments.
+        what: its name, in an error.
+        hint: what it has to return.
+
+    Raises:
+        UsageError: it raises something that is no error of ours.
+    """
+    try:
+        return function()
+    except EthosHilError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"{what} raised {summary(error)}{user_line(error)}", hint=hint) from error
+
+
+@contextmanager
+def _on_path(folder: Path) -> Iterator[None]:
+    """Let the user's file import its neighbours, as when it is run as a script."""
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _import_file(path: Path, what: str, forms: str) -> ModuleType:
+    resolved = path.resolve()
+    # Not the bare stem: a user's file may be called torch.py. And one file may have the model and another function.
+    name = f"{MODULE_PREFIX}{'model' if what == 'MODEL' else 'given'}_{resolved.stem}"
+    spec = importlib.util.spec_from_file_location(name, resolved)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be imported", hint=forms)
+    module = importlib.util.module_from_spec(spec)
+    # torch.export finds a module's class by its file's module name.
+    sys.modules[name] = module
+    try:
+        with _on_path(resolved.parent):
+            spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
+        del sys.modules[name]
+        raise UsageError(f"importing {path} failed: {summary(error)}{user_line(error)}") from error
+    return module
+
+
+def _import_module(name: str, what: str, text: str, forms: str) -> ModuleType:
+    try:
+        with _on_path(Path.cwd()):
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name == _OURS and name.split(".")[0] == _OURS:
+            return _import_module(f"ethos_hil.{name}", what, text, forms)
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise UsageError(f"no such module: {error.name} (from {what} {text!r})", hint=forms) from None
+        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"importing {name} failed: {summary(error)}{user_line(error)}") from error
+
+
+def _function(module: ModuleType, name: str, place: str) -> Any:
+    function = getattr(module, name, None)
+    if function is not None and callable(function):
+        return function
+    own = [
+        key for key, value in vars(module).items() if inspect.isfunction(value) and value.__module__ == module.__name__
+    ]
+    close = difflib.get_close_matches(name, own, n=1)
+    known = ", ".join(sorted(own)) if own else "none"
+    what = f"{place} has no function {name!r}" if function is None else f"{name} in {place} is not a function"
+    raise UsageError(what, hint=(f"did you mean {close[0]}? " if close else "") + f"functions there: {known}")

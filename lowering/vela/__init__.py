@@ -1,0 +1,1 @@
+"""Vela: its call, its options, its configuration files, its memory modes."""
