@@ -14,8 +14,9 @@ from ethos_hil.base import environment
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.judge import Evidence, Findings, judge
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.record import Failure, Record, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.lowered_request import lowered_request
 from ethos_hil.harness.ask.request import RunRequest
@@ -46,7 +47,6 @@ from ethos_hil.harness.verdict.against_pytorch import (
     integers_that_do_not_fit,
 )
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
-from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.harness.verdict.divergence import localise
 from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, compare, not_compared
 from ethos_hil.harness.verdict.known_defects import named, naming_defects
@@ -132,11 +132,23 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class RunFindings(Findings):
+    """What is known of a run after the target has answered."""
+
+    answer: Answer
+
+
+@dataclass(frozen=True)
 class Report:
     """A finished run: its record, and the answer that the record judges."""
 
     record: Record
     answer: Answer
+
+    @classmethod
+    def of(cls, findings: RunFindings) -> Report:
+        """Return the report of a run that is judged now."""
+        return cls(judge(findings), findings.answer)
 
     @property
     def artifact(self) -> Artifact:
@@ -173,6 +185,17 @@ def run(
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
+    return Report.of(run_findings(request, reporter=reporter, pool=pool, began=began))
+
+
+def run_findings(
+    request: RunRequest,
+    *,
+    reporter: Reporter | None = None,
+    pool: BoardPool | None = None,
+    began: float | None = None,
+) -> RunFindings:
+    """Do the part of `run` before the record is made. Arguments and errors are those of `run`."""
     reporter = reporter or Silent()
     watch = Stopwatch("starting", began)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
@@ -218,15 +241,15 @@ def run(
         trace_file.write(artifact, npu, request.trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
     with naming_defects(artifact), naming_program(artifact):
-        report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
-    record = report.record
-    record = dataclasses.replace(
-        record,
-        notes=(*found.said(artifact.method), *record.notes),
-        metrics=(*record.metrics, *watch.metrics()),
-        text=written_text(report.outcome, artifact.outputs, text),
+        findings = _artifact_findings(
+            artifact, board, firmware, request, data.of(found.source), reporter, watch, method
+        )
+    facts = findings.facts
+    return findings.with_facts(
+        notes=(*found.said(artifact.method), *facts.notes),
+        metrics=(*facts.metrics, *watch.metrics()),
+        text=written_text(findings.answer.outcome, artifact.outputs, text),
     )
-    return dataclasses.replace(report, record=record)
 
 
 def run_artifact(
@@ -246,15 +269,27 @@ def run_artifact(
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
+    return Report.of(artifact_findings(artifact, board, request, firmware=firmware, reporter=reporter))
+
+
+def artifact_findings(
+    artifact: Artifact,
+    board: Target,
+    request: RunRequest,
+    *,
+    firmware: bytes | None = None,
+    reporter: Reporter | None = None,
+) -> RunFindings:
+    """Do the part of `run_artifact` before the record is made. Arguments are those of `run_artifact`."""
     request.check_numbers()
     elf = find_firmware(board.soc) if firmware is None else firmware
     request = _profiled(request, board)
-    return _run_artifact(
+    return _artifact_findings(
         artifact, board, elf, request, RunData.read(request), reporter or Silent(), Stopwatch("starting")
     )
 
 
-def _run_artifact(
+def _artifact_findings(
     artifact: Artifact,
     board: Target,
     firmware: bytes | Runner,
@@ -263,7 +298,7 @@ def _run_artifact(
     reporter: Reporter,
     watch: Stopwatch,
     method: Method | None = None,
-) -> Report:
+) -> RunFindings:
     watch.begin("checking")
     input_sets, said = data.input_sets(artifact)
     repeat = request.repeat or 1
@@ -310,22 +345,22 @@ def _run_artifact(
     answer = Answer(
         artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking, profile
     )
-    report = judge(answer, request.label, reporter=reporter)
+    findings = findings_of(answer, request.label, reporter=reporter)
     if profile is not None and board.cycle_provenance == "fvp":
         doubts = (_GRID, *doubts)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
-    notes = (*doubts, *said, *report.record.notes)
+    notes = (*doubts, *said, *findings.facts.notes)
     digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
-    # Not in `judge`, which also judges an answer that was recorded, with another firmware and another model.
+    # Not in `findings_of`, which also compares an answer that was recorded, with another firmware and another model.
     model = timing_model_id() if board.cycle_provenance == "modelled" else ""
     # Our firmware leaves the timing adapters of an FVP and of an MPS3's FPGA as they are after reset.
     adapters = "reset" if board.kind != "virtual" and not isinstance(firmware, Runner) else ""
-    record = dataclasses.replace(
-        report.record, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
+    facts = dataclasses.replace(
+        findings.facts, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
     )
     clock = request.clock or _clock_of(outcome.board, board.name)
-    return dataclasses.replace(report, record=with_latency(record, clock))
+    return dataclasses.replace(findings, facts=with_latency(facts, clock))
 
 
 def _clock_of(board: BoardRun | None, name: str) -> StatedClock | None:
@@ -446,13 +481,13 @@ def image_of(
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan, run_id=run_id)
 
 
-def judge(
+def findings_of(
     answer: Answer,
     label: str,
     *,
     reporter: Reporter | None = None,
-) -> Report:
-    """Do the part of `run` after the target has answered: compare, find the first wrong operation, and make the record.
+) -> RunFindings:
+    """Do the part of `run` after the target has answered: compare, and find the first wrong operation.
 
     Args:
         answer: the target's answer.
@@ -473,17 +508,9 @@ def judge(
     if answer.expected is not None:
         comparison = comparison.then(compare(outcome, answer.expected, names))
     finding = PyTorchFinding() if comparison.difference is not None else _against_pytorch(answer)
-    decision = decide(
-        Evidence(
-            difference=comparison.difference,
-            unlike=finding.failure,
-            compared=comparison.compared,
-            lacking=answer.lacking,
-        )
-    )
-    failure = decision.failure
-    if failure is not None and differs:
-        failure = named(failure, artifact)
+    difference = comparison.difference
+    if difference is not None and differs:
+        difference = named(difference, artifact)
     divergence = None
     if differs:
         reporter.stage("Looking for the first operation that differs")
@@ -491,12 +518,10 @@ def judge(
     first = next((run for run in outcome.runs if run.input_set == 0), None)
     ops = rows(artifact, board, outcome, answer.profile)
     profile = None if answer.profile is None else inference_profile(artifact, board, outcome, ops, answer.profile.mode)
-    record = Record(
-        verdict=decision.verdict,
+    facts = RunFacts(
         model=label,
         npu=str(artifact.npu or board.npu),
         target=describe(board, foreign=runner is not None),
-        failure=failure,
         divergence=divergence,
         outputs=comparison.outputs,
         accuracy=accuracies(artifact, answer.input_sets[0], first.outputs) if first is not None else (),
@@ -522,7 +547,10 @@ def judge(
         board=outcome.board,
         clock_hz=system.core_clock if (system := artifact.system) is not None else 0.0,
     )
-    return Report(record, answer)
+    evidence = Evidence(
+        difference=difference, unlike=finding.failure, compared=comparison.compared, lacking=answer.lacking
+    )
+    return RunFindings(facts, evidence, answer)
 
 
 def _against_pytorch(answer: Answer) -> PyTorchFinding:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from ethos_hil.base.clock import StatedClock, of_system
-from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.record import Metric, RunFacts
 
 NPU_SECONDS, CPU_SECONDS, SECONDS = "npu_latency_seconds", "cpu_latency_seconds", "latency_seconds"
 PER_SECOND = "inferences_per_second"
 DERIVED = frozenset({NPU_SECONDS, CPU_SECONDS, SECONDS, PER_SECOND})
 """Metrics that follow from others and a clock: what compares numbers leaves them out, so that nothing alarms twice."""
+
+Facts = TypeVar("Facts", bound=RunFacts)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Latency:
         return 1 / seconds if seconds > 0 else None
 
 
-def latency_of(record: Record, clock: StatedClock | None = None) -> Latency | None:
+def latency_of(record: RunFacts, clock: StatedClock | None = None) -> Latency | None:
     """Return the latency of a record, None where it has no cycles, or no clock is known.
 
     Args:
@@ -93,17 +96,19 @@ def per_second(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
-def with_latency(record: Record, clock: StatedClock | None = None) -> Record:
-    """Return a record with the metrics of `DERIVED` at its end, as far as they are known.
+def with_latency(facts: Facts, clock: StatedClock | None = None) -> Facts:
+    """Return the facts of a run with the metrics of `DERIVED` at their end, as far as they are known.
+
+    Of a record it is what a reader sees who states a clock: times are made from its cycles, and nothing else differs.
 
     Args:
-        record: of a run; derived metrics that it has are replaced.
-        clock: the clock that the user states, which the record keeps; None for the system configuration's.
+        facts: of a run; derived metrics that they have are replaced.
+        clock: the clock that the user states, which is kept with them; None for the system configuration's.
     """
-    metrics = tuple(each for each in record.metrics if each.name not in DERIVED)
-    found = latency_of(record, clock)
+    metrics = tuple(each for each in facts.metrics if each.name not in DERIVED)
+    found = latency_of(facts, clock)
     added = () if found is None else tuple(_metrics(found))
-    return replace(record, metrics=(*metrics, *added), clock=clock or record.clock)
+    return replace(facts, metrics=(*metrics, *added), clock=clock or facts.clock)
 
 
 def _metrics(found: Latency) -> Iterator[Metric]:

@@ -80,7 +80,7 @@ class RunFolder:
             OSError: the line could not be written; the file is unchanged.
         """
         path = self.path / f"records-{os.getpid()}.jsonl"
-        append_line(path, replace(record, run=replace(self.info, part=part, attempt=attempt)).dumps())
+        append_line(path, record.dumps(replace(self.info, part=part, attempt=attempt)))
 
 
 def mend(folder: Path) -> None:

@@ -6,16 +6,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.record import Metric, RunFacts
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
-from ethos_hil.harness.run import Report, run, run_artifact
+from ethos_hil.harness.run import RunFindings, artifact_findings, run_findings
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.artifact import Artifact
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from ethos_hil.harness.virtual.pool import BoardPool
 
 
-def booted_record(point: BenchPoint, settings: PointSettings, artifact: Artifact | None, pool: BoardPool) -> Record:
-    """Run a point. Return its record, whatever the verdict.
+def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifact | None, pool: BoardPool) -> Findings:
+    """Run a point. Return what is then known of it.
 
     Args:
         point: the point.
@@ -50,32 +51,33 @@ def booted_record(point: BenchPoint, settings: PointSettings, artifact: Artifact
         profile=ProfileOptions(),
     )
     if artifact is None:
-        report = run(request, pool=pool)
-        check_delegated(report.artifact)
+        findings = run_findings(request, pool=pool)
+        check_delegated(findings.answer.artifact)
     else:
         check_delegated(artifact)
-        report = run_artifact(artifact, board, request)
-    record = _without_warm_up(report, settings.warm_up)
-    told = {metric.name for metric in record.metrics}
-    further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in told)
-    return of_point(replace(record, metrics=(*record.metrics, *further)), point, settings.grid)
+        findings = artifact_findings(artifact, board, request)
+    facts = _without_warm_up(findings, settings.warm_up)
+    names = {metric.name for metric in facts.metrics}
+    further = tuple(metric for metric in vela_metrics(findings.answer.artifact) if metric.name not in names)
+    facts = replace(facts, metrics=(*facts.metrics, *further), **facts_of(point, settings.grid))
+    return Findings(facts, findings.evidence)
 
 
-def _without_warm_up(report: Report, count: int) -> Record:
-    """Return the record without the cycles of the first executions; they were compared all the same."""
-    plan, record, answer = report.answer.profile, report.record, report.answer
+def _without_warm_up(findings: RunFindings, count: int) -> RunFacts:
+    """Return the facts without the cycles of the first executions; they were compared all the same."""
+    plan, facts, answer = findings.answer.profile, findings.facts, findings.answer
     if not count or plan is None:
-        return record
+        return facts
     first = count * len(plan.event_sets)
-    outcome = replace(report.outcome, runs=tuple(each for each in report.outcome.runs if each.repeat >= first))
+    outcome = replace(answer.outcome, runs=tuple(each for each in answer.outcome.runs if each.repeat >= first))
     ops = rows(answer.artifact, answer.board, outcome, plan)
     counted = metrics(answer.artifact, answer.board, outcome, ops)
     profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
-    rest = tuple(_besides(record.metrics, counted))
+    rest = tuple(_besides(facts.metrics, counted))
     said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
     return replace(
-        record, ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
-        notes=(*record.notes, said),
+        facts, ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
+        notes=(*facts.notes, said),
     )  # fmt: skip
 
 

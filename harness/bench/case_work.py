@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
+from ethos_hil.base.judge import Findings, judge
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.ask.lowered_request import lowered
 from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
 from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.bench.booted import booted_record
+from ethos_hil.harness.bench.booted import booted_findings
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
-from ethos_hil.harness.bench.point_record import of_point, refused
+from ethos_hil.harness.bench.point_record import facts_of, refused
 from ethos_hil.harness.bench.points import PointSettings, refusal_of
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
-from ethos_hil.harness.bench.timed import timed_record
+from ethos_hil.harness.bench.timed import timed_findings
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
-from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -58,15 +60,17 @@ class CaseWork:
         """Yield the record of each point, in order, whatever happens to it."""
         for point in points:
             try:
-                yield with_latency(self._record(point), self._settings.clock)
+                findings = self._findings(point)
+                findings = replace(findings, facts=with_latency(findings.facts, self._settings.clock))
             except EthosHilError as error:
-                yield self._failed(point, error)
+                findings = self._failed(point, error)
             except Fault as fault:
-                yield self._failed(point, EthosHilError(fault.message, kind=fault.kind))
+                findings = self._failed(point, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
-                yield self._failed(point, unforeseen(error))
+                findings = self._failed(point, unforeseen(error))
+            yield judge(findings)
 
-    def _record(self, point: BenchPoint) -> Record:
+    def _findings(self, point: BenchPoint) -> Findings:
         plugin = _target_of(point, self._settings)
         impossible = refusal_of(point, self._settings) or _without_npu(plugin, point)
         if impossible is not None:
@@ -76,17 +80,17 @@ class CaseWork:
         said: tuple[str, ...] = ()
         if self._settings.booted(self._case, virtual=virtual):
             try:
-                return booted_record(point, self._settings, self._to_boot(setup), self._pool)
+                return booted_findings(point, self._settings, self._to_boot(setup), self._pool)
             except PreflightFailed as error:
                 if not virtual:
                     raise
                 said = (f"not booted, only timed: {error.message}",)
         artifact = self._compiled(setup)
-        return timed_record(point, self._settings.grid, artifact, (*self._notes, *said))
+        return timed_findings(point, self._settings.grid, artifact, (*self._notes, *said))
 
-    def _failed(self, point: BenchPoint, error: EthosHilError) -> Record:
+    def _failed(self, point: BenchPoint, error: EthosHilError) -> Findings:
         request = RunRequest(point.case.model or point.case.name, point.npu, point.target, point.memory_mode)
-        return of_point(failed_record(request, error), point, self._settings.grid)
+        return failed_findings(request, error).with_facts(**facts_of(point, self._settings.grid))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""

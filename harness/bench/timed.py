@@ -12,11 +12,12 @@ from dataclasses import replace
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Metric, Op, Record, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Metric, Op, RunFacts, TargetInfo
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_file import firmware_path
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -47,14 +48,14 @@ _WEIGHTS: Mapping[str, str] = {
 }
 
 
-def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequence[str] = ()) -> Record:
-    """Return the record of a point.
+def timed_findings(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequence[str] = ()) -> Findings:
+    """Return what is known of a point that is timed.
 
     Args:
         point: the point.
         grid: the grid's name.
         artifact: compiled for it; its .pte is not looked at.
-        notes: further sentences for the record.
+        notes: further sentences about it.
 
     Raises:
         UsageError: nothing of it is on the NPU.
@@ -67,10 +68,8 @@ def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequen
     delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]
     ops, cycles = _timed(artifact, delegates)
     system = system_of(artifact, npu)
-    made = Record(
-        verdict=Verdict.COMPILED_ONLY,
-        model="",
-        npu="",
+    facts = RunFacts(
+        **facts_of(point, grid),
         target=TargetInfo(plugin.name, plugin.kind, soc),
         metrics=(*cycles, *sizes(artifact, footprint), *vela_metrics(artifact)),
         ops=ops,
@@ -94,7 +93,7 @@ def timed_record(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequen
         clock_hz=system.core_clock,
         timing_model=timing_model_id(),
     )
-    return of_point(made, point, grid)
+    return Findings(facts, Evidence(compile_only=True))
 
 
 def check_delegated(artifact: Artifact) -> None:

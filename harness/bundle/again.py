@@ -16,7 +16,7 @@ from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.run import Answer, Report, judge, run_artifact
+from ethos_hil.harness.run import Answer, RunFindings, artifact_findings, findings_of
 from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
@@ -33,7 +33,7 @@ def request_of(bundle: RunBundle, **changes: Any) -> RunRequest:
     return bundle.settings.request(bundle.artifact.pte, bundle.input_sets, bundle.expected, **changes)
 
 
-def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> Report:
+def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> RunFindings:
     """Pack a bundle's program with the firmware that is here, run it on a target, and compare.
 
     Args:
@@ -55,11 +55,11 @@ def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None 
         tell=reporter.stage,
     )
     with naming_defects(bundle.artifact), naming_program(bundle.artifact):
-        return run_artifact(bundle.artifact, board, request, reporter=reporter)
+        return artifact_findings(bundle.artifact, board, request, reporter=reporter)
 
 
-def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
-    """Judge the answer in a bundle with the reference that is here. Neither a target nor torch is needed.
+def replay(bundle: RunBundle, reporter: Reporter | None = None) -> RunFindings:
+    """Compare the answer in a bundle with the reference that is here. Neither a target nor torch is needed.
 
     Raises:
         UsageError: there is no answer in it.
@@ -86,17 +86,17 @@ def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
         lacking=lacking,
     )
     try:
-        report = judge(answer, settings.model, reporter=reporter)
+        findings = findings_of(answer, settings.model, reporter=reporter)
     except EthosHilError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
         raise UsageError(
             f"the bundle's answer does not fit its program: {type(error).__name__}: {error}", hint="--debug shows where"
         ) from error
-    notes = (*report.record.notes, "the answer was recorded when the bundle was made")
+    notes = (*findings.facts.notes, "the answer was recorded when the bundle was made")
     if references and bundle.references and not _same(references, bundle.references):
         notes = (*notes, "the reference answers here otherwise than it did when the bundle was made")
-    return dataclasses.replace(report, record=dataclasses.replace(report.record, notes=notes))
+    return findings.with_facts(notes=notes)
 
 
 def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:

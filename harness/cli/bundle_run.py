@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.base.judge import judge
 
 if TYPE_CHECKING:
     import typer
@@ -95,6 +95,7 @@ def run_bundle(
 def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
+    from ethos_hil.harness.run import Report
     from ethos_hil.harness.verdict.failed_record import failed_record
 
     notes = again.differences(bundle, firmware=not replay)
@@ -102,15 +103,14 @@ def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, rep
     if not replay and request.target != there:
         notes = (*notes, f"the bundle's run was on {there}, this one is on {request.target}")
     try:
-        report = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
+        findings = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
         told = "; ".join((*again.compared(bundle, failed_record(request, error), path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error
-    record = report.record
-    notes = (*again.compared(bundle, record, path.name), *notes)
-    return dataclasses.replace(report, record=dataclasses.replace(record, notes=(*record.notes, *notes)))
+    notes = (*findings.facts.notes, *again.compared(bundle, judge(findings), path.name), *notes)
+    return Report.of(findings.with_facts(notes=notes))
 
 
 def _given(context: typer.Context) -> dict[str, str]:

@@ -6,7 +6,8 @@ import hashlib
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.base.judge import Evidence, Findings, judge
+from ethos_hil.base.record import Record, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.verdict.artifact_info import program_of
@@ -14,19 +15,20 @@ from ethos_hil.harness.verdict.artifact_info import program_of
 
 def failed_record(request: RunRequest, error: EthosHilError) -> Record:
     """Return the record of a request that ended in an error."""
+    return judge(failed_findings(request, error))
+
+
+def failed_findings(request: RunRequest, error: EthosHilError) -> Findings:
+    """Return what is known of a request that ended in an error."""
     from ethos_hil.base import environment
     from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import kind_of, name_in_records
-    from ethos_hil.harness.verdict.decide import Evidence, decide
 
-    decision = decide(Evidence(stopped=error.failure))
     examined = error if isinstance(error, PreflightFailed) else None
-    return Record(
-        verdict=decision.verdict,
+    facts = RunFacts(
         model=request.label,
         npu=request.npu,
         target=TargetInfo(name_in_records(request.target), kind_of(request.target), ""),
-        failure=decision.failure,
         versions=environment.versions(),
         console=error.console,
         memory_mode=request.memory_mode or "",
@@ -36,6 +38,7 @@ def failed_record(request: RunRequest, error: EthosHilError) -> Record:
         preflight=examined.checks if examined is not None else (),
         created=environment.now(),
     )
+    return Findings(facts, Evidence(stopped=error.failure))
 
 
 def _runner(path: Path | None) -> RunnerInfo | None:

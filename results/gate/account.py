@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
+from ethos_hil.base.judge import Evidence, Findings, judge
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.record import Failure, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import Failure, Record, RunFacts, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
@@ -374,15 +375,14 @@ def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record
     """Return a record that says that there is none."""
     why = how or "it did not run, or what ran it ended before there was one"
     said = f"it was chosen and has no record: {why}"
-    return Record(
-        verdict=Verdict.FAILED,
+    facts = RunFacts(
         model=(f"{test.operator}_{test.case}" if test.case else test.operator) or test.id,
         npu=test.npu,
         target=TargetInfo(test.target or (target if test.npu else "") or "none", "none", ""),
-        failure=Failure(FailureKind.INTERNAL, said, "run it alone, to see why"),
         test=SuiteTest(test.id, test.operator, test.case, test.profile, "") if test.operator else None,
         run=RunInfo("", shard=selection.shard, part=selection.part),
     )
+    return judge(Findings(facts, Evidence(stopped=Failure(FailureKind.INTERNAL, said, "run it alone, to see why"))))
 
 
 def _unreadable(results: RunResults) -> Iterator[Problem]:

@@ -14,6 +14,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
+from ethos_hil.results.latency import with_latency
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
 from ethos_hil.results.report.artefacts import run_files
@@ -76,7 +77,7 @@ def report(
         OSError, ValueError: the history cannot be read, or a record has a number that is none.
     """
     if clock is not None:
-        results = replace(results, records=tuple(replace(each, clock=clock) for each in results.records))
+        results = replace(results, records=tuple(with_latency(each, clock) for each in results.records))
     try:
         with history.kept_open() if history is not None else nullcontext():
             content = _content(results, comparison, history, output, baseline, advise, links)

@@ -65,9 +65,9 @@ def _record(test: _Test, night: int, vela: str, chance: random.Random) -> Stored
     place = f"suites/ops/test_{operator}.py"
     record = Record(
         Verdict.VERIFIED,
-        f"{operator}/{case}",
-        npu,
-        TargetInfo("virtual", "virtual", "corstone-300"),
+        model=f"{operator}/{case}",
+        npu=npu,
+        target=TargetInfo("virtual", "virtual", "corstone-300"),
         metrics=(
             *(Metric(name, value, unit, "modelled") for (name, unit), value in zip(_COUNTS, test.counts, strict=True)),
             Metric("lowering_seconds", round(chance.gauss(2, 0.1), 6), "seconds", "host"),

@@ -73,7 +73,7 @@ def record() -> Record:
     costs = {"npu00000": cost(), "npu00003": cost("Dram")}
     profile = InferenceProfile(500e6, 128, "modelled", costs, cpu, timeline, buffers)
     target = TargetInfo("virtual", "virtual", "corstone-300")
-    return Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", target, ops=ops, profile=profile)
+    return Record(Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=target, ops=ops, profile=profile)
 
 
 def with_profile(of: Record, **changes: Any) -> Record:

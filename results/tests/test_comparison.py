@@ -26,7 +26,9 @@ def row(number: int, cycles: int | None, module: str, *aten: str, lines: Sequenc
 
 def record(*ops: Op, **other: Any) -> Record:
     target = TargetInfo("virtual", "virtual", "corstone-300")
-    return dataclasses.replace(Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", target, ops=ops), **other)
+    return dataclasses.replace(
+        Record(Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=target, ops=ops), **other
+    )
 
 
 STEM = row(0, 100, "stem", "conv", lines=[1])

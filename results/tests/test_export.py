@@ -34,7 +34,13 @@ OPS = (
 
 
 def record(model: str = "net.py:net") -> Record:
-    return Record(Verdict.VERIFIED, model, "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"), ops=OPS)
+    return Record(
+        Verdict.VERIFIED,
+        model=model,
+        npu="ethos-u55-128",
+        target=TargetInfo("virtual", "virtual", "corstone-300"),
+        ops=OPS,
+    )
 
 
 def text_of(name: str, of: Record) -> str:

@@ -99,21 +99,19 @@ class DeclaredItem(pytest.Item):
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
-        from ethos_hil.base.record import Failure
-        from ethos_hil.harness.verdict.decide import Evidence, decide
+        from ethos_hil.base.record import Failure, SuiteTest
         from ethos_hil.suites.trial.run_trial import Trial
 
-        trial = Trial(self.declared(), settings, pool=self._pool())
+        about = SuiteTest(self.nodeid, *self.labels, self.profile_name, self.source)
+        trial = Trial(self.declared(), settings, pool=self._pool(), about=about)
         try:
             record = trial.run()
         except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter
             kind = FailureKind.TIMEOUT if isinstance(error, pytest.fail.Exception) else FailureKind.INTERNAL
             text = str(error).partition("\n")[0]
-            stopped = Failure(kind, f"{type(error).__name__}: {text}")
-            self._keep(trial, trial.record(decide(Evidence(stopped=stopped))), error)
+            self._keep(trial, trial.stop(Failure(kind, f"{type(error).__name__}: {text}")), error)
             raise
-        self._defect = trial.test.defect(record)
-        self.unknown = trial.unknown
+        self._defect, self.unknown = trial.defect, trial.unknown
         self._keep(trial, record, trial.error)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
@@ -128,15 +126,9 @@ class DeclaredItem(pytest.Item):
         Raises:
             ToolError: a file cannot be written; a lost record is not a result.
         """
-        import dataclasses
-
         from ethos_hil.base.errors import ToolError
-        from ethos_hil.base.record import SuiteTest
 
-        labels = self.labels
-        defect = self._defect.link if self._defect is not None else ""
-        about = SuiteTest(self.nodeid, *labels, self.profile_name, self.source, defect)
-        self.record = dataclasses.replace(record, test=about)
+        self.record = record
         options = self.options
         try:
             if record.verdict == Verdict.FAILED and self._defect is None and options.artifacts is not None:

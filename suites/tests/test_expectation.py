@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.record import Failure, Record, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile
@@ -111,7 +111,9 @@ def test_a_kernel_that_is_lacking_is_a_skip_only_when_it_is_just_the_one() -> No
 
 
 def failed(kind: FailureKind, message: str) -> Record:
-    return Record(Verdict.FAILED, "x", "", TargetInfo("virtual", "virtual", ""), Failure(kind, message))
+    return Record(
+        Verdict.FAILED, model="x", npu="", target=TargetInfo("virtual", "virtual", ""), failure=Failure(kind, message)
+    )
 
 
 def test_a_defect_is_known_only_when_it_does_what_it_does_today() -> None:

@@ -13,6 +13,7 @@ import pytest
 from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import OracleError
+from ethos_hil.base.judge import judge
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
 from ethos_hil.harness.ask.request import RunRequest
@@ -27,7 +28,7 @@ from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPol
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.suites.declare.case import Case, Forward, Input, case, f32, layer
-from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, verify_on_host
+from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, findings_on_host
 
 FP, INT = TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT")
 IMAGE = f32(1, 8, 9, 7)
@@ -62,6 +63,10 @@ MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer
 def lowered(name: str, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:
     one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
     return lower_case(one, spec, scheme)
+
+
+def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
+    return judge(findings_on_host(label, artifact, answer))
 
 
 def lower_case(one: Case, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:

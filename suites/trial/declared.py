@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.record import Decision, Failure
 from ethos_hil.harness.declared.source_digest import declared_digest, declared_unchanged
-from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
@@ -74,8 +74,8 @@ class Declared(abc.ABC):
         """Return the evidence, with the declaration's objections to a verified answer."""
         return evidence
 
-    def defect(self, record: Record) -> Defect | None:
-        """Return the declared upstream defect that makes the record fail, or None."""
+    def defect(self, decision: Decision) -> Defect | None:
+        """Return the declared upstream defect that makes a test end so, or None."""
         return None
 
     @property
@@ -149,8 +149,8 @@ class DeclaredCase(Declared):
     def declare(self, evidence: Evidence) -> Evidence:
         return self._expectation.declare(evidence)
 
-    def defect(self, record: Record) -> Defect | None:
-        return self._expectation.defect if self._expectation.known(record) else None
+    def defect(self, decision: Decision) -> Defect | None:
+        return self._expectation.defect if self._expectation.known(decision) else None
 
     @property
     def _expectation(self) -> Expectation:

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ethos_hil.base.record import Record
+from ethos_hil.base.judge import Evidence
+from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 
@@ -98,12 +98,12 @@ class Expectation:
             defect="" if defect is None else f"{defect.what} ({defect.link})",
         )
 
-    def known(self, record: Record) -> bool:
-        """Return whether the record fails as declared."""
-        failure, defect = record.failure, self.defect
+    def known(self, decision: Decision) -> bool:
+        """Return whether a test that ends so fails as declared."""
+        failure, defect = decision.failure, self.defect
         if failure is None or defect is None:
             return False
-        return record.verdict == Verdict.FAILED and defect.tells(failure)
+        return decision.verdict == Verdict.FAILED and defect.tells(failure)
 
     def _declared(self, name: str) -> Any:
         own, of_all = getattr(self.case, name), getattr(self.operator, name)

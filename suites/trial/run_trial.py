@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
-from ethos_hil.base.record import Check, Metric, Op, Record, TargetInfo
+from ethos_hil.base.judge import Evidence, Findings, decide, judge
+from ethos_hil.base.record import Check, Decision, Failure, Metric, Op, Record, RunFacts, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.verdict.decide import Decision, Evidence, decide
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache.store import Cache
@@ -20,9 +20,10 @@ from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.run import Report
+    from ethos_hil.harness.run import RunFindings
     from ethos_hil.harness.targets.base import Target
     from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.suites.declare.case import Defect
     from ethos_hil.suites.trial.recording import Recording
 
 _HOST = "tosa_reference_model"
@@ -46,25 +47,43 @@ class Trial:
     Attributes:
         artifact: the artifact that was lowered, or recorded.
         board: the target that it runs on, or was recorded on.
-        report: the run on a target.
+        findings: what is known of the run on a target.
         answer: the reference model's answer, where the reference model is under test.
         error: why there is no answer to compare.
         unknown: what the model depends on and cannot be known, as sentences.
+        defect: the declared upstream defect that it fails for, or None.
     """
 
     def __init__(
-        self, test: Declared, settings: SessionSettings, cache: Cache | None = None, *, pool: BoardPool | None = None
+        self,
+        test: Declared,
+        settings: SessionSettings,
+        cache: Cache | None = None,
+        *,
+        pool: BoardPool | None = None,
+        about: SuiteTest | None = None,
     ) -> None:
+        """Try nothing yet.
+
+        Args:
+            test: the test.
+            settings: of the session.
+            cache: of artifacts; by default the user's.
+            pool: keeps boards between runs.
+            about: what pytest calls it, for the record.
+        """
         self.test = test
         self.settings = settings
         self._cache = cache
         self._pool = pool
+        self._about = about
         self.artifact: Artifact | None = None
         self.board: Target | None = None
-        self.report: Report | None = None
+        self.findings: RunFindings | None = None
         self.answer: ReferenceRun | None = None
         self.error: EthosHilError | None = None
         self.unknown: tuple[str, ...] = ()
+        self.defect: Defect | None = None
         self._recorded: Path | None = None
         self._watch = Stopwatch("trying")
 
@@ -72,47 +91,51 @@ class Trial:
         """Return the record, whatever the verdict. An error that is not an EthosHilError is a defect of the
         harness, and raised.
         """
-        record: Record | None = None
         self._watch = Stopwatch("trying")
         try:
-            evidence, record = self._gather()
+            findings = self._gather()
         except EthosHilError as error:
             self.error = error
-            evidence = Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error))
-        decision = decide(self.test.declare(evidence))
-        if record is None:
-            record = self.record(decision)
-        else:
-            record = dataclasses.replace(
-                record,
-                verdict=decision.verdict,
-                failure=decision.failure,
-                notes=(*record.notes, *self._anew),
-                metrics=(*record.metrics, *self._wall_time()),
-            )
-        return record if self._recorded is None else self._with_recording(record, self._recorded)
+            findings = self._unanswered(Evidence(stopped=error.failure, kernels_missing=_kernels_missing(error)))
+        findings = dataclasses.replace(findings, evidence=self.test.declare(findings.evidence))
+        decision = decide(findings.evidence)
+        self.defect = self.test.defect(decision)
+        return self._judge(findings, *self._settle_recording(decision))
 
-    def record(self, decision: Decision) -> Record:
-        """Return the record of a test without an answer, with the facts of the error that ended it."""
+    def stop(self, failure: Failure) -> Record:
+        """Return the record of a test that something else than its own errors ended."""
+        return self._judge(self._unanswered(Evidence(stopped=failure)))
+
+    def _judge(self, findings: Findings, *notes: str) -> Record:
+        """Make the record, with what only the test knows."""
+        facts, about = findings.facts, self._about
+        if about is not None and self.defect is not None:
+            about = dataclasses.replace(about, defect=self.defect.link)
+        return judge(
+            findings.with_facts(
+                notes=(*facts.notes, *self._anew, *notes), metrics=(*facts.metrics, *self._wall_time()), test=about
+            )
+        )
+
+    def _unanswered(self, evidence: Evidence) -> Findings:
+        """Return the findings of a test without an answer, with the facts of the error that ended it."""
         from ethos_hil.harness.run import describe
         from ethos_hil.harness.verdict.artifact_info import info
 
         artifact, npu = self.artifact, self.test.profile.npu
-        return Record(
-            verdict=decision.verdict,
+        facts = RunFacts(
             model=self.test.name,
             npu=str(npu or ""),
             target=TargetInfo("none", "none", "") if self.board is None else describe(self.board),
-            failure=decision.failure,
             artifact=info(artifact) if artifact is not None else None,
             versions=environment.versions(),
-            metrics=self._wall_time(),
-            notes=(*(artifact.notes if artifact is not None else ()), *self._anew),
+            notes=artifact.notes if artifact is not None else (),
             console=self.error.console if self.error is not None else (),
             preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
             created=environment.now(),
         )
+        return Findings(facts, evidence)
 
     def _wall_time(self) -> tuple[Metric, ...]:
         """Return the time from the beginning of the test until now, as a run of a model has it."""
@@ -127,16 +150,16 @@ class Trial:
             f"lowered anew, as in every session, because what decides it cannot be known: {', '.join(self.unknown)}",
         )
 
-    def _gather(self) -> tuple[Evidence, Record | None]:
-        """Return the evidence, and the record of the answer if there is one."""
+    def _gather(self) -> Findings:
+        """Lower it, run it where that is asked for, and return what is then known."""
         settings, npu = self.settings, self.test.profile.npu
         lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
         if lacking is not None:
-            return Evidence(missing=lacking), None
+            return self._unanswered(Evidence(missing=lacking))
         if settings.replay is not None:
             return self._replayed(settings.replay)
         if self.test.lacking is not None:
-            return Evidence(missing=self.test.lacking), None
+            return self._unanswered(Evidence(missing=self.test.lacking))
         # A missing target or firmware is reported before lowering, which may take a minute.
         if npu is not None and settings.target is not None:
             from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -151,51 +174,50 @@ class Trial:
         self.artifact, self.unknown = found.artifact, found.made_from.unknown
         problem = self.test.problem(found.artifact)
         if problem is not None:
-            return Evidence(misplaced=problem), None
+            return self._unanswered(Evidence(misplaced=problem))
         if settings.target is None:
-            return Evidence(compile_only=True), None
+            return self._unanswered(Evidence(compile_only=True))
         if self.board is None:
             self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
         else:
-            self.report = self._on(self.board, found.artifact)
+            self.findings = self._on(self.board, found.artifact)
         if settings.record is not None:
             from ethos_hil.harness.targets.recorded import TargetFacts
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
             check_files_unchanged(found.made_from.files)
             answered = Recording(self._question(), found.made_from, found.artifact, answer=self.answer)
-            if self.board is not None and self.report is not None:
-                answered = dataclasses.replace(answered, board=TargetFacts.of(self.board), outcome=self.report.outcome)
+            if self.findings is not None:
+                ran = self.findings.answer
+                answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
             self._write(answered, settings.record)
         return self._answered(found.artifact)
 
-    def _on(self, board: Target, artifact: Artifact) -> Report:
+    def _on(self, board: Target, artifact: Artifact) -> RunFindings:
         from ethos_hil.harness.ask.request import RunRequest
         from ethos_hil.harness.image.preflight import ANY_PLACE
-        from ethos_hil.harness.run import run_artifact
+        from ethos_hil.harness.run import artifact_findings
 
         # Its declaration says what is on the NPU, and was compared already.
         request = RunRequest(self.test.name, timeout=self.settings.timeout, delegation=ANY_PLACE)
-        return run_artifact(artifact, board, request)
+        return artifact_findings(artifact, board, request)
 
-    def _answered(self, artifact: Artifact) -> tuple[Evidence, Record]:
-        """Return the evidence of the answer, and its record."""
-        if self.report is None:
-            from ethos_hil.suites.trial.verify_against_pytorch import verify_on_host
+    def _answered(self, artifact: Artifact) -> Findings:
+        """Return what is known of the answer."""
+        findings = self.findings
+        if findings is None:
+            from ethos_hil.suites.trial.verify_against_pytorch import findings_on_host
 
             assert self.answer is not None
-            record, unmapped = verify_on_host(self.test.name, artifact, self.answer), {}
-        else:
-            record = self.report.record
-            # The record's rows also include the operations of the command stream that no row of the map covers.
-            rows: list[NpuOp | Op] = [*artifact.npu_ops, *record.ops]
-            unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
-        compared = sum(output.compared for output in record.outputs)
-        return Evidence(difference=record.failure, compared=compared, unmapped=tuple(unmapped)), record
+            return findings_on_host(self.test.name, artifact, self.answer)
+        # The run's rows also include the operations of the command stream that no row of the map covers.
+        rows: list[NpuOp | Op] = [*artifact.npu_ops, *findings.facts.ops]
+        unmapped = dict.fromkeys(f"{op.id} {op.npu_op}" for op in rows if not op.aten_ops)
+        return dataclasses.replace(findings, evidence=dataclasses.replace(findings.evidence, unmapped=tuple(unmapped)))
 
-    def _replayed(self, folder: Path) -> tuple[Evidence, Record | None]:
+    def _replayed(self, folder: Path) -> Findings:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
-        from ethos_hil.harness.run import Answer, judge
+        from ethos_hil.harness.run import Answer, findings_of
         from ethos_hil.harness.targets.recorded import RecordedTarget
         from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
         from ethos_hil.suites.trial.recording import Recording
@@ -206,16 +228,16 @@ class Trial:
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:
-            return Evidence(misplaced=problem), None
+            return self._unanswered(Evidence(misplaced=problem))
         self.answer = recording.answer
         if recording.outcome is not None and recording.board is not None:
             inputs = artifact.example_inputs
             references = (Reference(artifact).run(inputs),)
             self.board = RecordedTarget(recording.board, recording.outcome)
             answer = Answer(artifact, self.board, (inputs,), references, recording.outcome)
-            self.report = judge(answer, self.test.name)
-        evidence, record = self._answered(artifact)
-        return evidence, dataclasses.replace(record, notes=(*record.notes, f"the answer was recorded: {path.name}"))
+            self.findings = findings_of(answer, self.test.name)
+        findings = self._answered(artifact)
+        return findings.with_facts(notes=(*findings.facts.notes, f"the answer was recorded: {path.name}"))
 
     def _archive(self, folder: Path) -> Path:
         path = place(self.test, folder, self.settings.root)
@@ -241,14 +263,16 @@ class Trial:
                 kind=FailureKind.RECORDING,
             ) from error
 
-    def _with_recording(self, record: Record, fresh: Path) -> Record:
-        """Give a good recording its name; add a note with the path of another."""
-        if record.verdict == Verdict.VERIFIED:
+    def _settle_recording(self, decision: Decision) -> tuple[str, ...]:
+        """Give a good recording its name; return a note with the path of another."""
+        if self._recorded is None:
+            return ()
+        if decision.verdict == Verdict.VERIFIED:
             from ethos_hil.suites.trial.recording import accept
 
-            accept(fresh)
-            return record
-        return dataclasses.replace(record, notes=(*record.notes, f"its answer is in {fresh}"))
+            accept(self._recorded)
+            return ()
+        return (f"its answer is in {self._recorded}",)
 
 
 def _checks(error: EthosHilError | None) -> tuple[Check, ...]:

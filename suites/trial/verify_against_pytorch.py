@@ -9,12 +9,12 @@ import numpy as np
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import OracleError
-from ethos_hil.base.record import Failure, Output, Record, TargetInfo
+from ethos_hil.base.judge import Evidence, Findings
+from ethos_hil.base.record import Failure, Output, RunFacts, TargetInfo
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
 from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL
-from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
@@ -23,7 +23,7 @@ from ethos_hil.lowering.program.output_names import fitting
 QUANTISED = "PyTorch, quantised"
 
 
-def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
+def findings_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Findings:
     """Compare the reference model's answer to the example inputs with PyTorch's, for each element of each output.
 
     A float program is compared with the float module, a quantised program with the quantised module.
@@ -37,7 +37,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
 
     Raises:
         OracleError: there is no valid answer, or PyTorch's is unknown, or no bound on their difference. A difference is
-            not raised; it is the record's verdict.
+            not raised; it is among the findings.
     """
     quantised = artifact.scheme is not None
     expected = artifact.quantised if quantised else artifact.floating
@@ -46,13 +46,13 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     answer = answer if answer is not None else Reference(artifact).run(artifact.example_inputs)
     if len(answer.outputs) != len(expected):
         counts = f"{len(answer.outputs)} outputs, PyTorch has {len(expected)}"
-        return _record(label, artifact, answer, (), _unlike(counts))
+        return _findings(label, artifact, answer, (), _unlike(counts))
     names = fitting(artifact.output_names, len(expected))
     references = [QUANTISED if quantised else reference_name(array) for array in expected]
     pairs = [_Pair(*each) for each in zip(names, references, expected, answer.outputs, strict=True)]
     for pair in pairs:
         if pair.difference is not None:
-            return _record(label, artifact, answer, (pair.unlike(),), pair.difference)
+            return _findings(label, artifact, answer, (pair.unlike(),), pair.difference)
     in_double = quantised or any(array.dtype == np.float64 for array in expected)
     allowed = tolerances(artifact, artifact.example_inputs, expected, sides=1 if in_double else 2)
     outputs = tuple(pair.compared(tolerance) for pair, tolerance in zip(pairs, allowed, strict=True))
@@ -60,12 +60,12 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     if bad is None:
         for pair, tolerance in zip(pairs, allowed, strict=True):
             pair.check_reference(tolerance)
-        return _record(label, artifact, answer, outputs, None, _notes(names, allowed))
+        return _findings(label, artifact, answer, outputs, None, _notes(names, allowed))
     text = (
         f"{bad.name}: {bad.mismatches} of {bad.compared} elements are too far from {bad.reference}; "
         f"first at {bad.first_mismatch}"
     )
-    return _record(label, artifact, answer, outputs, _unlike(text), _notes(names, allowed))
+    return _findings(label, artifact, answer, outputs, _unlike(text), _notes(names, allowed))
 
 
 def _unlike(message: str, kind: FailureKind = FailureKind.ACCURACY) -> Failure:
@@ -159,22 +159,19 @@ def _apart(wanted: np.ndarray, found: np.ndarray, allowed: np.ndarray) -> tuple[
     return error, (error > allowed) & ~np.isinf(allowed)
 
 
-def _record(
+def _findings(
     label: str,
     artifact: Artifact,
     answer: ReferenceRun,
     outputs: tuple[Output, ...],
     difference: Failure | None,
     notes: tuple[str, ...] = (),
-) -> Record:
+) -> Findings:
     quantised = artifact.scheme is not None
-    decision = decide(Evidence(difference=difference, compared=sum(output.compared for output in outputs)))
-    return Record(
-        verdict=decision.verdict,
+    facts = RunFacts(
         model=label,
         npu="",
         target=TargetInfo("tosa_reference_model", "host", ""),
-        failure=decision.failure,
         outputs=outputs,
         accuracy=accuracies(artifact, artifact.example_inputs, answer.outputs) if quantised else (),
         artifact=info(artifact),
@@ -183,3 +180,4 @@ def _record(
         notes=(*artifact.notes, *notes),
         created=environment.now(),
     )
+    return Findings(facts, Evidence(difference=difference, compared=sum(output.compared for output in outputs)))

@@ -20,7 +20,7 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
-from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.terminal.progress import Silent
@@ -193,9 +193,9 @@ def test_only_what_asking_again_would_not_change_is_done(
     wanted = plan("nothing:here")
     folder = new_run(wanted, tmp_path)
     for point in wanted.points[:2]:
-        folder.append(of_point(samples.point(), point, "models"))
+        folder.append(replace(samples.point(), **facts_of(point, "models")))
     failure = None if kind is None else Failure(kind, "why")
-    odd = of_point(samples.point(verdict=verdict, failure=failure), wanted.points[2], "models")
+    odd = replace(samples.point(verdict=verdict, failure=failure), **facts_of(wanted.points[2], "models"))
     folder.append(odd, part="a sweep: here")
     folder.append(replace(odd, bench=None), part="a sweep: here")  # a night's model is not a point
     assert set_aside(folder.path, "another sweep") == 0

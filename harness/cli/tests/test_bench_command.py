@@ -17,7 +17,7 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.point_record import of_point
+from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
@@ -96,7 +96,7 @@ def made(grid: str, **changes: Any) -> None:
     plan = BenchOrder(grid=Path(grid), cases=("linear*",), boot=False).plan()
     folder = new_run(plan, Path("results/runs"), "made")
     (point,) = plan.points
-    folder.append(of_point(samples.point(**changes), point, plan.settings.grid))
+    folder.append(replace(samples.point(**changes), **facts_of(point, plan.settings.grid)))
 
 
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
@@ -228,7 +228,7 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     plan = BenchPlan((first, second), PointSettings("mine"))
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
-    folder.append(of_point(failed_record(RunRequest("first", first.npu, target), error), first, "mine"))
+    folder.append(replace(failed_record(RunRequest("first", first.npu, target), error), **facts_of(first, "mine")))
     (record,) = records_of(plan, folder.path)
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
     # And a point without a record is never passed over.

@@ -22,7 +22,7 @@ from ethos_hil.results.run_search import find_results
 from ethos_hil.results.store import RunFolder
 
 RECORD = Record(
-    Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"),
+    Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=TargetInfo("virtual", "virtual", "corstone-300"),
     ops=(Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "a", "net.py:3", 12, "modelled"),),
 )  # fmt: skip
 

@@ -20,7 +20,9 @@ from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.store import RunFolder
 
-NET = Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"))
+NET = Record(
+    Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=TargetInfo("virtual", "virtual", "corstone-300")
+)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def test_no_cycle_is_lost_or_counted_twice(by: By) -> None:
 
 def shown(by: By, top: int = 25, width: int = 120, ops: tuple[Op, ...] = OPS) -> str:
     target = TargetInfo("virtual", "virtual", "corstone-300")
-    record = Record(Verdict.VERIFIED, "net.py:net", "ethos-u55-128", target, ops=ops)
+    record = Record(Verdict.VERIFIED, model="net.py:net", npu="ethos-u55-128", target=target, ops=ops)
     written = io.StringIO()
     Console(file=written, width=width).print(profile(record, by=by, sort=Sort.CYCLES, depth=2, top=top))
     return written.getvalue()

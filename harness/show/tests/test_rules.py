@@ -13,7 +13,8 @@ from ethos_hil.results.ledger.rule_facts import RuleFacts
 OPS = tuple(Op(f"npu{at}", "Conv2D", "", (), "", "", 1, "modelled") for at in range(3))
 COSTS = {"npu0": OpCost(modelled=60, rule="conv"), "npu1": OpCost(modelled=10, rule="dma"),
          "npu2": OpCost(modelled=30, rule="conv")}  # fmt: skip
-RECORD = Record(Verdict.VERIFIED, "net", "ethos-u55-128", TargetInfo("virtual", "virtual", "corstone-300"), ops=OPS,
+RECORD = Record(Verdict.VERIFIED, model="net", npu="ethos-u55-128",
+                target=TargetInfo("virtual", "virtual", "corstone-300"), ops=OPS,
                 profile=InferenceProfile(costs=COSTS))  # fmt: skip
 RULES = {"conv": RuleFacts("a convolution", "a fit", "12 operations", 0.02, 0.1)}
 

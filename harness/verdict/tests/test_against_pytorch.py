@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Failure
 from ethos_hil.base.verdict import FailureKind, Verdict
@@ -21,7 +22,6 @@ from ethos_hil.harness.verdict.against_pytorch import (
     against_limit,
     integers_that_do_not_fit,
 )
-from ethos_hil.harness.verdict.decide import Evidence, decide
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.lower import lower

@@ -28,7 +28,8 @@ def cost(vela: int | None, modelled: int | None, rule: str = "kernel") -> OpCost
 
 JOB_ROW = Op(JOB, JOB, "", (), "", "", 36, "fvp", instruction=1, method="prefix", events={"npu_active": 30})
 RECORD = Record(
-    Verdict.VERIFIED, "/home/secret/net.py:net", "ethos-u85-256", TargetInfo("corstone-320", "fvp", "corstone-320"),
+    Verdict.VERIFIED, model="/home/secret/net.py:net", npu="ethos-u85-256",
+    target=TargetInfo("corstone-320", "fvp", "corstone-320"),
     metrics=(Metric("npu_cycles", 1036, "cycles", "fvp", (1036, 1040)),
              Metric("npu_cycles_estimate", 900, "cycles", "vela")),
     ops=(JOB_ROW, op(0, "Conv2D", None, merged_with="npu00001"), op(1, "Add", 800), op(2, "MaxPool", 200)),

@@ -38,9 +38,9 @@ def point(
     op = Op("npu00000", "Conv2D", "CONV2D", ("aten.conv2d.default",), "", "grid.toml:12", cycles, provenance)
     return Record(
         verdict,
-        case,
-        npu,
-        TargetInfo("virtual", "virtual", "corstone-300"),
+        model=case,
+        npu=npu,
+        target=TargetInfo("virtual", "virtual", "corstone-300"),
         metrics=(Metric("npu_cycles", float(cycles), "cycles", provenance),),
         ops=(op,),
         memory_mode=mode,

@@ -32,6 +32,18 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Decision:
+    """A verdict and its failure, as `ethos_hil.base.judge.decide` chooses them.
+
+    `failure` is set when the verdict is failed; when it is skipped, `failure` names what the target lacks; when it is
+    unverified, why nothing says what is right.
+    """
+
+    verdict: Verdict
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True)
 class TargetInfo:
     """Where it ran. `kind` is virtual, fvp or board; host for tests of the reference model itself.
 
@@ -357,12 +369,10 @@ class RunInfo:
     job: str = ""
 
 
-@dataclass(frozen=True)
-class Record:
-    """A finished run, whatever its verdict.
-
-    `failure` is set when the verdict is failed; when it is skipped, `failure` names what the target lacks; when it is
-    unverified, why nothing says what is right.
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """All that the record of a run says, but for the verdict. Facts are added until `ethos_hil.base.judge.judge` makes
+    the record of them.
 
     `notes` are sentences for the user even when all is well, such as a tool's defect with a workaround. `divergence` is
     set when the failure is a mismatch. `memory_mode` is Vela's name of the mode that the program was compiled for, ""
@@ -372,16 +382,14 @@ class Record:
     NPU's clock in the system configuration, 0 where that is not known. `firmware_sha256` is the digest of the firmware,
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
-    nobody sets them, "" where there are none or a user's runner may. `run` is set by the run folder that keeps it.
-    `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with, or a board's
-    file does. `board` is set where it ran on a board.
+    nobody sets them, "" where there are none or a user's runner may. `run` is the run folder's: it writes it beside the
+    record. `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with, or a
+    board's file does. `board` is set where it ran on a board.
     """
 
-    verdict: Verdict
     model: str
     npu: str
     target: TargetInfo
-    failure: Failure | None = None
     divergence: Divergence | None = None
     outputs: tuple[Output, ...] = ()
     accuracy: tuple[Accuracy, ...] = ()
@@ -410,6 +418,25 @@ class Record:
     bench: BenchInfo | None = None
     clock: StatedClock | None = None
     board: BoardRun | None = None
+
+    @property
+    def label(self) -> str:
+        """What it is about: the suite's test, by pytest's id, or the model."""
+        return self.test.id if self.test is not None else self.model
+
+    @property
+    def name(self) -> str:
+        """What the part of a plan that asked for it calls it: the label, or the case of a benchmark."""
+        return self.bench.case if self.bench is not None else self.label
+
+    def metric(self, name: str) -> Metric | None:
+        """Return the metric called `name`, or None."""
+        return next((metric for metric in self.metrics if metric.name == name), None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record(RunFacts, Decision):
+    """A finished run, whatever its verdict. `ethos_hil.base.judge.judge` makes it, and nothing amends it afterwards."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
@@ -467,23 +494,10 @@ class Record:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
 
-    @property
-    def label(self) -> str:
-        """What it is about: the suite's test, by pytest's id, or the model."""
-        return self.test.id if self.test is not None else self.model
-
-    @property
-    def name(self) -> str:
-        """What the part of a plan that asked for it calls it: the label, or the case of a benchmark."""
-        return self.bench.case if self.bench is not None else self.label
-
-    def metric(self, name: str) -> Metric | None:
-        """Return the metric called `name`, or None."""
-        return next((metric for metric in self.metrics if metric.name == name), None)
-
-    def dumps(self) -> str:
-        """Return the record as one line of JSON."""
-        return json.dumps(self.to_json(), separators=(",", ":"), allow_nan=False)
+    def dumps(self, run: RunInfo | None = None) -> str:
+        """Return the record as one line of JSON, with the run that keeps it."""
+        document = self.to_json() | ({} if run is None else {"run": asdict(run)})
+        return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
 def _known(cls: type, data: Mapping[str, Any]) -> Any:

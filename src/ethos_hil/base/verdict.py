@@ -6,7 +6,7 @@ import enum
 
 
 class Verdict(enum.StrEnum):
-    """The end of a run. Only `VERIFIED` is green; `harness.verdict.decide` chooses it."""
+    """The end of a run. Only `VERIFIED` is green; `ethos_hil.base.judge.decide` chooses it."""
 
     VERIFIED = "verified"
     """It ran, every output equals its reference, and nothing certain speaks against it in PyTorch's own answer."""

@@ -36,9 +36,9 @@ def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **cha
     test = f"suites/ops/test_a.py::test_{name}_{case}_{profile}"
     found = Record(
         Verdict.VERIFIED,
-        f"{name}_{case}",
-        "ethos-u55-128",
-        TargetInfo("virtual", "virtual", "corstone-300"),
+        model=f"{name}_{case}",
+        npu="ethos-u55-128",
+        target=TargetInfo("virtual", "virtual", "corstone-300"),
         metrics=(
             Metric("npu_cycles", (1 << 24) + 1, "cycles", "modelled", ((1 << 24) + 1, (1 << 24) + 3)),
             Metric("npu_cycles_estimate", 7, "cycles", "vela"),

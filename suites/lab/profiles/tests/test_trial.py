@@ -26,7 +26,7 @@ def record(method: str, *cycles: int | None, merged: Sequence[int] = ()) -> Reco
     total = Metric("npu_cycles", sum(count or 0 for count in cycles), "cycles", "modelled")
     target = TargetInfo("virtual", "virtual", "corstone-300")
     return Record(
-        Verdict.VERIFIED, "net", "ethos-u55-128", target, ops=tuple(job + rows), metrics=(total,)
+        Verdict.VERIFIED, model="net", npu="ethos-u55-128", target=target, ops=tuple(job + rows), metrics=(total,)
     )  # fmt: skip
 
 

@@ -1,14 +1,15 @@
-"""The verdict: one function decides it, both for a run from the command line and for a test of the suites.
+"""The judge: `judge` makes every record, and `decide` chooses every verdict.
 
-The caller gathers as much evidence as it can. The rules follow the order of events: why it could not run, what stopped
-it, what was compiled, what the answer was, and last what the test's declaration expects.
+The caller gathers facts and evidence first, as much as it can. The rules follow the order of events: why it could not
+run, what stopped it, what was compiled, what the answer was, and last what the test's declaration expects.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
-from ethos_hil.base.record import Failure
+from ethos_hil.base.record import Decision, Failure, Record, RunFacts
 from ethos_hil.base.verdict import FailureKind, Verdict
 
 
@@ -22,7 +23,7 @@ class Evidence:
         misplaced: what is wrong with the device (NPU or CPU) that the operators were compiled for.
         compile_only: the user requested only lowering.
         difference: what is wrong with the answer, compared with the reference of what was compiled.
-        unlike: what is wrong with it, compared with PyTorch (`ethos_hil.harness.verdict.against_pytorch`).
+        unlike: what is wrong with it, compared with PyTorch.
         compared: elements of the answer that were compared with a reference.
         lacking: why there is no reference, for a program that was not lowered here; None where there must be one.
         unmapped: NPU operations without a known operator of the model.
@@ -47,13 +48,20 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class Decision:
-    """A verdict and its failure; the failure is None if verified or compiled-only. Of an unverified run it says why
-    there is no reference.
-    """
+class Findings:
+    """What is known of a run before it is judged."""
 
-    verdict: Verdict
-    failure: Failure | None = None
+    facts: RunFacts
+    evidence: Evidence
+
+    def with_facts(self, **changes: Any) -> Self:
+        """Return it with other facts. Arguments are fields of `RunFacts`."""
+        return replace(self, facts=replace(self.facts, **changes))
+
+
+def judge(findings: Findings) -> Record:
+    """Return the record of a run. Nothing else makes one, and nothing amends it afterwards."""
+    return Record(**vars(decide(findings.evidence)), **vars(findings.facts))
 
 
 def decide(evidence: Evidence) -> Decision:
