@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 
-from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.scan.compiled_version import CompiledVersion
+from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
 
 QUANTITIES = {
@@ -22,7 +21,7 @@ QUANTITIES = {
     "weights_bytes": "bytes of encoded weights",
     "arena_bytes": "bytes of arena",
     "fast_bytes": "bytes of fast memory",
-    "verdict": "verdict",
+    "answer": "answer",
 }
 """What may change, as `CompiledVersion` calls it and in words; earlier ones are causes of later ones."""
 _DIGESTS = {
@@ -105,7 +104,7 @@ def findings(package: str, versions: Sequence[CompiledVersion], found: Sequence[
         *(
             f"{package} {each.version} gives a wrong answer: {each.said}"
             for each in versions
-            if each.verdict is Verdict.FAILED and not each.reason
+            if each.answer is ScanAnswer.WRONG and not each.reason
         ),
         *(f"{package} {each.version} makes no program: {each.reason}" for each in versions if each.reason),
     )
@@ -143,8 +142,8 @@ def _streams(package: str, versions: Sequence[CompiledVersion], found: Sequence[
         yield f"{package} {change.version} leaves the command stream as it was in {change.before}: {said}"
 
 
-def _plain(value: int | str | Verdict | None) -> int | str | None:
-    return str(value) if isinstance(value, Verdict) else value
+def _plain(value: int | str | ScanAnswer | None) -> int | str | None:
+    return str(value) if isinstance(value, ScanAnswer) else value
 
 
 def _number(value: int | str | None) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.record import Op
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Dma
@@ -26,6 +26,17 @@ from ethos_hil.lowering.vela.options import VelaSetup
 MODELLED = "modelled"
 Answer = tuple[tuple[np.ndarray, ...], tuple[np.ndarray, ...]]
 """Inputs of a delegate, and the outputs that are right."""
+
+
+class ScanAnswer(StrEnum):
+    """How the functional NPU answers the example inputs. It is not a verdict: nothing was booted."""
+
+    EQUAL = "equal"
+    """Every element of every delegate's output is that of tosa_reference_model."""
+    WRONG = "wrong"
+    """One is not, or the functional NPU cannot execute a delegate."""
+    UNKNOWN = "unknown"
+    """Nothing says what is right."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +56,8 @@ class CompiledVersion:
         vela_cycles: the compiler's own estimate.
         stream_bytes, weights_bytes: their sizes.
         arena_bytes, fast_bytes: working memory, of the delegate that needs most, in regions 1 and 2.
-        verdict: verified if the functional NPU answers the example inputs as tosa_reference_model does.
-        said: why it is not verified, or "".
+        answer: how the functional NPU answers the example inputs.
+        said: why it is not equal, or "".
         ops: the operations with their modelled cycles, by the rows of the delegate map.
         notes: sentences for the user.
         seconds: of compiling, or of lowering and compiling.
@@ -66,7 +77,7 @@ class CompiledVersion:
     weights_bytes: int = 0
     arena_bytes: int = 0
     fast_bytes: int = 0
-    verdict: Verdict = Verdict.UNVERIFIED
+    answer: ScanAnswer = ScanAnswer.UNKNOWN
     said: str = ""
     ops: tuple[Op, ...] = ()
     notes: tuple[str, ...] = ()
@@ -128,7 +139,6 @@ def measured(
     tosa, streams, weights = ([each.digests[part] for each in delegates] for part in range(3))
     wrong = next((each.wrong for each in ran if each.wrong), "")
     unknown = missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
-    verdict = Verdict.FAILED if wrong else Verdict.UNVERIFIED if unknown else Verdict.VERIFIED
     cycles = [each.cycles for each in ran if each.cycles is not None]
     return CompiledVersion(
         version,
@@ -144,7 +154,7 @@ def measured(
         weights_bytes=sum(len(blob.weights) for blob in blobs),
         arena_bytes=max((blob.scratch_size for blob in blobs), default=0),
         fast_bytes=max((_fast(each.program) for each in ran), default=0),
-        verdict=verdict,
+        answer=ScanAnswer.WRONG if wrong else ScanAnswer.UNKNOWN if unknown else ScanAnswer.EQUAL,
         said=wrong or unknown,
         ops=tuple(op for each in ran for op in each.ops),
         notes=tuple(notes),

@@ -12,7 +12,7 @@ from ethos_hil.harness.scan.changes import VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
 from ethos_hil.harness.scan.report import PointScan, ScanReport
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _NOT_IN_CSV = ("packages", "ops", "notes")
 
 

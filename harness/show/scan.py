@@ -8,9 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange, first_changes
-from ethos_hil.harness.scan.compiled_version import CompiledVersion
+from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.show.comparison import row_table
 from ethos_hil.harness.terminal.console import plain
@@ -29,6 +28,7 @@ _COLUMNS = {
 }
 """What is shown of each version."""
 _CHANGED = "bold yellow"
+_STYLES = {ScanAnswer.EQUAL: "green", ScanAnswer.WRONG: "red", ScanAnswer.UNKNOWN: ""}
 
 
 def scan(report: ScanReport, *, top: int) -> RenderableType:
@@ -85,15 +85,9 @@ def _versions(point: PointScan) -> Table:
             table.add_row(plain(version.version), Text("no program", style="red"))
         else:
             cells = (_cell(version, name, changed.get(version.version)) for name in _COLUMNS)
-            table.add_row(plain(version.version), _answer(version), *cells)
+            table.add_row(plain(version.version), Text(version.answer, style=_STYLES[version.answer]), *cells)
     table.caption = "a value in colour, or with a *, is not that of the version before"
     return table
-
-
-def _answer(version: CompiledVersion) -> Text:
-    if version.verdict is Verdict.VERIFIED:
-        return Text("verified", style="green")
-    return Text("wrong", style="red") if version.verdict is Verdict.FAILED else Text("unverified")
 
 
 def _cell(version: CompiledVersion, name: str, change: VersionChange | None) -> Text:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ethos_hil.base.record import Op
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.scan.changes import changes, findings, first_changes
-from ethos_hil.harness.scan.compiled_version import CompiledVersion
+from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.results.comparison import RowChange
 
 
@@ -17,7 +16,7 @@ def op(number: int, cycles: int, module: str = "a") -> Op:
 
 
 OLD = CompiledVersion(
-    "1.0.0", "", {}, "t", "s1", "w1", 3, 1, 900, 800, 40, 100, 64, 0, Verdict.VERIFIED, "", (op(0, 500), op(1, 400))
+    "1.0.0", "", {}, "t", "s1", "w1", 3, 1, 900, 800, 40, 100, 64, 0, ScanAnswer.EQUAL, "", (op(0, 500), op(1, 400))
 )
 NEW = replace(OLD, version="1.1.0", stream_sha256="s2", operations=1, transfers=0, cycles=700, ops=(op(0, 700),))
 
@@ -79,6 +78,6 @@ def test_a_version_without_a_program_stands_between_two_that_are_compared() -> N
 
 
 def test_a_wrong_answer_is_named_though_nothing_else_changed() -> None:
-    wrong = replace(OLD, version="1.1.0", verdict=Verdict.FAILED, said="3 of 10 elements of output 0 differ")
+    wrong = replace(OLD, version="1.1.0", answer=ScanAnswer.WRONG, said="3 of 10 elements of output 0 differ")
     assert said(OLD, wrong)[-1] == "tool 1.1.0 gives a wrong answer: 3 of 10 elements of output 0 differ"
-    assert first_changes(changes((OLD, wrong))) == {"verdict": "1.1.0"}
+    assert first_changes(changes((OLD, wrong))) == {"answer": "1.1.0"}

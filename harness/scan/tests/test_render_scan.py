@@ -6,8 +6,7 @@ import io
 
 from rich.console import Console
 
-from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.scan.compiled_version import CompiledVersion
+from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.scan.tests.test_changes import NEW, OLD
 from ethos_hil.harness.show.scan import scan
@@ -29,12 +28,12 @@ def test_changed_values_are_marked_and_what_changed_first_is_said() -> None:
     assert lines[0] == "tool on ethos-u85-128, Sram_Only, System"
     assert "changed first: at 1.1.0 command stream, operations, DMA transfers, modelled cycles" in lines
     rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("1.")}
-    assert rows["1.0.0"] == ["verified", "t", "s1", "w1", "3", "1", "900", "800", "100", "64"]
-    assert rows["1.1.0"] == ["verified", "t", "s2*", "w1", "1*", "0*", "700*", "800", "100", "64"]
+    assert rows["1.0.0"] == ["equal", "t", "s1", "w1", "3", "1", "900", "800", "100", "64"]
+    assert rows["1.1.0"] == ["equal", "t", "s2*", "w1", "1*", "0*", "700*", "800", "100", "64"]
     assert "tool 1.0.0 -> 1.1.0, operations that changed" in lines
 
 
 def test_text_of_a_tool_is_shown_as_it_is() -> None:
-    shown = text(OLD, CompiledVersion("1.0.5", BAD), CompiledVersion("1.0.6", said=BAD, verdict=Verdict.FAILED))
+    shown = text(OLD, CompiledVersion("1.0.5", BAD), CompiledVersion("1.0.6", said=BAD, answer=ScanAnswer.WRONG))
     assert "\x1b" not in shown
     assert shown.count("\\x1b[2J[bold]bad") == 3

@@ -16,9 +16,8 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.scan.compiled_version import answers, measured
+from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measured
 from ethos_hil.harness.scan.document import document, table
 from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.origins import mapped
@@ -103,7 +102,7 @@ def test_it_names_the_vela_that_made_a_perceptron_faster_and_the_layers_that_are
     assert (old.cycles, old.operations, old.transfers) == (520_400, 10, 5)
     assert (new.cycles, new.operations, new.transfers) == (182_602, 3, 0)
     assert old.tosa_sha256 == new.tosa_sha256, "the TOSA is frozen"
-    assert old.verdict is new.verdict is Verdict.VERIFIED
+    assert old.answer is new.answer is ScanAnswer.EQUAL
     assert old.packages[VELA] == "5.0.0"
     (change,) = point.changes
     assert (change.before, change.version) == ("5.0.0", "5.1.0")
@@ -128,8 +127,8 @@ def check_documents(report: ScanReport) -> None:
     assert [each["cycles"] for each in point["versions"]] == [None, 520_400, 182_602]
     assert {row["change"] for row in point["changes"][0]["rows"]} == {"fused", "slower"}
     rows = list(csv.DictReader(io.StringIO(table(report))))
-    assert [(row["version"], row["cycles"], row["verdict"]) for row in rows] == [
-        ("4.3.0", "", "unverified"), ("5.0.0", "520400", "verified"), ("5.1.0", "182602", "verified")
+    assert [(row["version"], row["cycles"], row["answer"]) for row in rows] == [
+        ("4.3.0", "", "unknown"), ("5.0.0", "520400", "equal"), ("5.1.0", "182602", "equal")
     ]  # fmt: skip
 
 
@@ -143,7 +142,7 @@ def test_executorch_is_scanned_as_an_overlay(models: str) -> None:
     assert (old.packages[EXECUTORCH], new.packages[EXECUTORCH]) == ("1.4.1", "1.5.1")
     assert old.packages["ethos-hil-patches"] == "off"
     assert old.packages[VELA] == new.packages[VELA] == "5.1.0", "each ExecuTorch pins its Vela"
-    assert old.verdict is new.verdict is Verdict.VERIFIED
+    assert old.answer is new.answer is ScanAnswer.EQUAL
     (change,) = point.changes
     assert change.of("tosa_sha256") is not None
     assert {row.source for row in change.rows} >= {"models.py:23", "models.py:25"}
@@ -170,7 +169,7 @@ def test_a_test_of_a_suite_is_scanned_by_its_id(pytestconfig: pytest.Config, mon
     point = only(scanned(CASE, f"{VELA}=5.1.0"))
     assert (point.npu, point.memory_mode) == ("ethos-u85-256", "Sram_Only")
     (version,) = point.versions
-    assert (version.verdict, version.reason) == (Verdict.VERIFIED, "")
+    assert (version.answer, version.reason) == (ScanAnswer.EQUAL, "")
     for case, message in {
         CASE.replace("U85_BI", "MI"): "is not compiled for an NPU",
         CASE.replace("linear_row", "no_such"): "pytest finds no test",
@@ -204,22 +203,22 @@ def test_rows_are_mapped_to_the_model_as_they_were_when_it_was_lowered(artifact:
 
 def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
     setup, right = VelaSetup.default(U85, MemoryMode("Shared_Sram")), answers(artifact)
-    assert measured("5.1.0", artifact.delegates, setup, right, packages={}).verdict is Verdict.VERIFIED
+    assert measured("5.1.0", artifact.delegates, setup, right, packages={}).answer is ScanAnswer.EQUAL
     (delegate,) = artifact.delegates
     blob = delegate.blob
     scales = bytearray(blob.weights)
     scales[:64] = bytes(each ^ 0x55 for each in scales[:64])
     damaged = pack(blob.command_data, bytes(scales), blob.scratch_size, blob.inputs, blob.outputs)
     found = measured("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
-    assert found.verdict is Verdict.FAILED
+    assert found.answer is ScanAnswer.WRONG
     assert "tosa_reference_model" in found.said or "cannot execute" in found.said
 
 
-def test_without_a_right_answer_a_program_is_timed_and_unverified(artifact: Artifact) -> None:
+def test_without_a_right_answer_a_program_is_timed_and_its_answer_unknown(artifact: Artifact) -> None:
     setup = VelaSetup.default(U85, MemoryMode("Shared_Sram"))
-    verified = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
+    known = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
     found = measured("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
-    assert (found.verdict, found.said) == (Verdict.UNVERIFIED, "no reference")
-    assert found.cycles == verified.cycles
-    assert found.ops == verified.ops
+    assert (found.answer, found.said) == (ScanAnswer.UNKNOWN, "no reference")
+    assert found.cycles == known.cycles
+    assert found.ops == known.ops
     assert found.cycles == sum(op.cycles or 0 for op in found.ops)
