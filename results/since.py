@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
+from ethos_hil.base.verdict import NOT_ATTEMPTED, RED
 from ethos_hil.results.compaction.columns import moment_of
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
@@ -92,7 +92,7 @@ def red_since(history: History, tonight: RunResults, red: Sequence[Subject]) -> 
     Raises:
         OSError, ValueError: the history cannot be read.
     """
-    reds = ", ".join(f"'{verdict}'" for verdict in (Verdict.FAILED, Verdict.UNVERIFIED))
+    reds = ", ".join(f"'{verdict}'" for verdict in sorted(RED))
     lost = ", ".join(f"'{kind}'" for kind in sorted(NOT_ATTEMPTED))
     # The worst attempt that could be made counts, as in the night itself.
     same = f"bool_or(verdict IN ({reds}) AND failure NOT IN ({lost})) OR NOT bool_or(verdict NOT IN ({reds}))"

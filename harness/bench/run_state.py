@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base import ending
+from ethos_hil.base.ending import OF_THIS_PLACE, is_refusal
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.record import Record
@@ -21,10 +23,8 @@ from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.verdict.tool_state import difference, tool_state
-from ethos_hil.results import standing
 from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.gate.account import part_of
-from ethos_hil.results.standing import OF_THIS_PLACE, is_refusal
 from ethos_hil.results.store import StoredRecord, read_run
 
 LOGS, ASKED_AGAIN = "bench", "asked-again.jsonl"
@@ -112,7 +112,7 @@ def settled(record: Record) -> bool:
     and a tool that was missing may end otherwise next time.
     """
     missing = record.failure is not None and record.failure.kind in OF_THIS_PLACE
-    return standing.settled(record, compile_only=True) or (is_refusal(record) and not missing)
+    return ending.settled(record, compile_only=True) or (is_refusal(record) and not missing)
 
 
 def set_aside(folder: Path, prefix: str = "") -> int:

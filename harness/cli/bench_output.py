@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.ending import standing_of
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
@@ -18,7 +19,6 @@ from ethos_hil.harness.cli.contribution import check_contribution, contribute_re
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
-from ethos_hil.results.standing import standing_of
 
 if TYPE_CHECKING:
     from ethos_hil.results.bench.answer import BudgetAnswer

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.ending import OF_THIS_PLACE, standing_of
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
@@ -19,7 +20,6 @@ from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.results.standing import OF_THIS_PLACE, Standing, standing_of
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.deadline import process_began
+from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.terminal.progress import Live
@@ -102,8 +102,7 @@ def run(
         sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:
         raise problems[0]
-    accepted = (Verdict.VERIFIED, Verdict.UNVERIFIED) if allow_unverified else (Verdict.VERIFIED,)
-    return 0 if record.verdict in accepted else 1
+    return 0 if ending_of(record, allow_unverified=allow_unverified).green else 1
 
 
 def _write_formats(report: Report, folder: Path | None) -> list[EthosHilError]:

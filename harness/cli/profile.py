@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.cli import profile_options, quantisation_options
 from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
@@ -141,6 +140,7 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
 
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
     """Write and show a record that was taken before. Return the exit status."""
+    from ethos_hil.base.ending import ending_of
     from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.terminal.console import console
 
@@ -150,7 +150,7 @@ def _show(record: Record, json_file: Path | None, out: Path | None, text: Callab
         profile_folder.write(record, _etrecord(record), out)
     if json_file != Path("-"):
         console().print(text(record))
-    return 0 if record.verdict == Verdict.VERIFIED else 1
+    return 0 if ending_of(record).green else 1
 
 
 def _etrecord(record: Record) -> bytes:

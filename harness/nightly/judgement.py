@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import date
 
+from ethos_hil.base.ending import Quarantined
+from ethos_hil.base.verdict import Standing
 from ethos_hil.harness.nightly.conduct import Conducted, down_parts
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, Part, SuitePart, SweepPart
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, part_of, take_account
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selection, SessionEnd
-from ethos_hil.results.standing import Standing
 
 _PASSED, _FAILED, _NO_TESTS = 0, 1, 5
 """pytest's exit statuses of a session in which all tests had their turn."""

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.night import nights, read_state
 from ethos_hil.harness.nightly.quarantine import read_quarantine
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.store import MANIFEST
 
 if TYPE_CHECKING:

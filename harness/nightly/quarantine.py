@@ -1,4 +1,4 @@
-"""The file of the quarantine. What it says of a test is in `ethos_hil.results.quarantine`."""
+"""The file of the quarantine. What it says of a test is in `ethos_hil.base.ending`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from importlib import resources
 from pathlib import Path
 
 from ethos_hil.base.checked_toml import read_checked
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.config import SEE
-from ethos_hil.results.quarantine import Quarantined
 
 SCHEMA = "quarantine.schema.json"
 LONGEST = 60

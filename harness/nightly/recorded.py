@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ethos_hil.base import environment
+from ethos_hil.base.ending import settled
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.verdict.tool_state import firmware_id, lowering_id
 from ethos_hil.results.gate.account import attempt_of
 from ethos_hil.results.selection import read_end
-from ethos_hil.results.standing import settled
 from ethos_hil.results.store import StoredRecord, read_run
 
 

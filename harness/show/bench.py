@@ -17,13 +17,12 @@ from rich.text import Text
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import cut, escaped, one_line
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.harness.terminal.console import add_row, plain
 from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.bench.scaling import family_of, scaling
 from ethos_hil.results.latency import duration
-from ethos_hil.results.standing import Standing
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""
@@ -59,23 +58,19 @@ def bench_text(
     if timed:
         parts += ["", plain(_title(by, mode)), _TABLES[by](shown, top)]
         parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
-    for end in dict.fromkeys(_end(each) for each in shown if each.reason):
-        title = end if end in (Standing.REFUSED, Verdict.FAILED) else f"{end}, without cycles"
-        mine = [each for each in shown if each.reason and _end(each) == end]
+    for end in dict.fromkeys(each.standing for each in shown if each.reason):
+        title = end if end in (Standing.REFUSED, Standing.FAILED) else f"{end}, without cycles"
+        mine = [each for each in shown if each.reason and each.standing == end]
         parts += ["", Text(title, style="bold"), _reasons(mine)]
     return Parts(*parts)
 
 
 def _head(figures: Sequence[PointFigures]) -> Text:
-    counts = Counter(map(_end, figures))
+    counts = Counter(each.standing for each in figures)
     told = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
     labels = len({each.label for each in figures})
     places = len({(each.npu, each.memory_mode, each.system_config, each.target) for each in figures})
     return plain(f"{_count(len(figures), 'point')}, {_count(labels, 'case')} in {_count(places, 'place')}: {told}")
-
-
-def _end(point: PointFigures) -> str:
-    return Standing.REFUSED if point.refused else point.verdict
 
 
 def _facts(figures: Sequence[PointFigures]) -> Table:
@@ -168,7 +163,7 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
         slow = max(timed, key=lambda each: each.cycles or 0, default=None)
         add_row(
             table, _short(key[0]), key[1], *(key[index] for index in told), f"{len(points):,}",
-            *(f"{sum(_end(each) == end for each in points):,}" for end in ends),
+            *(f"{sum(each.standing == end for each in points):,}" for end in ends),
             _clocks(timed),
             _median_of([each.utilisation for each in timed], lambda value: f"{_percent(value)} %"),
             _median_of([gains.get(id(each)) for each in timed], lambda value: f"{value:.2g}"),

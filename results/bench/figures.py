@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.latency import Latency, latency_of
-from ethos_hil.results.standing import is_refusal
 
 SRAM = "Sram"
 """Vela's name of the memory that is SRAM; all others are DRAM or flash."""
@@ -93,6 +93,11 @@ class PointFigures:
     vela_npu_cycles: int | None = None
     energy_j: float | None = None
     operations: int | None = None
+
+    @property
+    def standing(self) -> Standing:
+        """How the point stands."""
+        return Standing.REFUSED if self.refused else Standing(self.verdict)
 
 
 def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyTable | None = None) -> PointFigures:

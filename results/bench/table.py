@@ -12,7 +12,6 @@ from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.energy import PROVENANCE, EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.scaling import family_of, scaling
-from ethos_hil.results.standing import Standing
 
 _TEXT, _INTEGER, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
@@ -93,7 +92,7 @@ def _place(point: PointFigures) -> dict[str, Any]:
         "system_config": point.system_config,
         "target": point.target,
         "verdict": point.verdict,
-        "ending": Standing.REFUSED if point.refused else point.verdict,
+        "ending": point.standing,
         "reason": point.reason,
     }
 

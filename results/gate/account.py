@@ -11,16 +11,15 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
+from ethos_hil.base.ending import Quarantined, ending_of, standing_of
 from ethos_hil.base.judge import Evidence, Findings, judge
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Failure, Record, RunFacts, RunInfo, SuiteTest, TargetInfo
-from ethos_hil.base.verdict import NOT_ATTEMPTED, FailureKind, Verdict
+from ethos_hil.base.verdict import NOT_ATTEMPTED, WORST, FailureKind, Standing, Verdict
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.observation import Observation, of_record
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
-from ethos_hil.results.standing import OF_THIS_PLACE, WORST, Standing, standing_of
 from ethos_hil.results.subject import Subject, subject_of
 
 AUDIT = " (audit)"
@@ -243,7 +242,7 @@ def take_account(
         for selection, each in _without_record(results, parts)
     ]
     tests = [_accounted(found, parts, quarantine, today) for found in _attempts(mine)]
-    tests += [_judged(each, Standing.MISSING, parts, quarantine, today) for each in missing]
+    tests += [_judged(each, parts, quarantine, today, missing=True) for each in missing]
     if parts is not None:
         order = {part: number for number, part in enumerate(parts)}
         tests.sort(key=lambda test: (order[test.part], test.name))
@@ -307,7 +306,7 @@ def _accounted(
     in_time = sorted(found, key=lambda each: (attempt_of(each), each.created))
     made = [each for each in in_time if each.failure is None or each.failure.kind not in NOT_ATTEMPTED]
     counting = made or in_time[-1:]
-    judged = [_judged(each, standing_of(each), parts, quarantine, today) for each in reversed(counting)]
+    judged = [_judged(each, parts, quarantine, today) for each in reversed(counting)]
     worst = min(judged, key=lambda each: WORST.index(each.standing))
     spoilt = tuple(each for each in in_time if not any(each is one for one in counting))
     shards = Counter(each.run.shard for each in found if each.run is not None)  # each runs the known model
@@ -316,27 +315,15 @@ def _accounted(
 
 def _judged(
     record: Record,
-    standing: Standing,
     parts: Mapping[str, str] | None,
     quarantine: Sequence[Quarantined],
     today: date,
+    *,
+    missing: bool = False,
 ) -> Accounted:
     entries = [each for each in quarantine if each.matches(*_place(record, parts))]
-    if entries and standing is not Standing.MISSING:
-        entry = next((each for each in entries if each.allows(record, today)), entries[0])
-        objection = entry.objection(record, today)
-        if not objection:
-            return Accounted(record, Standing.QUARANTINED, reason=str(entry), quarantine=entry)
-        return Accounted(record, standing, red=objection, quarantine=entry)
-    reason = record.test.defect if standing is Standing.DEFECT and record.test is not None else ""
-    red = standing.red or (standing is Standing.REFUSED and _not_of_the_point(record))
-    return Accounted(record, standing, _why(record) if red else "", reason, quarantine=(*entries, None)[0])
-
-
-def _not_of_the_point(record: Record) -> bool:
-    """Return whether a night's point was refused for something that is no news of the point: a tool, a wrong name."""
-    kind = record.failure.kind if record.failure is not None else None
-    return bool(part_of(record)) and (kind in OF_THIS_PLACE or kind == FailureKind.USAGE)
+    ending = ending_of(record, entries, today, missing=missing)
+    return Accounted(record, ending.standing, ending.red, ending.reason, quarantine=ending.quarantine)
 
 
 def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, str], str, str]:
@@ -345,12 +332,6 @@ def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, 
     if target == "none" and parts is not None:
         target = parts.get(part_of(record), target)
     return (record.name, record.label), record.npu, target
-
-
-def _why(record: Record) -> str:
-    if record.failure is None:
-        return str(record.verdict)
-    return f"{record.failure.kind}: {one_line(record.failure.message)}"
 
 
 def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Iterator[tuple[Selection, Selected]]:

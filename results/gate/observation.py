@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
+from ethos_hil.base.verdict import NOT_ATTEMPTED, RED, Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import COMPUTED, DIGITS, NOISY, digest_of, metrics_of
@@ -78,7 +78,7 @@ class Observation:
     @property
     def wrong(self) -> bool:
         """Whether it ran or should have run, and is not right, and no test declares that."""
-        return self.verdict.partition(":")[0] in (Verdict.FAILED, Verdict.UNVERIFIED) and not self.declared
+        return self.verdict.partition(":")[0] in RED and not self.declared
 
     @property
     def verified(self) -> bool:

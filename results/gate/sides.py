@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import take_account
 from ethos_hil.results.gate.baseline import is_baseline, read_baseline
 from ethos_hil.results.gate.observation import Observation, merged, observations, of_row
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import KEY
 

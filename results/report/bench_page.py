@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.bench_answer import BenchAnswer, bench_answers
@@ -27,7 +28,6 @@ from ethos_hil.results.report.heat_map import FEW, HeatMap, heat_maps, key
 from ethos_hil.results.report.place_roofline import PlaceRoofline, place_rooflines
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
 from ethos_hil.results.report.wording import counted, listed
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names, Subject
 
 _PLACES = 3

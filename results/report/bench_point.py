@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.report.svg import element, number
-from ethos_hil.results.standing import Standing
 
 _NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.latency import per_second
 from ethos_hil.results.report.bench_point import PlottedPoint, clock, kibibytes, milliseconds, percent, told
 from ethos_hil.results.report.pareto import Pareto, front_rows, ladder_rows, pareto
 from ethos_hil.results.report.place_roofline import case_roofline, intensity
 from ethos_hil.results.report.scaling import ScalingLine, scaling_lines, scaling_plot
 from ethos_hil.results.report.wording import amount, counted, listed
-from ethos_hil.results.standing import Standing
 
 _REASONS = 60
 _NOT_COUNTED = "nothing counted its cycles"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.model_page import is_model
 from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names, Subject
 
 EMPTY: Mapping[str, str] = {

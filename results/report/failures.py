@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.record import Divergence, Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
 from ethos_hil.results.report.told_since import ToldSince, told
 from ethos_hil.results.report.whose import of_failure
 from ethos_hil.results.since import Since
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names, Subject
 
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import RED
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
 from ethos_hil.results.gate.word import Cause, Word
@@ -167,7 +167,7 @@ def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, .
 def _shown_as_failure(found: Change, context: FeedContext) -> bool:
     """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
     record = context.records.get(found.subject)
-    failing = record is not None and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED)
+    failing = record is not None and record.verdict in RED
     return failing and found.metric == VERDICT and found.word in (Word.REGRESSED, Word.UNSTABLE)
 
 

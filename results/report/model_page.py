@@ -10,6 +10,7 @@ from markupsafe import Markup
 from ethos_hil.base.clock import frequency, of_system
 from ethos_hil.base.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.base.record import JOB, CpuOp, Op, Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report import waterfall
 from ethos_hil.results.report.memory_plot import MemoryChart, in_use, memory_charts
@@ -17,7 +18,6 @@ from ethos_hil.results.report.reproduce import rerun
 from ethos_hil.results.report.roofline import intensity, roofline
 from ethos_hil.results.report.source_lines import SourceLine, source_lines
 from ethos_hil.results.report.wording import amount, duration, share, short_operator, size
-from ethos_hil.results.standing import Standing
 
 _CHARTS = 3
 

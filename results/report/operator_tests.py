@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.report.wording import amount, short_operator
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names
 
 _MOST = 30

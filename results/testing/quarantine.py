@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.results.gate.account import JudgedResults, take_account
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 
 TODAY = date(2026, 11, 25)

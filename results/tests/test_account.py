@@ -7,15 +7,14 @@ from datetime import date
 
 import pytest
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import BenchInfo, Failure, Record, RunInfo, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.results.gate.account import AUDIT, Account, Problem, attempt_of, take_account
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import observations
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.testing.seeded_edits import with_models
 from ethos_hil.results.testing.synthetic_year import nights
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from rich.table import Table
 
+from ethos_hil.base.ending import ending_of
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
@@ -120,7 +120,7 @@ def main() -> int:
         table.add_row(answers.photograph.name, *words, f"{answers.in_common}")
     stdout.print("", table)
     stdout.print(classification.agreement())
-    return 0 if classification.record.verdict == Verdict.VERIFIED else 1
+    return 0 if ending_of(classification.record).green else 1
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.plain_text import escaped, one_line
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.declare.model_case import Model
@@ -40,7 +40,7 @@ class DeclaredItem(pytest.Item):
 
     Attributes:
         record: the test's record; None before it ran, and where the harness failed before there was one.
-        verdict: the record's verdict, or "failed".
+        standing: the record's verdict, or "failed".
         unknown: what its model depends on and cannot be known, as sentences.
     """
 
@@ -69,8 +69,8 @@ class DeclaredItem(pytest.Item):
         """The declared test."""
 
     @property
-    def verdict(self) -> Verdict:
-        return Verdict.FAILED if self.record is None else self.record.verdict
+    def standing(self) -> Standing:
+        return Standing.FAILED if self.record is None else Standing(self.record.verdict)
 
     @property
     def line(self) -> int | None:
@@ -99,6 +99,7 @@ class DeclaredItem(pytest.Item):
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
+        from ethos_hil.base.ending import ending_of
         from ethos_hil.base.record import Failure, SuiteTest
         from ethos_hil.suites.trial.run_trial import Trial
 
@@ -113,12 +114,13 @@ class DeclaredItem(pytest.Item):
             raise
         self._defect, self.unknown = trial.defect, trial.unknown
         self._keep(trial, record, trial.error)
+        ending = ending_of(record)
         if self._defect is not None:
             raise pytest.xfail.Exception(f"{self._defect.what} ({self._defect.link})")
-        if record.verdict in (Verdict.SKIPPED, Verdict.COMPILED_ONLY):
-            raise pytest.skip.Exception(self.reason)
-        if record.verdict != Verdict.VERIFIED:
+        if ending.red:
             raise Unverified(record.verdict) from trial.error
+        if not ending.green:
+            raise pytest.skip.Exception(self.reason)
 
     def _keep(self, trial: Trial, record: Record, error: BaseException | None) -> None:
         """Keep the record in the run folder, and all files of a failure where they are requested.
@@ -162,7 +164,7 @@ class DeclaredItem(pytest.Item):
     def properties(self) -> list[tuple[str, object]]:
         """Return the properties for reports and JUnit's XML."""
         operator, case = self.labels
-        found: list[tuple[str, object]] = [("verdict", str(self.verdict)), ("operator", operator), ("case", case)]
+        found: list[tuple[str, object]] = [("verdict", str(self.standing)), ("operator", operator), ("case", case)]
         found.append(("profile", self.profile_name))
         record = self.record
         if record is not None:

@@ -11,27 +11,19 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.shared_names import CRASHED
 
-DEFECT = "known defect"
-"""Outcome of a test that fails as declared because of an upstream defect: pytest's xfailed."""
-_LETTERS = {
-    Verdict.VERIFIED: "V",
-    Verdict.COMPILED_ONLY: "C",
-    Verdict.UNVERIFIED: "U",
-    Verdict.SKIPPED: "S",
-    Verdict.FAILED: "F",
-    DEFECT: "D",
+_NAMED = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.UNVERIFIED, Standing.SKIPPED, Standing.FAILED,
+          Standing.DEFECT)  # fmt: skip
+_SHOWN: dict[Standing, tuple[str, str, tuple[str, dict[str, bool]]]] = {
+    Standing.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
+    Standing.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
+    Standing.UNVERIFIED: ("unverified", "u", ("UNVERIFIED", {"yellow": True})),
+    Standing.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
 }
-_SHOWN: dict[str, tuple[str, str, tuple[str, dict[str, bool]]]] = {
-    Verdict.VERIFIED: ("verified", ".", ("VERIFIED", {"green": True})),
-    Verdict.COMPILED_ONLY: ("compiled-only", "c", ("COMPILED-ONLY", {"yellow": True})),
-    Verdict.UNVERIFIED: ("unverified", "u", ("UNVERIFIED", {"yellow": True})),
-    Verdict.SKIPPED: ("skipped", "s", ("SKIPPED", {"yellow": True})),
-}
-"""Verdicts with their own words. For a failed test pytest's words are right."""
+"""Standings with their own words. For a failed test, and a known defect, pytest's words are right."""
 _TEST = re.compile(rf"::test_(.+?)_({'|'.join(sorted(SUFFIXES, key=len, reverse=True))})$")
 
 
@@ -41,8 +33,8 @@ def suffix_of(name: str) -> str | None:
     return match[2] if match else None
 
 
-def verdict_of(report: pytest.TestReport) -> str | None:
-    """Return the verdict in a test's report, or None if the test states none.
+def standing_in(report: pytest.TestReport) -> Standing | None:
+    """Return how the test in a report stands, or None if it states no verdict.
 
     A declared test states one. A test function may, with `record_property("verdict", ...)`; it is ignored if the test
     then fails.
@@ -51,12 +43,12 @@ def verdict_of(report: pytest.TestReport) -> str | None:
     if stated not in tuple(Verdict):
         return None
     if hasattr(report, "wasxfail"):
-        return DEFECT
+        return Standing.DEFECT
     if report.failed:
-        return Verdict.FAILED
-    if report.skipped and stated != Verdict.COMPILED_ONLY:
-        return Verdict.SKIPPED
-    return Verdict(str(stated))
+        return Standing.FAILED
+    if report.skipped and stated != Standing.COMPILED_ONLY:
+        return Standing.SKIPPED
+    return Standing(str(stated))
 
 
 class Tally:
@@ -64,7 +56,7 @@ class Tally:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._counts: dict[str, dict[str, Counter[str]]] = {}
+        self._counts: dict[str, dict[str, Counter[Standing]]] = {}
         self._cases: dict[str, set[str]] = {}
         self._noise: dict[str, list[tuple[float, str]]] = {}
         self._agreement: list[str] = []
@@ -73,7 +65,8 @@ class Tally:
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Any:
         """Return a verdict's own category, letter and word."""
-        return _SHOWN.get(verdict_of(report) or "") if report.when == "call" else None
+        standing = standing_in(report) if report.when == "call" else None
+        return None if standing is None else _SHOWN.get(standing)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Count a test when it has run, or when it crashed its process."""
@@ -82,12 +75,12 @@ class Tally:
             return
         if report.when == CRASHED:
             self._lost.append((name[1], name[2]))
-        verdict = verdict_of(report) if report.when == "call" else None
-        if verdict is None:
+        standing = standing_in(report) if report.when == "call" else None
+        if standing is None:
             return
         facts = dict(report.user_properties)
-        self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], verdict)
-        if "sqnr_db" in facts and verdict == "verified":
+        self._count(str(facts.get("operator", name[1])), str(facts.get("case", "")), name[2], standing)
+        if "sqnr_db" in facts and standing is Standing.VERIFIED:
             self._noise.setdefault(name[2], []).append((float(str(facts["sqnr_db"])), name[1]))
         if "lowered_anew" in facts:
             self._anew.append((name[1], str(facts["lowered_anew"])))
@@ -101,10 +94,10 @@ class Tally:
         while self._lost:
             name, profile = self._lost.pop()
             row = max((row for row in self._counts if f"{name}_".startswith(f"{row}_")), key=len, default=name)
-            self._count(row, name.removeprefix(row).removeprefix("_"), profile, "failed")
+            self._count(row, name.removeprefix(row).removeprefix("_"), profile, Standing.FAILED)
 
-    def _count(self, row: str, case: str, profile: str, verdict: str) -> None:
-        self._counts.setdefault(row, {}).setdefault(profile, Counter())[verdict] += 1
+    def _count(self, row: str, case: str, profile: str, standing: Standing) -> None:
+        self._counts.setdefault(row, {}).setdefault(profile, Counter())[standing] += 1
         self._cases.setdefault(row, set()).add(case)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -117,9 +110,9 @@ class Tally:
             terminalreporter.write_line(escaped(line))
         for line in (*self.anew(), *self.doubts()):
             terminalreporter.write_line(escaped(line), yellow=True)
-        total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[str]())
-        colour = "red" if total[Verdict.FAILED] else "green" if total[Verdict.VERIFIED] == total.total() else "yellow"
-        terminalreporter.write_line(", ".join(f"{total[name]} {name}" for name in _shown(total)), **{colour: True})
+        total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[Standing]())
+        colour = "red" if total[Standing.FAILED] else "green" if total[Standing.VERIFIED] == total.total() else "yellow"
+        terminalreporter.write_line(", ".join(f"{total[each]} {each}" for each in _shown(total)), **{colour: True})
 
     def table(self) -> Iterator[str]:
         """Yield rows of operators and models, columns of profiles: the number of cases with each verdict."""
@@ -135,7 +128,7 @@ class Tally:
         for row_of_text in rows:
             cells = zip(row_of_text, widths, strict=True)
             yield "  ".join(text.ljust(width) for text, width in cells).rstrip()
-        yield f"({', '.join(f'{_LETTERS[name]} {name}' for name in _shown(sum(sums, Counter())))})"
+        yield f"({', '.join(f'{each.letter} {each}' for each in _shown(sum(sums, Counter())))})"
 
     def noise(self) -> Iterator[str]:
         """Yield a line for each profile: the distance of the quantised programs from the float ones."""
@@ -162,10 +155,10 @@ class Tally:
         return doubts_of_built()
 
 
-def _shown(total: Mapping[str, int]) -> list[str]:
-    """Return the verdicts that the summary names: all, but the one that the suites' own tests never have."""
-    return [name for name in _LETTERS if name != Verdict.UNVERIFIED or total.get(name)]
+def _shown(total: Mapping[Standing, int]) -> list[Standing]:
+    """Return what the summary names: all, but the one that the suites' own tests never have."""
+    return [each for each in _NAMED if each is not Standing.UNVERIFIED or total.get(each)]
 
 
-def _cell(counts: Mapping[str, int]) -> str:
-    return " ".join(f"{counts[name]}{_LETTERS[name]}" for name in _LETTERS if counts.get(name)) or "-"
+def _cell(counts: Mapping[Standing, int]) -> str:
+    return " ".join(f"{counts[each]}{each.letter}" for each in _NAMED if counts.get(each)) or "-"

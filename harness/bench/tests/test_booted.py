@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.record import Failure, Record
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
@@ -18,7 +19,6 @@ from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.latency import NPU_SECONDS
-from ethos_hil.results.standing import is_refusal
 
 CASE = BenchCase(
     "conv_8x8x8",

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.ending import standing_of
 from ethos_hil.base.record import ArtifactInfo, Failure, Metric, Record, RunInfo, SuiteTest, TargetInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.nightly.night import Start, opened
@@ -17,7 +18,6 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import ReportedFailure, Selected, Selection, SessionEnd
-from ethos_hil.results.standing import standing_of
 
 TESTS = """\
 from ethos_hil.suites.declare.case import Operator, case, f32

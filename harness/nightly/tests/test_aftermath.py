@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
@@ -30,7 +31,6 @@ from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
 from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder, StoredRecord

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import BenchInfo, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import judge
@@ -19,10 +20,8 @@ from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import Subject
 

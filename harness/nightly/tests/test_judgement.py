@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted, final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import judge
@@ -19,10 +20,8 @@ from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account
-from ethos_hil.results.quarantine import Quarantined
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import LeftOut, ReportedFailure, Selected, Selection
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import Skipped
 
 PART = "suite 1: virtual"

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.quarantine import read_quarantine, today
 from ethos_hil.harness.nightly.tests.plans import record
-from ethos_hil.results.quarantine import Quarantined
 
 ENTRY = """\
 schema_version = 1

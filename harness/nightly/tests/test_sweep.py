@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import BenchInfo, Record
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import judge
@@ -20,7 +20,6 @@ from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import night, nightly, record, write
-from ethos_hil.results.standing import Standing
 
 GRID = """
 schema_version = 1

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import RED, FailureKind, Standing
 from ethos_hil.results.export.exporter import NotExportable
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
@@ -21,7 +21,6 @@ from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names, Subject
 
 SUITE = "ethos-hil"
@@ -82,7 +81,7 @@ def _document(results: RunResults, account: Account, *, console: bool, propertie
         counts[_tell(case, each)] += 1
         for attempt in each.spoilt:
             _tell_spoilt(case, attempt, last=record)
-        if console and record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) and record.console:
+        if console and record.verdict in RED and record.console:
             lines = [cut(escaped(line), _LINE) for line in record.console[-_LINES:]]
             SubElement(case, "system-out").text = "\n".join(lines)
         seconds += lasted
@@ -147,7 +146,7 @@ def _tell(case: Element, found: Accounted) -> str:
 def _tell_spoilt(case: Element, record: Record, *, last: Record) -> None:
     """Add an attempt that another one has followed."""
     if record.failure is not None:
-        name = "rerunFailure" if last.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) else "flakyFailure"
+        name = "rerunFailure" if last.verdict in RED else "flakyFailure"
         kind, message = str(record.failure.kind), record.failure.message
         element = SubElement(case, name, type=_attribute(kind), message=_attribute(message))
         element.text = escaped("\n".join(_explanation(record)), keep="\t\n")

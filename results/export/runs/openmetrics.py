@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 
 from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Standing
 from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import SELDOM, alike, parts_of
 from ethos_hil.results.export.runs.run_exporter import RunExporter
@@ -20,7 +21,6 @@ from ethos_hil.results.gate.account import Account, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.standing import Standing
 
 _PREFIX = "ethos_hil"
 _UNITS = {"s": "seconds", "1/s": ""}

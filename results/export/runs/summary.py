@@ -10,13 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ethos_hil.base.markdown_text import code, head, row
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
 from ethos_hil.results.gate.change import Change, RunComparison
 from ethos_hil.results.gate.word import Word
 from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.subject import Names
 
 MOST = 1 << 20

@@ -16,7 +16,7 @@ from markupsafe import escape
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import MemoryBehind
 from ethos_hil.base.record import ArtifactInfo, Failure, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_point import PlottedPoint
@@ -28,7 +28,6 @@ from ethos_hil.results.report.report import report
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines
 from ethos_hil.results.report.tests import bench_samples, samples
 from ethos_hil.results.report.tests.test_report import EXTREMES, Reader, leaves, stood
-from ethos_hil.results.standing import Standing
 
 point = bench_samples.point
 

@@ -18,7 +18,7 @@ import pytest
 
 from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.record import Record, RunInfo, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
 from ethos_hil.results.gate.change import VERDICT, Effect
@@ -30,7 +30,6 @@ from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, re
 from ethos_hil.results.report.summary import summary
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.run_results import RunResults, read_results
-from ethos_hil.results.standing import Standing
 from ethos_hil.results.store import RunFolder, StoredRecord
 from ethos_hil.results.subject import Names, subject_of
 from ethos_hil.results.testing.quarantine import in_quarantine

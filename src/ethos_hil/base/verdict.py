@@ -1,4 +1,4 @@
-"""The possible ends of a run: its verdict, and the kind of a failure. docs/formats.md lists the same words."""
+"""The possible ends of a run: its verdict, the kind of a failure, how it stands. docs/formats.md lists the words."""
 
 from __future__ import annotations
 
@@ -156,3 +156,41 @@ NOT_ATTEMPTED = frozenset(
 )
 """Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
 failed, and not what was tested. A nightly makes a second attempt where the target is no program of ours."""
+
+
+class Standing(enum.StrEnum):
+    """A verdict, or a failure that is known; the terminal of the suites has the same words."""
+
+    VERIFIED = "verified"
+    FAILED = "failed"
+    MISSING = "missing"
+    UNVERIFIED = "unverified"
+    DEFECT = "known defect"
+    """It fails for the defect that its test declares."""
+    QUARANTINED = "quarantined"
+    """It fails, and may for a while."""
+    REFUSED = "refused"
+    """A point of a benchmark that could not be made."""
+    SKIPPED = "skipped"
+    COMPILED_ONLY = "compiled-only"
+
+    @property
+    def letter(self) -> str:
+        """Its letter."""
+        return self.value[0].upper() if self is not Standing.DEFECT else "D"
+
+    @property
+    def spoken(self) -> str:
+        """What follows the letter where it is read aloud: "erified"."""
+        return self.value[1:] if self.letter == self.value[0].upper() else f", {self.value}"
+
+    @property
+    def red(self) -> bool:
+        """Whether somebody has to look at it."""
+        return self in RED
+
+
+RED = frozenset({Standing.FAILED, Standing.MISSING, Standing.UNVERIFIED})
+"""What somebody has to look at; a verdict is in it by its word."""
+WORST = (Standing.MISSING, Standing.FAILED, Standing.UNVERIFIED, Standing.QUARANTINED, Standing.DEFECT,
+         Standing.REFUSED, Standing.SKIPPED, Standing.COMPILED_ONLY, Standing.VERIFIED)  # fmt: skip

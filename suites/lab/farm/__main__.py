@@ -23,10 +23,10 @@ from typing import Annotated
 
 import typer
 
+from ethos_hil.base.ending import standing_of
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import dies_with
-from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.standing import Standing, standing_of
+from ethos_hil.base.verdict import Standing, Verdict
 from ethos_hil.results.store import StoredRecord, read
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 from ethos_hil.suites.lab.command import start

@@ -23,7 +23,7 @@ from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.mutants import report
 from ethos_hil.suites.lab.mutants.jobs import MutantSession
 from ethos_hil.suites.lab.mutants.mutate import Original
-from ethos_hil.suites.lab.mutants.trial import Ending
+from ethos_hil.suites.lab.mutants.trial import MutantEnding
 
 
 def main(
@@ -37,7 +37,7 @@ def main(
     """Boot damaged programs on the virtual board; find whatever does not end in results or a named refusal."""
     originals = [Original.load(file) for file in _programs(files)]
     started = time.monotonic()
-    endings: list[Ending] = []
+    endings: list[MutantEnding] = []
     socs = {virtual_soc(original.npu).name for original in originals}
     session = MutantSession(tuple(originals), {soc: find_firmware(soc) for soc in socs}, seed, folder)
     with Live() as live:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.mutants.mutate import Mutant, Original, make
-from ethos_hil.suites.lab.mutants.trial import BUG, GIVE_UP_SECONDS, Ending, examine
+from ethos_hil.suites.lab.mutants.trial import BUG, GIVE_UP_SECONDS, MutantEnding, examine
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class MutantSession:
     seed: int
     folder: Path
 
-    def run(self, numbers: Sequence[int], workers: int) -> Iterator[Ending]:
+    def run(self, numbers: Sequence[int], workers: int) -> Iterator[MutantEnding]:
         """Boot the mutants of these numbers, and yield how each ends."""
         # A job for each original: a worker reads its fields once.
         count = len(self.originals)
@@ -38,12 +38,12 @@ class MutantSession:
         """Return the mutant of a number."""
         return make(self.seed, number, self.originals)
 
-    def examine(self, number: int) -> Ending:
+    def examine(self, number: int) -> MutantEnding:
         """Boot one mutant in this process. Return how it ends."""
         mutant = self.mutant(number)
         return self.kept(mutant, examine(mutant, self.firmware))
 
-    def kept(self, mutant: Mutant, ending: Ending) -> Ending:
+    def kept(self, mutant: Mutant, ending: MutantEnding) -> MutantEnding:
         """Return the ending. If it is a finding, write the mutant to the folder."""
         if ending.finding:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,11 +68,11 @@ class MutantJob:
         """One item for each mutant."""
         return len(self.numbers)
 
-    def prepare(self) -> Callable[[int], Ending]:
+    def prepare(self) -> Callable[[int], MutantEnding]:
         """Return the function that boots a mutant. There is nothing to prepare."""
         return lambda item: self.session.examine(self.numbers[item])
 
-    def lost(self, item: int, reason: str) -> Ending:
+    def lost(self, item: int, reason: str) -> MutantEnding:
         """Return the ending of a mutant that ended the process which booted it, or hung in it."""
         mutant = self.session.mutant(self.numbers[item])
-        return self.session.kept(mutant, Ending(mutant.number, str(mutant), mutant.way, BUG, reason, 0.0))
+        return self.session.kept(mutant, MutantEnding(mutant.number, str(mutant), mutant.way, BUG, reason, 0.0))

@@ -11,12 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.suites.lab.mutants.mutate import WEIGHTS
-from ethos_hil.suites.lab.mutants.trial import ENDINGS, Ending
+from ethos_hil.suites.lab.mutants.trial import ENDINGS, MutantEnding
 
 _EXAMPLES = 3
 
 
-def summary(endings: Sequence[Ending], seconds: float) -> RenderableType:
+def summary(endings: Sequence[MutantEnding], seconds: float) -> RenderableType:
     """Return the report for people: endings by the way of damage, and findings."""
     total = Counter(ending.ending for ending in endings)
     table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)

@@ -56,7 +56,7 @@ _OF_FAULTS = (
 
 
 @dataclass(frozen=True)
-class Ending:
+class MutantEnding:
     """How one mutant ended.
 
     Attributes:
@@ -85,7 +85,7 @@ class _GaveUp(Exception):
     pass
 
 
-def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECONDS) -> Ending:
+def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECONDS) -> MutantEnding:
     """Boot a mutant once on the virtual board. This works in the main thread only, because it uses the alarm signal.
 
     Args:
@@ -105,7 +105,7 @@ def examine(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = SECO
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, previous)
-    return Ending(mutant.number, str(mutant), mutant.way, ending, words, time.monotonic() - started)
+    return MutantEnding(mutant.number, str(mutant), mutant.way, ending, words, time.monotonic() - started)
 
 
 def _give_up(number: int, frame: FrameType | None) -> None:

@@ -21,7 +21,7 @@ from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.mutants import fields, jobs, trial
 from ethos_hil.suites.lab.mutants.jobs import MutantJob, MutantSession
 from ethos_hil.suites.lab.mutants.mutate import WEIGHTS, Mutant, Original, make
-from ethos_hil.suites.lab.mutants.trial import Ending
+from ethos_hil.suites.lab.mutants.trial import MutantEnding
 
 SOC = "corstone-300"
 
@@ -130,10 +130,10 @@ def test_a_sample_ends_in_results_and_named_refusals(
 def die() -> None:
     """Make a boot end the process. It runs in the workers."""
 
-    def boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> Ending:
+    def boot(mutant: Mutant, firmware: Mapping[str, bytes], seconds: float = 0) -> MutantEnding:
         if mutant.number == 2:
             os._exit(9)
-        return Ending(mutant.number, str(mutant), mutant.way, trial.RESULT, "", 0.0)
+        return MutantEnding(mutant.number, str(mutant), mutant.way, trial.RESULT, "", 0.0)
 
     jobs.examine = boot
 
