@@ -16,8 +16,9 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
-from ethos_hil.harness.run import RunFindings, artifact_findings, run_findings
+from ethos_hil.harness.run import artifact_findings, run_findings
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.findings import RunFindings
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.artifact import Artifact
 

@@ -16,11 +16,12 @@ from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.run import Answer, RunFindings, artifact_findings, findings_of
+from ethos_hil.harness.run import artifact_findings
 from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import naming_program
+from ethos_hil.harness.verdict.findings import Answer, RunFindings, findings_of
 from ethos_hil.harness.verdict.known_defects import naming_defects
 from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.harness.verdict.run_data import RunData

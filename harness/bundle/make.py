@@ -19,11 +19,12 @@ from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.npu_time_limit import npu_time_limit
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Image
-from ethos_hil.harness.run import RunFindings, image_of
+from ethos_hil.harness.run import image_of
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.failed_record import failed_findings
+from ethos_hil.harness.verdict.findings import RunFindings
 from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 

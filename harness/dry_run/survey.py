@@ -15,10 +15,11 @@ from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.image.preflight import FAIL, Destination, examine
 from ethos_hil.harness.image.segments import ElfError
-from ethos_hil.harness.run import Runner, describe
+from ethos_hil.harness.run import Runner
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.artifact import Artifact

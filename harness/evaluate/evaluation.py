@@ -22,9 +22,9 @@ from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
 from ethos_hil.harness.evaluate.metric import ItemMetric
 from ethos_hil.harness.evaluate.tally import DEVICE, ScoreTally
-from ethos_hil.harness.run import describe
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
+from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.lower import host_modules

@@ -20,8 +20,8 @@ from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.run import RunFindings
     from ethos_hil.harness.targets.base import Target
+    from ethos_hil.harness.verdict.findings import RunFindings
     from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.suites.declare.case import Defect
     from ethos_hil.suites.trial.recording import Recording
@@ -119,8 +119,8 @@ class Trial:
 
     def _unanswered(self, evidence: Evidence) -> Findings:
         """Return the findings of a test without an answer, with the facts of the error that ended it."""
-        from ethos_hil.harness.run import describe
         from ethos_hil.harness.verdict.artifact_info import info
+        from ethos_hil.harness.verdict.findings import describe
 
         artifact, npu = self.artifact, self.test.profile.npu
         facts = RunFacts(
@@ -217,8 +217,8 @@ class Trial:
 
     def _replayed(self, folder: Path) -> Findings:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
-        from ethos_hil.harness.run import Answer, findings_of
         from ethos_hil.harness.targets.recorded import RecordedTarget
+        from ethos_hil.harness.verdict.findings import Answer, findings_of
         from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
         from ethos_hil.suites.trial.recording import Recording
 
