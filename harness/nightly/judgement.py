@@ -21,7 +21,7 @@ _SHOWN = 3
 """How many names a note has."""
 
 
-def judge(
+def account_of_night(
     plan: NightlyPlan,
     results: RunResults,
     conducted: Conducted,

@@ -13,7 +13,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.aftermath import follow_up
 from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
-from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import Start, opened, read_state
 from ethos_hil.harness.nightly.outcome import NightOutcome
@@ -74,7 +74,7 @@ def run_nightly(
                 raise UsageError(one_line(str(error)), hint="--fresh begins a new night") from error
         results = _results([night.folder])
         mine, problems = (shard,) if shard is not None else (), _strangers(results)
-        account = judge(plan, results, conducted, quarantine, today(), mine, problems)
+        account = account_of_night(plan, results, conducted, quarantine, today(), mine, problems)
         if shard is None:
             with watch.of("compare and report"):
                 aftermath = follow_up(
@@ -105,7 +105,7 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
     together = put_together(places, plan)
     results = replace(_results(together.folders), name=together.name)
     problems = [*together.problems, *_strangers(results)]
-    account = judge(plan, results, together.conducted, quarantine, today(), together.shards, problems)
+    account = account_of_night(plan, results, together.conducted, quarantine, today(), together.shards, problems)
     with watch.of("compare and report"):
         aftermath = follow_up(
             config, results, account, before(config, together.name, together.folders), policy, reporter

@@ -295,3 +295,107 @@ def test_functions_fit_a_screen() -> None:
 def test_modules_are_about_one_thing() -> None:
     sizes = {name: len(path.read_text().splitlines()) for name, path in NAMES.items()}
     assert not {name: size for name, size in sizes.items() if size > LARGEST_MODULE}
+
+
+JUDGE = "ethos_hil.base.judge"
+"""Makes every record, and chooses every verdict."""
+
+
+def annotated(node: ast.expr | None) -> str:
+    return "" if node is None else ast.unparse(node).removesuffix(" | None").strip("'\"")
+
+
+TREES = {
+    name: ast.parse(path.read_text()) for name, path in NAMES.items() if not name.startswith("ethos_hil.suites.lab")
+}
+FUNCTIONS = [node for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+RETURN_RECORDS = {node.name for node in FUNCTIONS if annotated(node.returns) == "Record"} - {
+    node.name for node in FUNCTIONS if annotated(node.returns) != "Record"
+}
+
+
+def is_record(node: ast.expr, names: set[str]) -> bool:
+    """Whether an expression is a record, by its name, the function that returns it, or the attribute that it is."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if isinstance(node, ast.Call):
+        return (
+            ast.unparse(node.func).rpartition(".")[2] in RETURN_RECORDS or ast.unparse(node.func) == "Record.from_json"
+        )
+    return isinstance(node, ast.Attribute) and node.attr == "record"
+
+
+def records_of(tree: ast.AST) -> set[str]:
+    """The names that stand for records in a module: parameters, variables, and what loops over records gives."""
+    names = {"record"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg | ast.AnnAssign) and annotated(node.annotation) == "Record":
+            names.add(node.arg if isinstance(node, ast.arg) else ast.unparse(node.target))
+        elif isinstance(node, ast.Assign) and is_record(node.value, names):
+            names |= {ast.unparse(target) for target in node.targets}
+        elif isinstance(node, ast.comprehension | ast.For) and ast.unparse(node.iter).endswith("records"):
+            names.add(ast.unparse(node.target))
+    return names
+
+
+def beside_the_judge(tree: ast.AST) -> list[str]:
+    """What makes a record or amends one, and what chooses a verdict, as it is written."""
+    names = records_of(tree)
+    parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+    def only_looked_at(node: ast.AST) -> bool:
+        """Whether a verdict is compared with, or looked up by; also by a constant that it is in."""
+        parent = parents[node]
+        if isinstance(parent, ast.Dict):
+            return node in parent.keys
+        if isinstance(parent, ast.Tuple | ast.Set | ast.Starred):
+            return only_looked_at(parent)
+        constant = isinstance(parent, ast.Assign) and isinstance(parents[parent], ast.Module)
+        return constant or isinstance(parent, ast.Compare | ast.Subscript)
+
+    def makes_or_amends(call: ast.Call) -> bool:
+        called = ast.unparse(call.func).rpartition(".")[2]
+        changes = called in ("replace", "__setattr__", "setattr") and bool(call.args)
+        return called in ("Record", "Decision") or (changes and is_record(call.args[0], names))
+
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Call) and makes_or_amends(node))
+        or (isinstance(node, ast.Attribute) and ast.unparse(node.value) == "Verdict" and not only_looked_at(node))
+    ]
+
+
+def test_one_function_makes_records_and_one_chooses_verdicts() -> None:
+    """docs/decisions/0034-one-judge.md."""
+    seen = {name: beside_the_judge(tree) for name, tree in TREES.items()}
+    assert seen.pop(JUDGE), "the judge itself is seen"
+    assert not {name: where for name, where in seen.items() if where}
+
+
+@pytest.mark.parametrize(
+    "sabotage",
+    [
+        "made = Record(Verdict('failed'), model='m', npu='', target=target)",
+        "findings = Findings(facts, Evidence()), Decision(verdict)",
+        "def of(record: Record, note: str): return replace(record, notes=(note,))",
+        "def of(kept: Record | None): return dataclasses.replace(kept, text='')",
+        "def run(report): return replace(report, record=dataclasses.replace(report.record, metrics=()))",
+        "made = judge(findings)\nlater = replace(made, created='')",
+        "later = replace(Record.from_json(data), run=None)",
+        "later = replace(failed_record(request, error), npu='')",
+        "all = [replace(each, test=None) for each in results.records]",
+        "object.__setattr__(record, 'failure', None)",
+        "version = CompiledVersion('5.1', answer=Verdict.VERIFIED)",
+        "def verdict(wrong): return Verdict.FAILED if wrong else other",
+        "verdict = Verdict.SKIPPED if impossible else Verdict.FAILED",
+    ],
+)
+def test_what_judges_beside_the_judge_is_seen(sabotage: str) -> None:
+    assert beside_the_judge(ast.parse(sabotage))
+
+
+def test_reading_a_verdict_is_not_judging() -> None:
+    read = "red = record.verdict in (Verdict.FAILED, Verdict.UNVERIFIED) or total[Verdict.FAILED] > 0"
+    facts = "facts = replace(findings.facts, notes=())\nreport = replace(report, answer=None)"
+    assert not beside_the_judge(ast.parse(f"{read}\n{facts}"))

@@ -16,7 +16,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.aftermath import Aftermath, follow_up
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
-from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.night import STATE, Start, opened
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
@@ -57,7 +57,7 @@ def followed(
     results = results if results is not None else night(plan, *records)
     made = tuple(replace(each, run=replace(each.run, name=name)) for each in results.records if each.run is not None)
     results = replace(results, name=name, records=made, manifests=({"branch": branch},))
-    account = judge(plan, results, Conducted(), quarantine, today())
+    account = account_of_night(plan, results, Conducted(), quarantine, today())
     found = follow_up(config, results, account, before(config, name), DEFAULT, Silent())
     return found, NightOutcome(name, "", (), False, found.account, found.files, {})
 
@@ -104,7 +104,7 @@ def test_quarantine_in_one_memory_mode_allows_nothing_in_another(config: Nightly
            replace(at("2026-11-21T01:00:00+00:00", cycles=101), memory_mode=modes[1])]  # fmt: skip
     plan = plan_of(config)
     entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
-    account = judge(plan, night(plan, bad[0]), Conducted(), (entry,), today())
+    account = account_of_night(plan, night(plan, bad[0]), Conducted(), (entry,), today())
     found = compare_runs(observations(fine), observations(bad))
     assert [change.subject.memory_mode for change in account.compared(found).failing] == [modes[1]]
 
@@ -277,7 +277,7 @@ def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig
     exports = tuple(ExportEntry(to, file) for to, file in files.items())
     asked = replace(config, report=config.folder / "r.html", exports=exports)
     plan = plan_of(config)
-    account = judge(plan, night(plan, record("t")), Conducted(), (), today(), (), ["shard 2/2 is missing"])
+    account = account_of_night(plan, night(plan, record("t")), Conducted(), (), today(), (), ["shard 2/2 is missing"])
     found = follow_up(asked, night(plan, record("t")), account, None, DEFAULT, Silent())
     outcome = NightOutcome("a", "", (), False, found.account, found.files, {})
     assert (outcome.status, outcome.red) == (1, ("shard 2/2 is missing",))

@@ -14,7 +14,7 @@ from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
@@ -126,12 +126,12 @@ def plan(tmp_path: Path) -> NightlyPlan:
 def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
     """Else the attack on it shows nothing."""
     found = more(audited(night(plan, record("a"))), record("a", PART + AUDIT))
-    assert judge(plan, found, Conducted(), (), today()).green
+    assert account_of_night(plan, found, Conducted(), (), today()).green
 
 
 @pytest.mark.parametrize("attack", RED.values(), ids=RED)
 def test_it_is_red(plan: NightlyPlan, attack: Attack) -> None:
-    assert not judge(plan, attack(plan), Conducted(), (), today()).green
+    assert not account_of_night(plan, attack(plan), Conducted(), (), today()).green
 
 
 QUARANTINED = {
@@ -149,7 +149,7 @@ QUARANTINED = {
 @pytest.mark.parametrize(("entry", "found"), QUARANTINED.values(), ids=QUARANTINED)
 def test_a_quarantine_does_not_allow_it(plan: NightlyPlan, entry: dict[str, str], found: Record) -> None:
     allowed = replace(Quarantined("t", BAD, "why", "issue", "ada", today()), **entry)  # type: ignore[arg-type]
-    assert not judge(plan, night(plan, found), Conducted(), (allowed, allowed), today()).green
+    assert not account_of_night(plan, night(plan, found), Conducted(), (allowed, allowed), today()).green
 
 
 def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_model() -> None:

@@ -13,7 +13,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted, final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.outcome import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.quarantine import today
@@ -44,7 +44,7 @@ def judged(
 ) -> Account:
     """Return the account of a night that has these records, and chose just them."""
     found = results if results is not None else night(plan, *records)
-    return judge(plan, found, Conducted(**rest), quarantine, day or today())  # type: ignore[arg-type]
+    return account_of_night(plan, found, Conducted(**rest), quarantine, day or today())  # type: ignore[arg-type]
 
 
 def outcome(account: Account) -> NightOutcome:
@@ -129,7 +129,9 @@ def test_a_model_without_a_record_is_missing_in_its_shard_only(tmp_path: Path) -
     plan = plan_of(read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n')))
     assert letters(judged(plan)) == "M"
     shards = [Shard(number, 2) for number in (1, 2)]
-    sides = [judge(plan, night(plan, shard=each), Conducted(), (), today(), (each,)).tests for each in shards]
+    sides = [
+        account_of_night(plan, night(plan, shard=each), Conducted(), (), today(), (each,)).tests for each in shards
+    ]
     assert sorted(map(len, sides)) == [0, 1]
 
 

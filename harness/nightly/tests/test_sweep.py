@@ -14,7 +14,7 @@ from ethos_hil.base.record import BenchInfo, Record
 from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.judgement import judge
+from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.quarantine import today
@@ -88,7 +88,7 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
         point("resize_4x4x8", first, FailureKind.DELEGATION),
         point("relu_64", second),
     ]
-    found = judge(plan, replace(night(plan), records=tuple(records)), Conducted(), (), today())
+    found = account_of_night(plan, replace(night(plan), records=tuple(records)), Conducted(), (), today())
     endings = {(test.name, test.record.npu): test.standing for test in found.tests}
     assert endings == {
         ("relu_64", "ethos-u55-128"): Standing.FAILED,
