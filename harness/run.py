@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.judge import judge
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Record, RunnerInfo
+from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.lowered_request import lowered_request
 from ethos_hil.harness.ask.request import RunRequest
@@ -37,7 +36,7 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
-from ethos_hil.harness.verdict.findings import Answer, RunFindings, findings_of
+from ethos_hil.harness.verdict.findings import Answer, Report, report_of
 from ethos_hil.harness.verdict.known_defects import naming_defects
 from ethos_hil.harness.verdict.model_calls import call_model, require_float_answers
 from ethos_hil.harness.verdict.references import references_of
@@ -91,34 +90,6 @@ class Runner:
         return RunnerInfo(str(self.path), hashlib.sha256(self.elf).hexdigest())
 
 
-@dataclass(frozen=True)
-class Report:
-    """A finished run: its record, and the answer that the record judges."""
-
-    record: Record
-    answer: Answer
-
-    @classmethod
-    def of(cls, findings: RunFindings) -> Report:
-        """Return the report of a run that is judged now."""
-        return cls(judge(findings), findings.answer)
-
-    @property
-    def artifact(self) -> Artifact:
-        """The artifact that ran."""
-        return self.answer.artifact
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome that the target returned."""
-        return self.answer.outcome
-
-    @property
-    def references(self) -> tuple[ReferenceRun, ...]:
-        """The right outputs of the program, for each input set; none where they are not known."""
-        return self.answer.references
-
-
 def run(
     request: RunRequest,
     *,
@@ -138,17 +109,6 @@ def run(
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
-    return Report.of(run_findings(request, reporter=reporter, pool=pool, began=began))
-
-
-def run_findings(
-    request: RunRequest,
-    *,
-    reporter: Reporter | None = None,
-    pool: BoardPool | None = None,
-    began: float | None = None,
-) -> RunFindings:
-    """Do the part of `run` before the record is made. Arguments and errors are those of `run`."""
     reporter = reporter or Silent()
     watch = Stopwatch("starting", began)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
@@ -194,14 +154,12 @@ def run_findings(
         trace_file.write(artifact, npu, request.trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
     with naming_defects(artifact), naming_program(artifact):
-        findings = _artifact_findings(
-            artifact, board, firmware, request, data.of(found.source), reporter, watch, method
-        )
-    facts = findings.facts
-    return findings.with_facts(
+        report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
+    facts = report.facts
+    return report.with_facts(
         notes=(*found.said(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
-        text=written_text(findings.answer.outcome, artifact.outputs, text),
+        text=written_text(report.outcome, artifact.outputs, text),
     )
 
 
@@ -222,27 +180,15 @@ def run_artifact(
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
-    return Report.of(artifact_findings(artifact, board, request, firmware=firmware, reporter=reporter))
-
-
-def artifact_findings(
-    artifact: Artifact,
-    board: Target,
-    request: RunRequest,
-    *,
-    firmware: bytes | None = None,
-    reporter: Reporter | None = None,
-) -> RunFindings:
-    """Do the part of `run_artifact` before the record is made. Arguments are those of `run_artifact`."""
     request.check_numbers()
     elf = find_firmware(board.soc) if firmware is None else firmware
     request = _profiled(request, board)
-    return _artifact_findings(
+    return _run_artifact(
         artifact, board, elf, request, RunData.read(request), reporter or Silent(), Stopwatch("starting")
     )
 
 
-def _artifact_findings(
+def _run_artifact(
     artifact: Artifact,
     board: Target,
     firmware: bytes | Runner,
@@ -251,7 +197,7 @@ def _artifact_findings(
     reporter: Reporter,
     watch: Stopwatch,
     method: Method | None = None,
-) -> RunFindings:
+) -> Report:
     watch.begin("checking")
     input_sets, said = data.input_sets(artifact)
     repeat = request.repeat or 1
@@ -298,22 +244,22 @@ def _artifact_findings(
     answer = Answer(
         artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking, profile
     )
-    findings = findings_of(answer, request.label, reporter=reporter)
+    report = report_of(answer, request.label, reporter=reporter)
     if profile is not None and board.cycle_provenance == "fvp":
         doubts = (_GRID, *doubts)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
-    notes = (*doubts, *said, *findings.facts.notes)
+    notes = (*doubts, *said, *report.facts.notes)
     digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
-    # Not in `findings_of`, which also compares an answer that was recorded, with another firmware and another model.
+    # Not in `report_of`, which also compares an answer that was recorded, with another firmware and another model.
     model = timing_model_id() if board.cycle_provenance == "modelled" else ""
     # Our firmware leaves the timing adapters of an FVP and of an MPS3's FPGA as they are after reset.
     adapters = "reset" if board.kind != "virtual" and not isinstance(firmware, Runner) else ""
     facts = dataclasses.replace(
-        findings.facts, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
+        report.facts, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
     )
     clock = request.clock or _clock_of(outcome.board, board.name)
-    return dataclasses.replace(findings, facts=with_latency(facts, clock))
+    return dataclasses.replace(report, facts=with_latency(facts, clock))
 
 
 def _clock_of(board: BoardRun | None, name: str) -> StatedClock | None:

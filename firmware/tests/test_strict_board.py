@@ -15,10 +15,11 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.run import Report, run_artifact
+from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual import machine, peripherals
 from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Metric, RunFacts
+from ethos_hil.base.record import Metric
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import facts_of
@@ -16,9 +16,9 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
-from ethos_hil.harness.run import artifact_findings, run_findings
+from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
-from ethos_hil.harness.verdict.findings import RunFindings
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.artifact import Artifact
 
@@ -52,23 +52,22 @@ def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifa
         profile=ProfileOptions(),
     )
     if artifact is None:
-        findings = run_findings(request, pool=pool)
-        check_delegated(findings.answer.artifact)
+        report = run(request, pool=pool)
+        check_delegated(report.artifact)
     else:
         check_delegated(artifact)
-        findings = artifact_findings(artifact, board, request)
-    facts = _without_warm_up(findings, settings.warm_up)
-    names = {metric.name for metric in facts.metrics}
-    further = tuple(metric for metric in vela_metrics(findings.answer.artifact) if metric.name not in names)
-    facts = replace(facts, metrics=(*facts.metrics, *further), **facts_of(point, settings.grid))
-    return Findings(facts, findings.evidence)
+        report = run_artifact(artifact, board, request)
+    report = _without_warm_up(report, settings.warm_up)
+    names = {metric.name for metric in report.facts.metrics}
+    further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in names)
+    return report.with_facts(metrics=(*report.facts.metrics, *further), **facts_of(point, settings.grid))
 
 
-def _without_warm_up(findings: RunFindings, count: int) -> RunFacts:
-    """Return the facts without the cycles of the first executions; they were compared all the same."""
-    plan, facts, answer = findings.answer.profile, findings.facts, findings.answer
+def _without_warm_up(report: Report, count: int) -> Report:
+    """Return the report without the cycles of the first executions; they were compared all the same."""
+    plan, facts, answer = report.answer.profile, report.facts, report.answer
     if not count or plan is None:
-        return facts
+        return report
     first = count * len(plan.event_sets)
     outcome = replace(answer.outcome, runs=tuple(each for each in answer.outcome.runs if each.repeat >= first))
     ops = rows(answer.artifact, answer.board, outcome, plan)
@@ -76,8 +75,8 @@ def _without_warm_up(findings: RunFindings, count: int) -> RunFacts:
     profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
     rest = tuple(_besides(facts.metrics, counted))
     said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
-    return replace(
-        facts, ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
+    return report.with_facts(
+        ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
         notes=(*facts.notes, said),
     )  # fmt: skip
 

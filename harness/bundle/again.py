@@ -16,12 +16,12 @@ from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.run import artifact_findings
+from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.recorded import RecordedTarget
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import naming_program
-from ethos_hil.harness.verdict.findings import Answer, RunFindings, findings_of
+from ethos_hil.harness.verdict.findings import Answer, Report, report_of
 from ethos_hil.harness.verdict.known_defects import naming_defects
 from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.harness.verdict.run_data import RunData
@@ -34,7 +34,7 @@ def request_of(bundle: RunBundle, **changes: Any) -> RunRequest:
     return bundle.settings.request(bundle.artifact.pte, bundle.input_sets, bundle.expected, **changes)
 
 
-def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> RunFindings:
+def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> Report:
     """Pack a bundle's program with the firmware that is here, run it on a target, and compare.
 
     Args:
@@ -56,10 +56,10 @@ def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None 
         tell=reporter.stage,
     )
     with naming_defects(bundle.artifact), naming_program(bundle.artifact):
-        return artifact_findings(bundle.artifact, board, request, reporter=reporter)
+        return run_artifact(bundle.artifact, board, request, reporter=reporter)
 
 
-def replay(bundle: RunBundle, reporter: Reporter | None = None) -> RunFindings:
+def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
     """Compare the answer in a bundle with the reference that is here. Neither a target nor torch is needed.
 
     Raises:
@@ -87,17 +87,17 @@ def replay(bundle: RunBundle, reporter: Reporter | None = None) -> RunFindings:
         lacking=lacking,
     )
     try:
-        findings = findings_of(answer, settings.model, reporter=reporter)
+        report = report_of(answer, settings.model, reporter=reporter)
     except EthosHilError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
         raise UsageError(
             f"the bundle's answer does not fit its program: {type(error).__name__}: {error}", hint="--debug shows where"
         ) from error
-    notes = (*findings.facts.notes, "the answer was recorded when the bundle was made")
+    notes = (*report.facts.notes, "the answer was recorded when the bundle was made")
     if references and bundle.references and not _same(references, bundle.references):
         notes = (*notes, "the reference answers here otherwise than it did when the bundle was made")
-    return findings.with_facts(notes=notes)
+    return report.with_facts(notes=notes)
 
 
 def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:

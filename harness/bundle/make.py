@@ -24,7 +24,7 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.failed_record import failed_findings
-from ethos_hil.harness.verdict.findings import RunFindings
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
@@ -67,13 +67,13 @@ def make(
     expected = find_expected(chosen, found, files, len(sets), settings)
     bundle = RunBundle(record, settings, found.artifact, sets, expected=expected)
     request = request_of(bundle, timeout=timeout or chosen.command.number("--timeout") or _SECONDS)
-    findings, again = _run(bundle, request, reporter) if run else (None, None)
+    report, again = _run(bundle, request, reporter) if run else (None, None)
     bundle = dataclasses.replace(
         bundle,
         again=again,
-        references=findings.answer.references if findings is not None else _references(bundle, reporter),
+        references=report.references if report is not None else _references(bundle, reporter),
     )
-    return _with_image(bundle, request, findings)
+    return _with_image(bundle, request, report)
 
 
 def _check(record: Record) -> None:
@@ -102,20 +102,20 @@ def _repeat(record: Record, sets: int, told: int | None) -> int:
     return repeat
 
 
-def _run(bundle: RunBundle, request: RunRequest, reporter: Reporter) -> tuple[RunFindings | None, Record]:
+def _run(bundle: RunBundle, request: RunRequest, reporter: Reporter) -> tuple[Report | None, Record]:
     """Return what is known of a new run, None if it did not answer; and its record, without what is another one each
     time that the same run is bundled.
     """
     findings: Findings
-    answered: RunFindings | None = None
+    report: Report | None = None
     try:
-        findings = answered = run_again(bundle, request, reporter)
+        findings = report = run_again(bundle, request, reporter)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:  # the failure that the bundle is for, perhaps
         findings = failed_findings(request, error)
     metrics = tuple(metric for metric in findings.facts.metrics if metric.provenance != "host")
-    return answered, judge(findings.with_facts(metrics=metrics, created=bundle.record.created))
+    return report, judge(findings.with_facts(metrics=metrics, created=bundle.record.created))
 
 
 def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ...]:
@@ -126,7 +126,7 @@ def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ..
     return found
 
 
-def _with_image(bundle: RunBundle, request: RunRequest, findings: RunFindings | None) -> MadeBundle:
+def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -> MadeBundle:
     """Add the image, and the answer that came from it."""
     record, notes = bundle.record, []
     firmware = find_firmware(bundle.settings.soc)
@@ -134,24 +134,22 @@ def _with_image(bundle: RunBundle, request: RunRequest, findings: RunFindings | 
     if record.firmware_sha256 and digest != record.firmware_sha256:
         notes.append("the firmware here is another than the one that ran; the bundle has the image of this one")
     try:
-        image = _image(bundle, request, firmware, findings)
+        image = _image(bundle, request, firmware, report)
     except (TargetError, UsageError) as error:  # too large: this may be the failure
         notes.append(f"the bundle has no image: {error.message}")
         image = None
     if image is not None:
         bundle = dataclasses.replace(bundle, image=image.elf, image_hash=image.image_hash.hex())
-    if findings is not None:
-        outcome = findings.answer.outcome
-        answer = RecordedAnswer(
-            TargetFacts.of(findings.answer.board), without_times(outcome, outcome.program_hash[:16])
-        )
+    if report is not None:
+        outcome = report.outcome
+        answer = RecordedAnswer(TargetFacts.of(report.answer.board), without_times(outcome, outcome.program_hash[:16]))
         bundle = dataclasses.replace(bundle, answer=answer)
     if bundle.again is not None and not ended_alike(record, bundle.again):
         notes.append(f"it did not end alike when it ran again. Kept: {ended(record)}. Now: {ended(bundle.again)}")
     return MadeBundle(dataclasses.replace(bundle, firmware_sha256=digest), tuple(notes))
 
 
-def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, findings: RunFindings | None) -> Image:
+def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Report | None) -> Image:
     """Return the image that ran, but for the run's id."""
     artifact, soc = bundle.artifact, find_soc(bundle.settings.soc)
     modelled = bundle.record.target.kind != "virtual"
@@ -167,9 +165,9 @@ def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, findings: Ru
             npu_timeout_ms=limit,
             printable=printable,
             run_id=run_id,
-            clocks=OWN_CLOCKS if findings is None else findings.answer.board.clocks,
+            clocks=OWN_CLOCKS if report is None else report.answer.board.clocks,
         )
         for printable in (False, True)
     ]
-    wanted = findings.answer.outcome.image_hash if findings is not None else packed[0].image_hash
+    wanted = report.outcome.image_hash if report is not None else packed[0].image_hash
     return next((image for image in packed if image.image_hash == wanted), packed[0])

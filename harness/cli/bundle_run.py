@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.base.judge import judge
 
 if TYPE_CHECKING:
     import typer
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
     from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.bundle.run_bundle import RunBundle
     from ethos_hil.harness.cli.commands import RunFiles
-    from ethos_hil.harness.run import Report
     from ethos_hil.harness.terminal.progress import Live
+    from ethos_hil.harness.verdict.findings import Report
 
 _SUFFIX = ".zip"
 _OF_THE_RUN = {"model", "npu", "target", "timeout", "strict", "strict_board", "fast", "allow_unverified"}
@@ -95,7 +94,6 @@ def run_bundle(
 def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
-    from ethos_hil.harness.run import Report
     from ethos_hil.harness.verdict.failed_record import failed_record
 
     notes = again.differences(bundle, firmware=not replay)
@@ -103,14 +101,14 @@ def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, rep
     if not replay and request.target != there:
         notes = (*notes, f"the bundle's run was on {there}, this one is on {request.target}")
     try:
-        findings = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
+        report = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
         told = "; ".join((*again.compared(bundle, failed_record(request, error), path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error
-    notes = (*findings.facts.notes, *again.compared(bundle, judge(findings), path.name), *notes)
-    return Report.of(findings.with_facts(notes=notes))
+    notes = (*report.facts.notes, *again.compared(bundle, report.record, path.name), *notes)
+    return report.with_facts(notes=notes)
 
 
 def _given(context: typer.Context) -> dict[str, str]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from ethos_hil.harness.dry_run.survey import Survey
-    from ethos_hil.harness.run import Report
+    from ethos_hil.harness.verdict.findings import Report
 
 PREFLIGHT_SCHEMA_VERSION = 1
 _STDOUT = Path("-")

@@ -248,8 +248,8 @@ def test_a_profile_and_its_comparison(net: Net, x: torch.Tensor, result: ethos_h
 def test_a_hostile_name_stays_text(result: ethos_hil.Result) -> None:
     import dataclasses
 
-    record = dataclasses.replace(result.record, model="<script>alert(1)</script>", notes=("<b>bold</b>",))
-    hostile = dataclasses.replace(result, report=dataclasses.replace(result.report, record=record))
+    report = result.report.with_facts(model="<script>alert(1)</script>", notes=("<b>bold</b>",))
+    hostile = dataclasses.replace(result, report=report)
     assert "<script>" not in hostile._repr_html_()
     assert "<b>bold" not in hostile._repr_html_()
 
@@ -259,8 +259,7 @@ def test_control_characters_are_shown_and_have_no_effect(result: ethos_hil.Resul
 
     bad = "\x1b]0;owned\x07\u202e"
     op = dataclasses.replace(result.record.ops[0], module=bad, source=bad)
-    record = dataclasses.replace(result.record, model=bad, notes=(bad,), ops=(op,))
-    hostile = dataclasses.replace(result, report=dataclasses.replace(result.report, record=record))
+    hostile = dataclasses.replace(result, report=result.report.with_facts(model=bad, notes=(bad,), ops=(op,)))
     page = hostile._repr_html_()
     assert page.count(r"\x1b]0;owned\x07\u202e") == 4
     for shown in (page, repr(hostile)):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from ethos_hil.base import environment
-from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.record import Failure, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.judge import Evidence, Findings, judge
+from ethos_hil.base.record import Failure, Record, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.account import inference_profile
@@ -65,18 +66,38 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class RunFindings(Findings):
-    """What is known of a run after the target has answered."""
+class Report(Findings):
+    """A finished run: what is known of it, the answer that this is about, and the record, made when it is asked for."""
 
     answer: Answer
 
+    @cached_property
+    def record(self) -> Record:
+        """The record of the run."""
+        return judge(self)
 
-def findings_of(
+    @property
+    def artifact(self) -> Artifact:
+        """The artifact that ran."""
+        return self.answer.artifact
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome that the target returned."""
+        return self.answer.outcome
+
+    @property
+    def references(self) -> tuple[ReferenceRun, ...]:
+        """The right outputs of the program, for each input set; none where they are not known."""
+        return self.answer.references
+
+
+def report_of(
     answer: Answer,
     label: str,
     *,
     reporter: Reporter | None = None,
-) -> RunFindings:
+) -> Report:
     """Do the part of `run` after the target has answered: compare, and find the first wrong operation.
 
     Args:
@@ -140,7 +161,7 @@ def findings_of(
     evidence = Evidence(
         difference=difference, unlike=finding.failure, compared=comparison.compared, lacking=answer.lacking
     )
-    return RunFindings(facts, evidence, answer)
+    return Report(facts, evidence, answer)
 
 
 def _against_pytorch(answer: Answer) -> PyTorchFinding:

@@ -25,9 +25,10 @@ from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
-from ethos_hil.harness.run import Report, find_firmware, run, run_artifact
+from ethos_hil.harness.run import find_firmware, run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache

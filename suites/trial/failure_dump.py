@@ -75,7 +75,7 @@ def _expected(trial: Trial) -> _Tensors:
     if trial.test.profile.npu is None:
         return _named("quantised", artifact.quantised) | _named("floating", artifact.floating)
     given = artifact.example_inputs
-    reference = trial.findings.answer.references[0] if trial.findings is not None else Reference(artifact).run(given)
+    reference = trial.report.references[0] if trial.report is not None else Reference(artifact).run(given)
     outputs = _named("output", reference.outputs)
     for at, values in reference.delegate_outputs.items():
         outputs |= _named(f"delegate_call_{at}_output", values)
@@ -86,7 +86,7 @@ def _found(trial: Trial) -> _Tensors:
     if trial.answer is not None:
         return _named("output", trial.answer.outputs)
     found: _Tensors = {}
-    for run in trial.findings.answer.outcome.runs if trial.findings is not None else ():
+    for run in trial.report.outcome.runs if trial.report is not None else ():
         found |= _named("output", run.outputs)
         for call in run.delegates:
             found |= _named(f"delegate_call_{call.instruction}_output", call.outputs)

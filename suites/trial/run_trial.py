@@ -21,7 +21,7 @@ from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target
-    from ethos_hil.harness.verdict.findings import RunFindings
+    from ethos_hil.harness.verdict.findings import Report
     from ethos_hil.harness.virtual.pool import BoardPool
     from ethos_hil.suites.declare.case import Defect
     from ethos_hil.suites.trial.recording import Recording
@@ -47,7 +47,7 @@ class Trial:
     Attributes:
         artifact: the artifact that was lowered, or recorded.
         board: the target that it runs on, or was recorded on.
-        findings: what is known of the run on a target.
+        report: the run on a target.
         answer: the reference model's answer, where the reference model is under test.
         error: why there is no answer to compare.
         unknown: what the model depends on and cannot be known, as sentences.
@@ -79,7 +79,7 @@ class Trial:
         self._about = about
         self.artifact: Artifact | None = None
         self.board: Target | None = None
-        self.findings: RunFindings | None = None
+        self.report: Report | None = None
         self.answer: ReferenceRun | None = None
         self.error: EthosHilError | None = None
         self.unknown: tuple[str, ...] = ()
@@ -180,31 +180,31 @@ class Trial:
         if self.board is None:
             self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
         else:
-            self.findings = self._on(self.board, found.artifact)
+            self.report = self._on(self.board, found.artifact)
         if settings.record is not None:
             from ethos_hil.harness.targets.recorded import TargetFacts
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
             check_files_unchanged(found.made_from.files)
             answered = Recording(self._question(), found.made_from, found.artifact, answer=self.answer)
-            if self.findings is not None:
-                ran = self.findings.answer
+            if self.report is not None:
+                ran = self.report.answer
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
             self._write(answered, settings.record)
         return self._answered(found.artifact)
 
-    def _on(self, board: Target, artifact: Artifact) -> RunFindings:
+    def _on(self, board: Target, artifact: Artifact) -> Report:
         from ethos_hil.harness.ask.request import RunRequest
         from ethos_hil.harness.image.preflight import ANY_PLACE
-        from ethos_hil.harness.run import artifact_findings
+        from ethos_hil.harness.run import run_artifact
 
         # Its declaration says what is on the NPU, and was compared already.
         request = RunRequest(self.test.name, timeout=self.settings.timeout, delegation=ANY_PLACE)
-        return artifact_findings(artifact, board, request)
+        return run_artifact(artifact, board, request)
 
     def _answered(self, artifact: Artifact) -> Findings:
         """Return what is known of the answer."""
-        findings = self.findings
+        findings = self.report
         if findings is None:
             from ethos_hil.suites.trial.verify_against_pytorch import findings_on_host
 
@@ -218,7 +218,7 @@ class Trial:
     def _replayed(self, folder: Path) -> Findings:
         """Judge a recorded answer again with today's oracle, declaration and comparison."""
         from ethos_hil.harness.targets.recorded import RecordedTarget
-        from ethos_hil.harness.verdict.findings import Answer, findings_of
+        from ethos_hil.harness.verdict.findings import Answer, report_of
         from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
         from ethos_hil.suites.trial.recording import Recording
 
@@ -235,7 +235,7 @@ class Trial:
             references = (Reference(artifact).run(inputs),)
             self.board = RecordedTarget(recording.board, recording.outcome)
             answer = Answer(artifact, self.board, (inputs,), references, recording.outcome)
-            self.findings = findings_of(answer, self.test.name)
+            self.report = report_of(answer, self.test.name)
         findings = self._answered(artifact)
         return findings.with_facts(notes=(*findings.facts.notes, f"the answer was recorded: {path.name}"))
 

@@ -20,8 +20,9 @@ from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.harness.profile.cpu import cpu_rows
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
-from ethos_hil.harness.run import Report, run
+from ethos_hil.harness.run import run
 from ethos_hil.harness.targets.registry import make_target
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.results.bench.figures import figures_of
 
 DIGITS = "suites/models/digits.py:digits"

@@ -12,7 +12,8 @@ from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
-from ethos_hil.harness.run import Report, run
+from ethos_hil.harness.run import run
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower

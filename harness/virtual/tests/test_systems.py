@@ -23,9 +23,10 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.run import Report, run_artifact
+from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.peripherals import TimingAdapters
 from ethos_hil.lowering.artifact import Artifact

@@ -20,10 +20,11 @@ from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.npu import Configuration, Npu, forget
-from ethos_hil.harness.run import Report, run, run_artifact
+from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Live
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.artifact import Artifact
