@@ -14,10 +14,11 @@ from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.ask.lowered_request import lowered_request
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.ask.asked_clock import asked_clock
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
@@ -91,46 +92,48 @@ class Runner:
 
 
 def run(
-    request: RunRequest,
+    question: Question,
     *,
     reporter: Reporter | None = None,
     pool: BoardPool | None = None,
     began: float | None = None,
+    trace: Path | None = None,
 ) -> Report:
     """Lower the model (or take it from the cache), run it on the target, and compare every output.
 
     Args:
-        request: what to run, and where.
+        question: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
         began: when the work for this run began, on the monotonic clock; by default now.
+        trace: file for a record of every NPU operation, written before anything runs.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: see `ethos_hil.base.errors`.
             A mismatch is not raised; the record's verdict reports it.
     """
-    reporter = reporter or Silent()
+    reporter, asked = reporter or Silent(), question
     watch = Stopwatch("starting", began)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
-    npu, _ = request.npu_name, request.setup  # either may be one that cannot be
-    request.check_numbers()
+    check_question(question)
+    npu = question.npu_name
     board = make_target(
-        request.target,
+        question.target,
         npu,
-        strict=request.strict,
-        fast=request.fast,
-        trust_elf=request.trust_elf,
-        strict_board=request.strict_board,
+        strict=question.strict,
+        fast=question.fast,
+        trust_elf=question.trust_elf,
+        strict_board=question.strict_board,
         pool=pool,
         tell=reporter.stage,
     )
-    firmware = find_firmware(board.soc) if request.runner is None else Runner.read(request.runner)
+    firmware = find_firmware(board.soc) if question.runner is None else Runner.read(question.runner)
     if not isinstance(firmware, Runner):
         check_firmware(firmware, board.soc)
-    request = _profiled(request, board)
-    data = RunData.read(request)
+    question = _profiled(question, board)
+    data = RunData.read(question)
     REFERENCE_MODEL.start()  # it is imported while the model is loaded and lowered
-    what = f"Lowering {request.label} for {npu}"
+    what = f"Lowering {question.label} for {npu}"
     reporter.stage(what)
     watch.begin("lowering")
 
@@ -138,35 +141,36 @@ def run(
         watch.begin_stage(text)
         reporter.stage(f"{what}: {text}")
 
-    found = lowered_request(
-        request,
+    found = lower_question(
+        question,
         # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
         needed=lambda stateful, repeat: (
-            request.inputs is not None or (stateful and (request.repeat or max(repeat.values(), default=1)) > 1)
+            question.inputs is not None or (stateful and (question.repeat or max(repeat.values(), default=1)) > 1)
         ),
         progress=progress,
     )
-    artifact = found.artifact.of(request.method)
-    request = dataclasses.replace(request, repeat=request.repeat or found.repeat.get(artifact.method, 1))
+    artifact = found.artifact.of(question.method)
+    question = dataclasses.replace(question, repeat=question.repeat or found.repeat.get(artifact.method, 1))
     text = found.text.get(artifact.method, "")
     check_text(artifact, text)
-    if request.trace is not None:
-        trace_file.write(artifact, npu, request.trace)
+    if trace is not None:
+        trace_file.write(artifact, npu, trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
     with naming_defects(artifact), naming_program(artifact):
-        report = _run_artifact(artifact, board, firmware, request, data.of(found.source), reporter, watch, method)
+        report = _run_artifact(artifact, board, firmware, question, data.of(found.source), reporter, watch, method)
     facts = report.facts
     return report.with_facts(
         notes=(*found.said(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
         text=written_text(report.outcome, artifact.outputs, text),
+        question=asked.kept(),
     )
 
 
 def run_artifact(
     artifact: Artifact,
     board: Target,
-    request: RunRequest,
+    question: Question,
     *,
     firmware: bytes | None = None,
     reporter: Reporter | None = None,
@@ -176,23 +180,29 @@ def run_artifact(
     Args:
         artifact: what to run.
         board: the target, in the idle state; it is idle again when this returns or raises.
-        request: only its model's name, inputs, expected outputs, repeat, timeout and delegation are used.
+        question: only its model's name, inputs, expected outputs, repeat, timeout and delegation are used.
         firmware: the firmware's ELF; by default the one for the board.
         reporter: receives the progress.
     """
-    request.check_numbers()
+    question.check()
     elf = find_firmware(board.soc) if firmware is None else firmware
-    request = _profiled(request, board)
-    return _run_artifact(
-        artifact, board, elf, request, RunData.read(request), reporter or Silent(), Stopwatch("starting")
+    report = _run_artifact(
+        artifact,
+        board,
+        elf,
+        _profiled(question, board),
+        RunData.read(question),
+        reporter or Silent(),
+        Stopwatch("starting"),
     )
+    return report.with_facts(question=question.kept())
 
 
 def _run_artifact(
     artifact: Artifact,
     board: Target,
     firmware: bytes | Runner,
-    request: RunRequest,
+    question: Question,
     data: RunData,
     reporter: Reporter,
     watch: Stopwatch,
@@ -200,26 +210,26 @@ def _run_artifact(
 ) -> Report:
     watch.begin("checking")
     input_sets, said = data.input_sets(artifact)
-    repeat = request.repeat or 1
+    repeat = question.repeat or 1
     expected = data.answers(artifact, len(input_sets), repeat)
     executions = len(input_sets) * repeat
     if artifact.keeps_state and isinstance(firmware, Runner) and executions > 1:
         raise UsageError(
-            f"{request.label} keeps state, and a runner boots for each of the {executions} executions",
+            f"{question.label} keeps state, and a runner boots for each of the {executions} executions",
             hint="leave out --runner, or run one input set once",
         )
-    if request.min_sqnr is not None:
-        require_float_answers(artifact, input_sets, method, request.label)
+    if question.min_sqnr is not None:
+        require_float_answers(artifact, input_sets, method, question.label)
 
     footprint = Footprint.of(artifact)
     own = None if isinstance(firmware, Runner) else Firmware.read(firmware)
     place, count = Destination(board.npu, board.soc, own), len(input_sets)
-    checks = examine(artifact, place, footprint, input_sets=count, delegation=request.delegation)
+    checks = examine(artifact, place, footprint, input_sets=count, demands=question)
     raise_if_failed(checks, info(artifact))
 
     profile = None
-    if request.profile is not None and own is not None:
-        profile = dataclasses.replace(_profile_plan(request, board), mode=memory_mode(artifact, footprint, own.sram))
+    if question.profile and own is not None:
+        profile = dataclasses.replace(_profile_plan(question, board), mode=memory_mode(artifact, footprint, own.sram))
     system = artifact.system
     follows = board.compiled_for(system)
     watch.begin("reference")
@@ -230,9 +240,11 @@ def _run_artifact(
     board.tracing = profile is not None and profile.method is ProfileMethod.TRACE
     try:
         if isinstance(firmware, Runner):
-            outcome = _run_runner(artifact, board, firmware, request, input_sets, reporter, watch)
+            outcome = _run_runner(artifact, board, firmware, question, input_sets, reporter, watch)
         else:
-            outcome = _run_firmware(artifact, footprint, board, firmware, request, input_sets, reporter, watch, profile)
+            outcome = _run_firmware(
+                artifact, footprint, board, firmware, question, input_sets, reporter, watch, profile
+            )
     finally:
         board.reset()
     watch.begin("verifying")
@@ -242,9 +254,9 @@ def _run_artifact(
     runner = firmware.info if isinstance(firmware, Runner) else None
     calls = None if method is None else call_model(method, artifact, input_sets, repeat)
     answer = Answer(
-        artifact, board, input_sets, references, outcome, runner, calls, request.min_sqnr, expected, lacking, profile
+        artifact, board, input_sets, references, outcome, runner, calls, question.min_sqnr, expected, lacking, profile
     )
-    report = report_of(answer, request.label, reporter=reporter)
+    report = report_of(answer, question.label, reporter=reporter)
     if profile is not None and board.cycle_provenance == "fvp":
         doubts = (_GRID, *doubts)
     if own is not None and own.doubt is not None:
@@ -258,7 +270,7 @@ def _run_artifact(
     facts = dataclasses.replace(
         report.facts, notes=notes, firmware_sha256=digest, timing_model=model, timing_adapters=adapters
     )
-    clock = request.clock or _clock_of(outcome.board, board.name)
+    clock = asked_clock(question.clock) or _clock_of(outcome.board, board.name)
     return dataclasses.replace(report, facts=with_latency(facts, clock))
 
 
@@ -273,7 +285,7 @@ def _run_runner(
     artifact: Artifact,
     board: Target,
     runner: Runner,
-    request: RunRequest,
+    question: Question,
     input_sets: Sequence[InputSet],
     reporter: Reporter,
     watch: Stopwatch,
@@ -287,8 +299,8 @@ def _run_runner(
         )
     watch.begin("running")
     _follow(board, f"Running {runner.path.name}: on {board.name} {board.soc}", reporter)
-    job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, request.repeat or 1)
-    return run_program(board, runner.elf, job, timeout=request.timeout, progress=reporter.step)
+    job = RunnerJob(artifact.pte, _packed(artifact, input_sets), artifact.plan.output_tensors, question.repeat or 1)
+    return run_program(board, runner.elf, job, timeout=question.timeout, progress=reporter.step)
 
 
 def _run_firmware(
@@ -296,7 +308,7 @@ def _run_firmware(
     footprint: Footprint,
     board: Target,
     firmware: bytes,
-    request: RunRequest,
+    question: Question,
     input_sets: Sequence[InputSet],
     reporter: Reporter,
     watch: Stopwatch,
@@ -307,22 +319,22 @@ def _run_firmware(
     reporter.stage("Packing the image")
     # On the virtual board no time passes while the NPU works, so no cycles need to be modelled for a limit of time.
     modelled = board.kind != "virtual"
-    limit = npu_time_limit(artifact, board.npu, find_soc(board.soc), request.timeout, modelled=modelled)
+    limit = npu_time_limit(artifact, board.npu, find_soc(board.soc), question.timeout, modelled=modelled)
     make = functools.partial(
         image_of,
         artifact,
         footprint,
         firmware,
         input_sets,
-        repeat=request.repeat or 1,
+        repeat=question.repeat or 1,
         npu_timeout_ms=limit,
         clocks=board.clocks,
         profile=profile,
     )
     image, in_text = make(), functools.partial(make, printable=True)
     watch.begin("running")
-    tell = _follow(board, f"Running {request.label}: on {board.name} {board.soc}", reporter)
-    return run_image(board, image, in_text, timeout=request.timeout, progress=reporter.step, tell=tell)
+    tell = _follow(board, f"Running {question.label}: on {board.name} {board.soc}", reporter)
+    return run_image(board, image, in_text, timeout=question.timeout, progress=reporter.step, tell=tell)
 
 
 def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], None]:
@@ -380,18 +392,17 @@ def image_of(
     return pack(firmware, artifact.pte, _packed(artifact, input_sets), plan, run_id=run_id)
 
 
-def _profiled(request: RunRequest, board: Target) -> RunRequest:
-    """Return the request with as many executions as its profile needs."""
-    if request.profile is None:
-        return request
-    return dataclasses.replace(request, repeat=_profile_plan(request, board).executions)
+def _profiled(question: Question, board: Target) -> Question:
+    """Return the question with as many executions as its profile needs."""
+    if not question.profile:
+        return question
+    return dataclasses.replace(question, repeat=_profile_plan(question, board).executions)
 
 
-def _profile_plan(request: RunRequest, board: Target) -> ProfilePlan:
-    assert request.profile is not None
-    if request.runner is not None:
+def _profile_plan(question: Question, board: Target) -> ProfilePlan:
+    if question.runner is not None:
         raise UsageError("a runner of yours has no profile", hint="leave out --runner; our firmware takes profiles")
-    return ProfilePlan.of(request.profile, board, request.repeat)
+    return ProfilePlan.of(question, board)
 
 
 def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[bytes]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.store import Cache
@@ -21,7 +22,7 @@ from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telli
 from ethos_hil.lowering.conditions.silence_tools import quiet
 from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.model.host_modules import HostModules
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
 from ethos_hil.lowering.model.torch_model import Method, ProgramFile, TorchModel, load_model

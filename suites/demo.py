@@ -10,7 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
 from ethos_hil.harness.show.record import summary
@@ -35,7 +35,7 @@ def main() -> int:
         with torch.no_grad():
             floating = model(held_out.images).argmax(1).numpy()
         images = tuple((image[None],) for image in held_out.images.numpy())
-        report = run(RunRequest(MODEL, inputs=images), reporter=live)
+        report = run(Question(MODEL, inputs=images), reporter=live)
     labels = held_out.labels.numpy()
     host = np.array([reference.outputs[0].argmax() for reference in report.references])
     device = np.array([outcome.outputs[0].argmax() for outcome in report.outcome.runs])

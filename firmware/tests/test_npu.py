@@ -13,7 +13,7 @@ from programs import delegate
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import RunPlan, pack
@@ -197,7 +197,7 @@ def test_several_delegates_with_cpu_operators_between_them() -> None:
     example = (torch.randn(1, 3, 16, 16),)
     artifact = lower(from_module(Net().eval(), example, [example]), NpuName.parse(NPU))
     assert len(artifact.delegates) == 2
-    report = run_artifact(artifact, VirtualTarget(NPU, strict=True), RunRequest("net"))
+    report = run_artifact(artifact, VirtualTarget(NPU, strict=True), Question("net"))
     assert report.record.verdict == "verified", report.record.failure
     assert "aten::avg_pool2d.out" in report.record.artifact.cpu_ops
     assert len(report.outcome.runs[0].delegates) == 2

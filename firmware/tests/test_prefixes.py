@@ -6,8 +6,8 @@ import pytest
 from saboteur import Change, sabotaged
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.base.question import Question
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
@@ -19,8 +19,8 @@ NPU = "ethos-u55-128"
 def profiled(*changes: Change) -> Report:
     _, convolutions = contract_programs(NPU)
     board = make_target("virtual", NpuName.parse(NPU))
-    request = RunRequest("convolutions", npu=NPU, profile=ProfileOptions(ProfileMethod.PREFIX))
-    return run_artifact(convolutions.artifact, board, request, firmware=sabotaged("corstone300", *changes))
+    question = Question("convolutions", npu=NPU, profile=True, found_by=ProfileMethod.PREFIX)
+    return run_artifact(convolutions.artifact, board, question, firmware=sabotaged("corstone300", *changes))
 
 
 @pytest.mark.slow

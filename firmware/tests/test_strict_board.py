@@ -11,7 +11,7 @@ from saboteur import Change, sabotaged
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
@@ -64,7 +64,7 @@ def report(
 ) -> Report:
     target = VirtualTarget(npu, rules=rules, fittings=fittings)
     elf = find_firmware(target.soc) if firmware is None else firmware
-    return run_artifact(lowered(npu), target, RunRequest("net", repeat=2, timeout=timeout), firmware=elf)
+    return run_artifact(lowered(npu), target, Question("net", repeat=2, timeout=timeout), firmware=elf)
 
 
 def outcome_of(npu: str, rules: frozenset[Rule], *changes: Change) -> Outcome:
@@ -321,7 +321,7 @@ def test_scratch_that_does_not_fit_the_sram_is_reached_through_the_port_of_the_d
     example = (torch.randn(1, 64, 128, 128),)
     artifact = lower(from_module(Wide(), example), NpuName.parse(U55))
     board = VirtualTarget(U55, rules=NPU_RULES)
-    done = run_artifact(artifact, board, RunRequest("wide", timeout=120))
+    done = run_artifact(artifact, board, Question("wide", timeout=120))
     assert done.record.verdict == "verified", done.record.failure
     (call,) = done.outcome.runs[0].delegates
     assert done.outcome.memory["sram_used"] < max(delegate.blob.scratch_size for delegate in artifact.delegates)

@@ -10,12 +10,12 @@ def npu_of(npu: str | None, target: str) -> str:
 
     Args:
         npu: as the user wrote it; None where nothing was written.
-        target: name of the target. A board has one NPU, and then that one is meant, else the default of `RunRequest`.
+        target: name of the target. A board has one NPU, and then that one is meant, else the default of `Question`.
             So it is, too, of a target that cannot be asked: what is wrong with it is said where it is made.
     """
     if npu is not None:
         return npu
-    from ethos_hil.harness.ask.request import DEFAULT_NPU, DEFAULT_TARGET
+    from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
 
     if target == DEFAULT_TARGET:
         return DEFAULT_NPU

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.base.record import Metric
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
-from ethos_hil.harness.profile.options import ProfileOptions, default_repeat
+from ethos_hil.harness.profile.options import default_repeat
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
@@ -40,23 +39,13 @@ def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifa
     """
     npu = NpuName.parse(point.npu)
     board = make_target(point.target, npu, pool=pool)
-    request = RunRequest(
-        point.case.model or point.case.name,
-        point.npu,
-        point.target,
-        point.memory_mode,
-        settings.vela(point.system_config),
-        point.case.scheme,
-        repeat=(settings.repeat or default_repeat(board)) + settings.warm_up,
-        timeout=settings.timeout,
-        profile=ProfileOptions(),
-    )
+    question = settings.question(point, repeat=(settings.repeat or default_repeat(board)) + settings.warm_up)
     if artifact is None:
-        report = run(request, pool=pool)
+        report = run(question, pool=pool)
         check_delegated(report.artifact)
     else:
         check_delegated(artifact)
-        report = run_artifact(artifact, board, request)
+        report = run_artifact(artifact, board, question)
     report = _without_warm_up(report, settings.warm_up)
     names = {metric.name for metric in report.facts.metrics}
     further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in names)

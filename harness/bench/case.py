@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ethos_hil.base.question import Scheme
 from ethos_hil.base.record import Record
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.lowering.formats.tosa_spec import Scheme
 
 SHORT, LONG = "short", "long"
 """Tags: a short case is booted on its target and verified; a long one is compiled and timed, on a virtual target."""

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Findings, judge
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import unforeseen
-from ethos_hil.harness.ask.lowered_request import lowered
-from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.booted import booted_findings
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
@@ -68,6 +67,8 @@ class CaseWork:
                 findings = self._failed(point, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
                 findings = self._failed(point, unforeseen(error))
+            if findings.facts.question is None:
+                findings = findings.with_facts(question=self._settings.question(point).kept())
             yield judge(findings)
 
     def _findings(self, point: BenchPoint) -> Findings:
@@ -89,8 +90,7 @@ class CaseWork:
         return timed_findings(point, self._settings.grid, artifact, (*self._notes, *said))
 
     def _failed(self, point: BenchPoint, error: EthosHilError) -> Findings:
-        request = RunRequest(point.case.model or point.case.name, point.npu, point.target, point.memory_mode)
-        return failed_findings(request, error).with_facts(**facts_of(point, self._settings.grid))
+        return failed_findings(self._settings.question(point), error).with_facts(**facts_of(point, self._settings.grid))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""
@@ -114,7 +114,8 @@ class CaseWork:
     def _lowered_for(self, setup: VelaSetup) -> Artifact:
         if not self._case.model:
             return lower(self._model, setup.npu, vela=setup, scheme=self._case.scheme)
-        found = lowered(self._case.model, setup.npu, QuantisationOptions(), vela=setup, scheme=self._case.scheme)
+        question = Question(self._case.model, npu=str(setup.npu), scheme=self._case.scheme)
+        found = lower_question(question, vela=setup)
         self._notes = found.said(found.artifact.method)
         return found.artifact
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.quantisation_options import parse_scheme
-from ethos_hil.harness.ask.request import DEFAULT_TARGET
+from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Scheme
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, BenchCase, BenchGrid
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
@@ -67,8 +67,10 @@ class BenchOrder:
         """
         grid = select(self._grid(), self.tags, self.cases)
         if self.scheme is not None:
-            scheme = parse_scheme(self.scheme)
-            grid = replace(grid, cases=tuple(replace(case, scheme=scheme) for case in grid.cases))
+            problem = OPTIONS["scheme"].problem("scheme", self.scheme)
+            if problem is not None:
+                raise problem
+            grid = replace(grid, cases=tuple(replace(case, scheme=cast(Scheme, self.scheme)) for case in grid.cases))
         modes = _modes(self.memory_modes, own=self.vela_ini is not None)
         grid = replace(
             grid,

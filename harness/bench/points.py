@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
 from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""
@@ -52,13 +54,24 @@ class PointSettings:
         if self.timeout <= 0:
             raise UsageError(f"--timeout is {self.timeout:g}", hint="give seconds above 0")
 
-    def vela(self, system: str) -> VelaOptions:
-        """Return what Vela is asked with a system configuration."""
-        return VelaOptions(system_config=system, ini=self.vela_ini)
+    def question(self, point: BenchPoint, **changes: Any) -> Question:
+        """Return the question of a point; `changes` are further fields of it."""
+        return Question(
+            point.case.model or point.case.name,
+            scheme=point.case.scheme,
+            npu=point.npu,
+            memory_mode=point.memory_mode,
+            system_config=point.system_config,
+            vela_ini=self.vela_ini,
+            target=point.target,
+            timeout=self.timeout,
+            profile=True,
+            **changes,
+        )
 
     def setup(self, point: BenchPoint) -> VelaSetup:
         """Return what Vela is asked for a point. Raises UsageError where that cannot be, which is its refusal."""
-        return self.vela(point.system_config).setup(NpuName.parse(point.npu), point.memory_mode)
+        return VelaSetup.of(self.question(point))
 
     def booted(self, case: BenchCase, *, virtual: bool) -> bool:
         """Return whether the points of a case on a target are booted."""

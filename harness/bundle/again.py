@@ -9,9 +9,8 @@ from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -27,36 +26,38 @@ from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.harness.verdict.run_data import RunData
 from ethos_hil.harness.verdict.verify import same_bits
 from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.lowering.program.program_file import ProgramFile
 
 
-def request_of(bundle: RunBundle, **changes: Any) -> RunRequest:
-    """Return the request that asks what a bundle's run asked; `changes` are other fields of it."""
-    return bundle.settings.request(bundle.artifact.pte, bundle.input_sets, bundle.expected, **changes)
+def asked_of(bundle: RunBundle, **changes: Any) -> Question:
+    """Return the question that asks what a bundle's run asked; `changes` are other fields of it."""
+    program = ProgramFile(bundle.question.label, bundle.artifact.pte)
+    return bundle.question.but(model=program, inputs=bundle.input_sets, expected=bundle.expected, **changes)
 
 
-def run_again(bundle: RunBundle, request: RunRequest, reporter: Reporter | None = None) -> Report:
+def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None = None) -> Report:
     """Pack a bundle's program with the firmware that is here, run it on a target, and compare.
 
     Args:
         bundle: whose program and inputs run; its image does not.
-        request: of `request_of`.
+        question: of `asked_of`.
         reporter: receives the progress.
 
     Raises:
         UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`.
     """
     reporter = reporter or Silent()
-    request.check_numbers()
+    question.check()
     board = make_target(
-        request.target,
-        NpuName.parse(bundle.settings.npu),
-        strict=request.strict,
-        fast=request.fast,
-        strict_board=request.strict_board,
+        question.target,
+        question.npu_name,
+        strict=question.strict,
+        fast=question.fast,
+        strict_board=question.strict_board,
         tell=reporter.stage,
     )
     with naming_defects(bundle.artifact), naming_program(bundle.artifact):
-        return run_artifact(bundle.artifact, board, request, reporter=reporter)
+        return run_artifact(bundle.artifact, board, question, reporter=reporter)
 
 
 def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
@@ -69,25 +70,25 @@ def replay(bundle: RunBundle, reporter: Reporter | None = None) -> Report:
     reporter = reporter or Silent()
     if bundle.answer is None:
         raise UsageError("the bundle has no recorded answer: its run ended before one", hint="leave out --replay")
-    artifact, settings, sets = bundle.artifact, bundle.settings, bundle.input_sets
+    artifact, question, sets = bundle.artifact, bundle.question, bundle.input_sets
     board = RecordedTarget(bundle.answer.board, bundle.answer.outcome)
-    expected = RunData.read(request_of(bundle)).answers(artifact, len(sets), settings.repeat)
+    expected = RunData.read(asked_of(bundle)).answers(artifact, len(sets), bundle.repeat)
     references: tuple[ReferenceRun, ...] = ()
     lacking = None
     if expected is None or not artifact.foreign:
-        references, lacking = references_of(artifact, sets, settings.repeat, reporter)
+        references, lacking = references_of(artifact, sets, bundle.repeat, reporter)
     answer = Answer(
         artifact,
         board,
         sets,
         references,
         bundle.answer.outcome,
-        min_sqnr=settings.min_sqnr,
+        min_sqnr=question.min_sqnr,
         expected=expected,
         lacking=lacking,
     )
     try:
-        report = report_of(answer, settings.model, reporter=reporter)
+        report = report_of(answer, question.label, reporter=reporter)
     except EthosHilError:
         raise
     except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, AssertionError) as error:
@@ -144,7 +145,7 @@ def without_times(outcome: Outcome, run_id: bytes) -> Outcome:
 
 def _firmware_here(bundle: RunBundle) -> str:
     try:
-        return hashlib.sha256(find_firmware(bundle.settings.soc)).hexdigest()
+        return hashlib.sha256(find_firmware(bundle.soc)).hexdigest()
     except (ToolError, UsageError):
         return ""
 

@@ -22,7 +22,8 @@ from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.formats.zip_members import BadArchive, ZipMembers, members
 from ethos_hil.lowering.program.program_file import no_file
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_READ = (1, SCHEMA_VERSION)
 KIND = "ethos-hil bundle"
 MANIFEST = "manifest.json"
 SUFFIX = ".zip"
@@ -169,7 +170,7 @@ def _manifest(archive: ZipMembers) -> dict[str, Any]:
     if manifest.get("kind") != KIND:
         raise BadArchive(f"{MANIFEST} says that it is {manifest.get('kind')!r:.100}, not {KIND!r}")
     version = manifest.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version not in _READ:
         raise BadArchive(f"it has schema version {version!r:.100}, this program reads {SCHEMA_VERSION}")
     listed = manifest.get("members")
     whole = isinstance(listed, dict) and all(

@@ -10,7 +10,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.bundle.asked import CommandWords
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.run_search import find_results
 
@@ -24,13 +23,13 @@ class ChosenRecord:
 
     Attributes:
         record: the record.
-        command: the command of the run.
         cache: where the run kept the models that it lowered, if not in the user's own cache.
+        artifacts: where it kept what is known of failed tests, if it did.
     """
 
     record: Record
-    command: CommandWords
     cache: Path | None = None
+    artifacts: Path | None = None
 
 
 def name_of(record: Record) -> str:
@@ -65,7 +64,7 @@ def choose(run: Path, text: str | None) -> ChosenRecord:
         raise UsageError(f"{run} has {len(wanted)} {what}", hint=f"name one: {_list(wanted)}")
     # The same was asked several times: what failed is what is looked for.
     failed = [record for record in wanted if record.verdict is Verdict.FAILED]
-    return ChosenRecord((failed or wanted)[-1], _command(results), _cache(results))
+    return ChosenRecord((failed or wanted)[-1], _place(results, "cache"), _place(results, "artifacts"))
 
 
 def _results(run: Path) -> RunResults:
@@ -77,13 +76,9 @@ def _results(run: Path) -> RunResults:
         raise UsageError(one_line(str(error)), hint=_RUN) from error
 
 
-def _command(results: RunResults) -> CommandWords:
-    words = results.manifests[0].get("command") if results.manifests else None
-    return CommandWords([str(word) for word in words] if isinstance(words, list) else ())
-
-
-def _cache(results: RunResults) -> Path | None:
-    place = results.manifests[0].get("cache") if results.manifests else None
+def _place(results: RunResults, name: str) -> Path | None:
+    """Return a folder that the manifest of a run names."""
+    place = results.manifests[0].get(name) if results.manifests else None
     return Path(place) if isinstance(place, str) and place else None
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from ethos_hil.base.asking import again
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.bundle.asked import RunSettings
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.verdict.artifact_info import cached
@@ -61,7 +62,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
     if record.artifact is None:
         raise UsageError(
             f"the record of {name_of(record)} has no program: it {_end(record)}",
-            hint=f"it shows again by {_again(chosen)}",
+            hint=f"it shows again by {again(record.asked)}",
         )
     wanted = record.artifact.sha256
     if record.artifact.question.startswith("pte:") and record.model.lower().endswith(PROGRAM_SUFFIXES):
@@ -78,7 +79,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
     if found is None:
         raise UsageError(
             f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
-            hint=f"run it again, {_again(chosen)}, and bundle that run; or set {CACHE_VARIABLE} to that run's cache",
+            hint=f"run it again, {again(record.asked)}, and bundle that run; or set {CACHE_VARIABLE} to its cache",
         )
     return FoundProgram(_with_lines_of(record, found.of(record.method).called(record.model)))
 
@@ -99,36 +100,20 @@ def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:
     return dataclasses.replace(artifact, delegates=delegates)
 
 
-def settings_of(chosen: ChosenRecord, found: FoundProgram, repeat: int) -> RunSettings:
-    """Return what was asked, by the record and the command of its run.
-
-    Raises:
-        UsageError, ToolError: the target is none that is here.
-    """
-    from ethos_hil.base.verdict import FailureKind
-    from ethos_hil.harness.image.delegation import Delegation
-    from ethos_hil.harness.image.preflight import ANY_PLACE
-
-    record, command = chosen.record, chosen.command
-    demanded = record.failure is not None and record.failure.kind is FailureKind.DELEGATION
-    delegation = ANY_PLACE
-    if record.test is None and (command.words or demanded):
-        delegation = Delegation(
-            command.has("--allow-cpu-only"), command.has("--require-delegated"), command.count("--max-cpu-ops")
-        )
-    return RunSettings(
+def question_of(record: Record, artifact: Artifact, repeat: int) -> Question:
+    """Return what was asked about a program that ran, as far as it decides the answer: where, and how it is judged."""
+    asked = record.question
+    if asked is None:  # a record of schema 1 does not say what was demanded of the NPU
+        refused = record.failure is not None and record.failure.kind is FailureKind.DELEGATION
+        asked = Question(record.model, allow_cpu_only=not refused)
+    return asked.but(
         model=record.model,
         npu=record.npu,
         target=record.target.name,
-        method=found.artifact.method,
-        soc=record.target.soc or _soc(record),
+        method=artifact.method,
         repeat=repeat,
-        strict=command.has("--strict", "--strict-waits"),
         strict_board=bool(record.target.rules),
-        atol=command.number("--atol") or 0.0,
-        rtol=command.number("--rtol") or 0.0,
-        min_sqnr=command.number("--min-sqnr"),
-        delegation=delegation,
+        profile=False,
     )
 
 
@@ -139,8 +124,8 @@ def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> 
         UsageError: they cannot be had.
     """
     record = chosen.record
-    told = chosen.command.value("--inputs")
-    places = [files.inputs] if files.inputs is not None else [Path(told), None] if told is not None else [None]
+    asked = record.question.inputs if record.question is not None else None
+    places = [files.inputs] if files.inputs is not None else [asked, None] if isinstance(asked, Path) else [None]
     problem: UsageError | None = None
     for place in places:
         try:
@@ -163,17 +148,17 @@ def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> 
 
 
 def find_expected(
-    chosen: ChosenRecord, found: FoundProgram, files: KeptFiles, input_sets: int, settings: RunSettings
+    chosen: ChosenRecord, found: FoundProgram, files: KeptFiles, input_sets: int, repeat: int
 ) -> tuple[InputSet, ...] | None:
     """Return the outputs that somebody beside the reference says are right; None if nobody did.
 
     Raises:
         UsageError: somebody did, and they cannot be had.
     """
-    told = chosen.command.value("--expected")
-    place = files.expected or (Path(told) if told is not None else None)
+    asked = chosen.record.question.expected if chosen.record.question is not None else None
+    place = files.expected or (asked if isinstance(asked, Path) else None)
     data = (RunData() if place is None else _data(expected=place)).of(found.source)
-    answers = data.answers(found.artifact, input_sets, settings.repeat)
+    answers = data.answers(found.artifact, input_sets, repeat)
     if answers is not None:
         return answers.answers
     other = next(
@@ -186,23 +171,24 @@ def find_expected(
     return None
 
 
-def _soc(record: Record) -> str:
-    """Return the system on chip of a run that ended before it was known."""
+def soc_of(record: Record) -> str:
+    """Return the system on chip of a run, which may have ended before it was known.
+
+    Raises:
+        UsageError, ToolError: the target is not one that is here.
+    """
     from ethos_hil.harness.targets.registry import make_target
 
-    return make_target(record.target.name, NpuName.parse(record.npu)).soc
+    return record.target.soc or make_target(record.target.name, NpuName.parse(record.npu)).soc
 
 
 def _data(**files: Path) -> RunData:
-    from ethos_hil.harness.ask.request import RunRequest
-
-    return RunData.read(RunRequest("", **files))  # type: ignore[arg-type]
+    return RunData.read(Question("", **files))  # type: ignore[arg-type]
 
 
 def _dumped(wanted: str, chosen: ChosenRecord, files: KeptFiles) -> Iterator[Artifact]:
     """Yield the program from what `pytest --artifacts` keeps of failed tests, if it is there."""
-    told = chosen.command.value("--artifacts")
-    folder = files.artifacts or (Path(told) if told is not None else None)
+    folder = files.artifacts or chosen.artifacts
     if folder is None:
         return
     for path in sorted(folder.glob("**/artifact/model.pte")):
@@ -218,13 +204,3 @@ def _end(record: Record) -> str:
     if record.failure is None:
         return f"ended as {record.verdict}"
     return f"{record.verdict} ({record.failure.kind}) before there was one"
-
-
-def _again(chosen: ChosenRecord) -> str:
-    """Return the command that runs the same again."""
-    if chosen.record.test is not None:
-        return f"pytest {shlex.quote(chosen.record.test.id)}"
-    words = list(chosen.command.words)
-    if words and Path(words[0]).name == "ethos-hil":
-        return shlex.join(["ethos-hil", *words[1:]])
-    return f"ethos-hil run {shlex.quote(chosen.record.model)} --npu {chosen.record.npu}"

@@ -8,11 +8,18 @@ from dataclasses import dataclass
 
 from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, ToolError, UsageError
 from ethos_hil.base.judge import Findings, judge
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.bundle.again import request_of, run_again, without_times
+from ethos_hil.harness.bundle.again import asked_of, run_again, without_times
 from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
-from ethos_hil.harness.bundle.found_program import KeptFiles, find_expected, find_inputs, find_program, settings_of
+from ethos_hil.harness.bundle.found_program import (
+    KeptFiles,
+    find_expected,
+    find_inputs,
+    find_program,
+    question_of,
+    soc_of,
+)
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -29,8 +36,6 @@ from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 _KINDS = ("virtual", "fvp", "board")
-_SECONDS = 120.0
-"""The time limit of `ethos-hil run` where none is given."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +67,19 @@ def make(
     reporter.stage(f"Looking for the program of {name_of(record)}")
     found = find_program(chosen, files)
     sets = find_inputs(chosen, found, files)
-    repeat = _repeat(record, len(sets), chosen.command.count("--repeat"))
-    settings = settings_of(chosen, found, repeat)
-    expected = find_expected(chosen, found, files, len(sets), settings)
-    bundle = RunBundle(record, settings, found.artifact, sets, expected=expected)
-    request = request_of(bundle, timeout=timeout or chosen.command.number("--timeout") or _SECONDS)
-    report, again = _run(bundle, request, reporter) if run else (None, None)
+    asked = record.asked
+    repeat = _repeat(record, len(sets), asked.repeat)
+    expected = find_expected(chosen, found, files, len(sets), repeat)
+    question = question_of(record, found.artifact, repeat)
+    bundle = RunBundle(record, question, soc_of(record), found.artifact, sets, expected=expected)
+    question = asked_of(bundle, timeout=timeout or asked.timeout)
+    report, again = _run(bundle, question, reporter) if run else (None, None)
     bundle = dataclasses.replace(
         bundle,
         again=again,
         references=report.references if report is not None else _references(bundle, reporter),
     )
-    return _with_image(bundle, request, report)
+    return _with_image(bundle, question, report)
 
 
 def _check(record: Record) -> None:
@@ -90,9 +96,9 @@ def _check(record: Record) -> None:
         )
 
 
-def _repeat(record: Record, sets: int, told: int | None) -> int:
+def _repeat(record: Record, sets: int, asked: int | None) -> int:
     if not record.executions:
-        return told or 1
+        return asked or 1
     repeat, rest = divmod(record.executions, sets)
     if rest or not repeat:
         raise UsageError(
@@ -102,39 +108,39 @@ def _repeat(record: Record, sets: int, told: int | None) -> int:
     return repeat
 
 
-def _run(bundle: RunBundle, request: RunRequest, reporter: Reporter) -> tuple[Report | None, Record]:
+def _run(bundle: RunBundle, question: Question, reporter: Reporter) -> tuple[Report | None, Record]:
     """Return what is known of a new run, None if it did not answer; and its record, without what is another one each
     time that the same run is bundled.
     """
     findings: Findings
     report: Report | None = None
     try:
-        findings = report = run_again(bundle, request, reporter)
+        findings = report = run_again(bundle, question, reporter)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:  # the failure that the bundle is for, perhaps
-        findings = failed_findings(request, error)
+        findings = failed_findings(question, error)
     metrics = tuple(metric for metric in findings.facts.metrics if metric.provenance != "host")
     return report, judge(findings.with_facts(metrics=metrics, created=bundle.record.created))
 
 
 def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ...]:
     try:
-        found, _ = references_of(bundle.artifact, bundle.input_sets, bundle.settings.repeat, reporter)
+        found, _ = references_of(bundle.artifact, bundle.input_sets, bundle.repeat, reporter)
     except OracleError:
         return ()
     return found
 
 
-def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -> MadeBundle:
+def _with_image(bundle: RunBundle, question: Question, report: Report | None) -> MadeBundle:
     """Add the image, and the answer that came from it."""
     record, notes = bundle.record, []
-    firmware = find_firmware(bundle.settings.soc)
+    firmware = find_firmware(bundle.soc)
     digest = hashlib.sha256(firmware).hexdigest()
     if record.firmware_sha256 and digest != record.firmware_sha256:
         notes.append("the firmware here is another than the one that ran; the bundle has the image of this one")
     try:
-        image = _image(bundle, request, firmware, report)
+        image = _image(bundle, question, firmware, report)
     except (TargetError, UsageError) as error:  # too large: this may be the failure
         notes.append(f"the bundle has no image: {error.message}")
         image = None
@@ -149,11 +155,11 @@ def _with_image(bundle: RunBundle, request: RunRequest, report: Report | None) -
     return MadeBundle(dataclasses.replace(bundle, firmware_sha256=digest), tuple(notes))
 
 
-def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Report | None) -> Image:
+def _image(bundle: RunBundle, question: Question, firmware: bytes, report: Report | None) -> Image:
     """Return the image that ran, but for the run's id."""
-    artifact, soc = bundle.artifact, find_soc(bundle.settings.soc)
+    artifact, soc = bundle.artifact, find_soc(bundle.soc)
     modelled = bundle.record.target.kind != "virtual"
-    limit = npu_time_limit(artifact, bundle.settings.npu, soc, request.timeout, modelled=modelled)
+    limit = npu_time_limit(artifact, bundle.question.npu, soc, question.timeout, modelled=modelled)
     run_id = bytes.fromhex(artifact.sha256)[:16]
     packed = [
         image_of(
@@ -161,7 +167,7 @@ def _image(bundle: RunBundle, request: RunRequest, firmware: bytes, report: Repo
             Footprint.of(artifact),
             firmware,
             bundle.input_sets,
-            repeat=bundle.settings.repeat,
+            repeat=bundle.repeat,
             npu_timeout_ms=limit,
             printable=printable,
             run_id=run_id,

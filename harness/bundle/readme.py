@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
 from ethos_hil.lowering.artifact import Artifact
 
@@ -25,19 +25,20 @@ _MEMBERS: Mapping[str, str] = {
 
 
 def readme(
-    record: Record, again: Record | None, settings: RunSettings, artifact: Artifact, names: Sequence[str]
+    record: Record, again: Record | None, question: Question, soc: str, artifact: Artifact, names: Sequence[str]
 ) -> str:
     """Return the text.
 
     Args:
         record: as the run kept it.
         again: the record of the run that was made for the bundle, or None.
-        settings: what was asked.
+        question: what was asked.
+        soc: name of the target's system on chip.
         artifact: the program.
         names: of the other members.
     """
     lines = [
-        f"One run of ethos-hil: {settings.model} for {settings.npu} on {settings.target} {settings.soc}",
+        f"One run of ethos-hil: {question.label} for {question.npu} on {question.target} {soc}",
         *([f"of the test {record.test.id}"] if record.test is not None else []),
         f"that ended as {one_line(ended(record))}",
         "",

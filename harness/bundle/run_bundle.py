@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.question import GROUP_OF, GROUPS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.archive import json_member, packed, refused, unpacked
 from ethos_hil.harness.bundle.arrays import (
@@ -20,7 +21,6 @@ from ethos_hil.harness.bundle.arrays import (
     references_to_json,
     sets_of,
 )
-from ethos_hil.harness.bundle.asked import RunSettings
 from ethos_hil.harness.bundle.readme import readme
 from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome
 from ethos_hil.harness.bundle.typed import mistyped
@@ -39,6 +39,8 @@ ARTIFACT = "artifact/"
 PROGRAM = f"{ARTIFACT}model.pte"
 INPUTS, EXPECTED, IMAGE, RECORD, AGAIN = "inputs.npz", "expected.npz", "image.elf", "record.json", "again.json"
 README = "README.txt"
+_DEMANDS = ("allow_cpu_only", "require_delegated", "max_cpu_ops")
+_OLD_DEMANDS = ("allow_cpu_only", "require_all", "most")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class RunBundle:
 
     Attributes:
         record: as the run kept it.
-        settings: what was asked.
+        question: what was asked, as far as it decides the answer; the program and its data are in the bundle.
+        soc: name of the target's system on chip.
         artifact: the program, seen from the method that ran, without its ETRecord.
         input_sets: its inputs.
         image: the firmware with the program and the inputs, as it ran; b"" where it could not be packed. Never run
@@ -69,7 +72,8 @@ class RunBundle:
     """
 
     record: Record
-    settings: RunSettings
+    question: Question
+    soc: str
     artifact: Artifact
     input_sets: tuple[InputSet, ...]
     image: bytes = b""
@@ -79,6 +83,11 @@ class RunBundle:
     again: Record | None = None
     answer: RecordedAnswer | None = None
     references: tuple[ReferenceRun, ...] = ()
+
+    @property
+    def repeat(self) -> int:
+        """Executions of each input set."""
+        return self.question.repeat or 1
 
     @property
     def seen(self) -> Record:
@@ -109,9 +118,10 @@ class RunBundle:
             source = REFERENCE if any(each.delegate_outputs for each in self.references) else HOST
             answers = references_to_json(self.references, arrays)
             files |= _with_arrays("reference", {"source": source, "answers": answers}, arrays)
-        files[README] = readme(self.record, self.again, self.settings, self.artifact, sorted(files)).encode()
+        files[README] = readme(self.record, self.again, self.question, self.soc, self.artifact, sorted(files)).encode()
         facts = {
-            "settings": self.settings.to_json(),
+            "question": self.question.to_json(),
+            "soc": self.soc,
             "versions": dict(self.seen.versions),
             "firmware_sha256": self.firmware_sha256,
             "image_hash": self.image_hash,
@@ -139,23 +149,25 @@ class RunBundle:
 
 
 def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundle:
-    settings = RunSettings.from_json(manifest["settings"])
+    question, soc = _question(manifest)
     artifact = _artifact(files)
-    check_artifact(artifact, settings.npu)
-    artifact = artifact.of(settings.method).called(settings.model)
+    check_artifact(artifact, question.npu)
+    artifact = artifact.of(question.method).called(question.label)
     if artifact.sha256 != manifest["program_sha256"]:
         raise BadArchive("its program is not the one that its manifest names")
     for name in ("firmware_sha256", "image_hash"):
         if not isinstance(manifest[name], str):
             raise BadArchive(f"{name} is no text")
     input_sets = sets_of(_member(files, INPUTS), artifact.plan.input_tensors, INPUTS)
-    check_executions(artifact, len(input_sets), settings.repeat)
+    repeat = 1 if question.repeat is None else question.repeat
+    check_executions(artifact, len(input_sets), repeat)
     expected = None
     if EXPECTED in files:
         expected = sets_of(files[EXPECTED], artifact.plan.output_tensors, EXPECTED)
     return RunBundle(
         record=_record(files, RECORD),
-        settings=settings,
+        question=question,
+        soc=soc,
         artifact=artifact,
         input_sets=input_sets,
         image=files.get(IMAGE, b""),
@@ -163,9 +175,29 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
         firmware_sha256=manifest["firmware_sha256"],
         expected=expected,
         again=_record(files, AGAIN) if AGAIN in files else None,
-        answer=_answer(files, artifact, len(input_sets), settings.repeat),
+        answer=_answer(files, artifact, len(input_sets), repeat),
         references=_references(files),
     )
+
+
+def _question(manifest: Mapping[str, Any]) -> tuple[Question, str]:
+    """Return the question of a manifest, and the system on chip. Raises BadArchive where it cannot be used."""
+    try:
+        if "settings" in manifest:  # of schema 1, which knew a part of the question
+            settings = {**manifest["settings"]}
+            soc, delegation = settings.pop("soc"), settings.pop("delegation")
+            demands = dict(zip(_DEMANDS, (delegation[name] for name in _OLD_DEMANDS), strict=True))
+            document: Any = {group: {} for group in GROUPS}
+            for name, value in {**settings, **demands}.items():
+                document[GROUP_OF[name]][name] = value
+        else:
+            document, soc = manifest["question"], manifest["soc"]
+        unknown = sorted({name for group in GROUPS for name in document[group]} - {*OPTIONS})
+        if unknown or not isinstance(soc, str):
+            raise TypeError(f"{unknown[0]} is not known" if unknown else f"soc is {soc!r:.50}")
+        return Question.from_json(document), soc
+    except (AttributeError, KeyError, TypeError) as error:
+        raise BadArchive(f"its question cannot be used: {error}") from error
 
 
 def _artifact(files: Mapping[str, bytes]) -> Artifact:

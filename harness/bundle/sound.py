@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ethos_hil.base.question import MOST_EXECUTIONS
 from ethos_hil.harness.bundle.typed import mistyped
-from ethos_hil.harness.image.formats import MOST_EXECUTIONS
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES
 from ethos_hil.harness.targets.capability import Capability

@@ -8,11 +8,10 @@ from pathlib import Path
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.cli import bench_options
-from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO
-from ethos_hil.harness.cli.model_options import DEBUG, RUNS
-from ethos_hil.harness.cli.vela_options import VELA_INI
 
 
 def bench(
@@ -23,7 +22,7 @@ def bench(
     npu: bench_options.NPUS = None,
     memory_mode: bench_options.MODES = None,
     system_config: bench_options.SYSTEMS = None,
-    vela_ini: VELA_INI = None,
+    vela_ini: bench_options.VELA_INI = None,
     target: bench_options.TARGETS = None,
     scheme: bench_options.SCHEME = None,
     boot: bench_options.BOOT = None,
@@ -34,7 +33,7 @@ def bench(
     run_name: bench_options.RUN_NAME = None,
     resume: bench_options.RESUME = None,
     runs: RUNS = Path("results/runs"),
-    clock: CLOCK = None,
+    clock: bench_options.CLOCK = None,
     by: bench_options.BY = None,
     top: bench_options.TOP = 40,
     which: bench_options.WHICH = None,

@@ -8,8 +8,12 @@ from typing import Annotated
 import typer
 
 from ethos_hil.harness.cli import completion
+from ethos_hil.harness.cli.asking import option_of
 
 _GRID, _OUT, _RUN = "What is benchmarked", "Output", "How"
+
+VELA_INI = Annotated[Path | None, option_of("vela_ini")]
+CLOCK = Annotated[str | None, option_of("clock")]
 
 MODELS = Annotated[
     list[str] | None,

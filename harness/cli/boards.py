@@ -12,7 +12,7 @@ import typer
 
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.harness.cli.boards_bring_up import bring_up
-from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.harness.cli.common_options import DEBUG
 
 if TYPE_CHECKING:
     from ethos_hil.base.errors import EthosHilError

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.harness.cli.common_options import DEBUG
 
 if TYPE_CHECKING:
     from ethos_hil.harness.boards.board import Board

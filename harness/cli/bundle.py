@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from ethos_hil.base.plain_text import escaped, one_line
-from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.harness.cli.common_options import DEBUG
 
 RUN = Annotated[
     Path,

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
+from ethos_hil.harness.cli.asking import given
 
 if TYPE_CHECKING:
     import typer
 
-    from ethos_hil.harness.ask.request import RunRequest
+    from ethos_hil.base.question import Question
     from ethos_hil.harness.bundle.run_bundle import RunBundle
     from ethos_hil.harness.cli.commands import RunFiles
     from ethos_hil.harness.terminal.progress import Live
@@ -35,39 +36,36 @@ def is_bundle(model: str, *, replay: bool) -> bool:
     return found
 
 
-def run_bundle(
-    context: typer.Context, request: RunRequest, files: RunFiles, *, replay: bool, allow_unverified: bool
-) -> int:
+def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, replay: bool) -> int:
     """Run a bundle, or judge its answer; show and keep the record. Return the exit status.
 
     Args:
         context: of the command line, which says what is given.
-        request: as the command line has it: the bundle, the target, its time limit, and what it is held to.
+        question: as the command line has it: the bundle, the target, its time limit, and what it is held to.
         files: what to write.
         replay: judge the recorded answer, without a target.
-        allow_unverified: exit status 0 also where nothing says what is right.
 
     Raises:
         UsageError: the bundle is refused, or an option is not for a bundle.
         EthosHilError: as `ethos_hil.harness.cli.commands.run`.
     """
-    path, given = Path(request.label), _given(context)
-    _check_options(given, replay)
+    path, on_line = Path(question.label), given(context)
+    _check_options(on_line, replay)
     from ethos_hil.harness.cli import commands
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
 
     written = {"--json": files.json_file, "--outputs": files.outputs}
     check_files(written.values())
     check_distinct(written, {"MODEL": path})
-    from ethos_hil.harness.bundle.again import request_of
+    from ethos_hil.harness.bundle.again import asked_of
     from ethos_hil.harness.bundle.run_bundle import RunBundle
     from ethos_hil.harness.targets.plugin import TargetOption
     from ethos_hil.harness.targets.registry import find_plugin
 
     bundle = RunBundle.read(path)
-    if "npu" in given and request.npu != bundle.settings.npu:
+    if "npu" in on_line and question.npu != bundle.question.npu:
         raise UsageError(
-            f"the program in {path} is compiled for {bundle.settings.npu}, --npu says {request.npu}",
+            f"the program in {path} is compiled for {bundle.question.npu}, --npu says {question.npu}",
             hint="leave out --npu",
         )
     if replay and bundle.answer is None:
@@ -75,55 +73,46 @@ def run_bundle(
             f"{path} has no recorded answer: its run ended as {bundle.seen.verdict} before one",
             hint="leave out --replay",
         )
-    able = find_plugin(request.target).options
-    asked = request_of(
+    able = find_plugin(question.target).options
+    asked = asked_of(
         bundle,
-        target=request.target,
-        timeout=request.timeout,
-        strict=request.strict or (bundle.settings.strict and TargetOption.STRICT in able),
-        strict_board=request.strict_board or (bundle.settings.strict_board and TargetOption.STRICT_BOARD in able),
-        fast=request.fast,
+        target=question.target,
+        timeout=question.timeout,
+        strict=question.strict or (bundle.question.strict and TargetOption.STRICT in able),
+        strict_board=question.strict_board or (bundle.question.strict_board and TargetOption.STRICT_BOARD in able),
+        fast=question.fast,
+        allow_unverified=question.allow_unverified,
     )
 
-    def how(asked: RunRequest, live: Live) -> Report:
+    def how(asked: Question, live: Live) -> Report:
         return _told(bundle, path, asked, live, replay=replay)
 
-    return commands.run(asked, files, allow_unverified=allow_unverified, how=how)
+    return commands.run(asked, files, how=how)
 
 
-def _told(bundle: RunBundle, path: Path, request: RunRequest, live: Live, *, replay: bool) -> Report:
+def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
     from ethos_hil.harness.verdict.failed_record import failed_record
 
     notes = again.differences(bundle, firmware=not replay)
     there = bundle.answer.board.name if bundle.answer is not None else bundle.record.target.name
-    if not replay and request.target != there:
-        notes = (*notes, f"the bundle's run was on {there}, this one is on {request.target}")
+    if not replay and question.target != there:
+        notes = (*notes, f"the bundle's run was on {there}, this one is on {question.target}")
     try:
-        report = again.replay(bundle, live) if replay else again.run_again(bundle, request, live)
+        report = again.replay(bundle, live) if replay else again.run_again(bundle, question, live)
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
-        told = "; ".join((*again.compared(bundle, failed_record(request, error), path.name), *notes))
+        told = "; ".join((*again.compared(bundle, failed_record(question, error), path.name), *notes))
         raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error
     notes = (*report.facts.notes, *again.compared(bundle, report.record, path.name), *notes)
     return report.with_facts(notes=notes)
 
 
-def _given(context: typer.Context) -> dict[str, str]:
-    """Return the parameters that are given on the command line: how the user writes them, by name."""
-    parameters = {each.name or "": each.opts[0] for each in context.command.params}
-    return {
-        name: option
-        for name, option in parameters.items()
-        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
-    }
-
-
-def _check_options(given: Mapping[str, str], replay: bool) -> None:
+def _check_options(on_line: Mapping[str, str], replay: bool) -> None:
     """Raise UsageError if an option is given that a bundle answers itself, or that a replay does not need."""
-    for name, option in given.items():
+    for name, option in on_line.items():
         if name not in _OF_THE_RUN | _OF_FILES:
             raise UsageError(f"{option} is not for a bundle, which says it itself", hint=f"leave out {option}")
         if replay and name in _OF_A_TARGET:

@@ -14,8 +14,8 @@ from ethos_hil.base.deadline import process_began
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
 from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.failed_record import failed_record
@@ -40,28 +40,28 @@ class RunFiles:
         outputs: the device's outputs, or None.
         runs: the folder of run folders.
         formats: the folder with the record in every format, or None.
+        trace: every NPU operation, or None.
     """
 
     json_file: Path | None
     outputs: Path | None
     runs: Path
     formats: Path | None = None
+    trace: Path | None = None
 
 
 def run(
-    request: RunRequest,
+    question: Question,
     files: RunFiles,
     *,
-    allow_unverified: bool = False,
     text: Callable[[Record], RenderableType] | None = None,
-    how: Callable[[RunRequest, Live], Report] | None = None,
+    how: Callable[[Question, Live], Report] | None = None,
 ) -> int:
     """Run a model, keep the record and show it. Return the exit status.
 
     Args:
-        request: what to run, and where.
+        question: what to run, and where.
         files: where to keep the record and the outputs.
-        allow_unverified: exit status 0 also where nothing says what is right.
         text: makes the text to show of a record, by default its summary.
         how: runs what is asked, by default `ethos_hil.harness.run.run`.
 
@@ -70,11 +70,11 @@ def run(
     """
     failure: EthosHilError | None = None
     problems: list[EthosHilError] = []
-    check_written(request, {"--json": files.json_file, "--outputs": files.outputs, "--trace": request.trace})
+    check_written(question, {"--json": files.json_file, "--outputs": files.outputs, "--trace": files.trace})
     prepare_torch()
     try:
         with Live() as live, never_exiting():
-            live.stage(f"Loading {request.label}")
+            live.stage(f"Loading {question.label}")
             # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
@@ -82,15 +82,15 @@ def run(
             if how is None:
                 from ethos_hil.harness.run import run as run_model
 
-                report = run_model(request, reporter=live, began=process_began())
+                report = run_model(question, reporter=live, began=process_began(), trace=files.trace)
             else:
-                report = how(request, live)
+                report = how(question, live)
             record = report.record
             problems += _write_outputs(report, files.outputs)
         problems += _write_formats(report, files.formats)
     except EthosHilError as error:
         failure = error
-        record = failed_record(request, error)
+        record = failed_record(question, error)
         problems.append(error)
     problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
     if failure is None and files.json_file != _STDOUT:
@@ -102,7 +102,7 @@ def run(
         sys.stderr.write(f"ethos-hil: {one_line(problem.message)}\n")
     if problems:
         raise problems[0]
-    return 0 if ending_of(record, allow_unverified=allow_unverified).green else 1
+    return 0 if ending_of(record, allow_unverified=question.allow_unverified).green else 1
 
 
 def _write_formats(report: Report, folder: Path | None) -> list[EthosHilError]:
@@ -126,7 +126,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     """
     prepare_torch()
     with Live() as live, never_exiting():
-        live.stage(f"Loading {order.model}")
+        live.stage(f"Loading {order.question.label}")
         from ethos_hil.harness.cli import lower
 
         done = lower.lower(order, live, json_file=json_file)
@@ -138,20 +138,20 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         sys.stderr.write(f"{escaped(line)}\n")
 
 
-def preflight(request: RunRequest, *, json_file: Path | None) -> int:
+def preflight(question: Question, *, json_file: Path | None) -> int:
     """Show what a program needs of a target and what the target has. Return the exit status.
 
     Raises:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
-    check_written(request, {"--json": json_file})
+    check_written(question, {"--json": json_file})
     prepare_torch()
     with Live() as live, never_exiting():
-        live.stage(f"Loading {request.label}")
+        live.stage(f"Loading {question.label}")
         from ethos_hil.harness.dry_run.survey import survey
 
-        found = survey(request, reporter=live)
-    return _show_checks(found, request.label, str(request.npu_name), json_file)
+        found = survey(question, reporter=live)
+    return _show_checks(found, question.label, str(question.npu_name), json_file)
 
 
 def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | None) -> int:
@@ -223,12 +223,12 @@ def never_exiting() -> Iterator[None]:
         raise exited(end) from end
 
 
-def check_written(request: RunRequest, written: Mapping[str, Path | None]) -> None:
+def check_written(question: Question, written: Mapping[str, Path | None]) -> None:
     """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
     from ethos_hil.harness.cli.destinations import check_distinct, check_files, model_file
 
-    model = model_file(request.model) if isinstance(request.model, str) else None
-    given = {"--inputs": request.inputs, "--expected": request.expected, "--runner": request.runner}
+    model = model_file(question.model) if isinstance(question.model, str) else None
+    given = {"--inputs": question.inputs, "--expected": question.expected, "--runner": question.runner}
     read = {name: path if isinstance(path, Path) else None for name, path in given.items()}
     check_files(written.values())
     check_distinct(written, {"MODEL": model, **read})

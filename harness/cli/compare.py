@@ -12,7 +12,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.bad_results import bad_results
-from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 if TYPE_CHECKING:

@@ -36,7 +36,6 @@ TRY_INT16 = Annotated[
         help="Also say what --int16 would give for the N modules that lose most. Each is quantised anew.",
     ),
 ]
-TIMEOUT = Annotated[float, typer.Option(min=0.1, metavar="SECONDS", help="Limit for one boot, with up to 64 items.")]
 JSON = Annotated[
     Path | None,
     typer.Option("--json", metavar="FILE", help="Write the result there; - for stdout, instead of the table."),

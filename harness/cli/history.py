@@ -16,7 +16,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
-from ethos_hil.harness.cli.model_options import DEBUG
+from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, History, HistoryPoint, NumberChange, compact
 from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT
 from ethos_hil.results.store import MANIFEST

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all, write_folder
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
 from ethos_hil.harness.dry_run.packed import PackedModel, packed_model, soc_for
 from ethos_hil.harness.image.card import card_files, our_files
@@ -16,12 +16,12 @@ FORMATS = ("elf", "mps")
 
 
 def write_image(
-    request: RunRequest, output: Path, form: str, soc: str | None, reporter: Reporter
+    question: Question, output: Path, form: str, soc: str | None, reporter: Reporter
 ) -> tuple[PackedModel, tuple[Path, ...]]:
     """Pack a model's image and write it. Return it, and the files written.
 
     Args:
-        request: what to pack.
+        question: what to pack.
         output: the ELF, or the folder of files for a memory card, which is replaced as a whole.
         form: one of `FORMATS`.
         soc: name of the system on chip, or None for the first one that has the NPU.
@@ -32,27 +32,27 @@ def write_image(
     """
     if form not in FORMATS:
         raise UsageError(f"--format {form!r} is none", hint=f"valid: {', '.join(FORMATS)}")
-    place = soc_for(str(request.npu_name), soc)
+    place = soc_for(str(question.npu_name), soc)
     if form == "mps" and place.card is None:
         raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")
-    _check(request, output, form)
-    packed = packed_model(request, place.name, stays=form == "mps", reporter=reporter)
+    _check(question, output, form)
+    packed = packed_model(question, place.name, stays=form == "mps", reporter=reporter)
     files = {output: packed.image.elf}
     try:
         if form == "elf":
             write_all(files)
             return packed, (output,)
         named = card_files(packed.image.elf, packed.soc)
-        _check(request, output, form)  # lowering takes long enough to put a file there
+        _check(question, output, form)  # lowering takes long enough to put a file there
         write_folder(output.resolve(), named)
     except OSError as error:
         raise unwritable(output, error) from error
     return packed, tuple(output / name for name in named)
 
 
-def _check(request: RunRequest, output: Path, form: str) -> None:
-    model = model_file(request.model) if isinstance(request.model, str) else None
-    read = {"MODEL": model, "--inputs": request.inputs if isinstance(request.inputs, Path) else None}
+def _check(question: Question, output: Path, form: str) -> None:
+    model = model_file(question.model) if isinstance(question.model, str) else None
+    read = {"MODEL": model, "--inputs": question.inputs if isinstance(question.inputs, Path) else None}
     check_distinct({"OUTPUT": output}, read)
     if form == "elf":
         check_files([output])

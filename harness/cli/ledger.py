@@ -10,8 +10,8 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO, check_contribution, contribute
-from ethos_hil.harness.cli.model_options import DEBUG
 
 if TYPE_CHECKING:
     from ethos_hil.results.ledger.sources import LedgerSource

@@ -12,9 +12,8 @@ from typing import Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all, write_folder
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.lowered_request import lowered
-from ethos_hil.harness.ask.quantisation_options import parse_scheme
+from ethos_hil.base.question import GROUPS, OPTIONS
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
 from ethos_hil.harness.terminal.progress import Reporter
@@ -26,9 +25,8 @@ from ethos_hil.lowering.output.export_files import PRODUCTS, Product, artefacts,
 from ethos_hil.lowering.output.text_summary import summary
 from ethos_hil.lowering.output.text_summary import target as target_of
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES
-from ethos_hil.lowering.vela.options import VelaSetup
 
-DEFAULT_NPU = "ethos-u55-128"
+_QUANTISATION = ("calibrate", "int16", "quantizer", "scheme")
 DEFAULT_TOSA = "TOSA-1.0+INT"
 SCHEMA_VERSION = 1
 """Version of the schema of `Lowered.document`."""
@@ -105,34 +103,23 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         `ethos_hil.lowering.lower.lower`.
     """
     product = _product(order.product)
-    target, setup = _target(order, product)
-    scheme = parse_scheme(order.scheme)
-    order.quantisation.check_files()
+    question, spec = order.question, _spec(order, product)
+    check_question(question)
+    model = question.label
     path = _path(order, product)
     folder = path.parent if _is_folder(order.output) else None
     check_files((path, json_file), folder)
     written = {"--output": path, "--json": json_file}
-    if not order.model.endswith(PROGRAM_SUFFIXES):  # it is refused below, with a better reason
-        check_distinct(written, {"MODEL": model_file(order.model)})
+    if not model.endswith(PROGRAM_SUFFIXES):  # it is refused below, with a better reason
+        check_distinct(written, {"MODEL": model_file(model)})
     if order.artefacts is not None:
         check_folder(order.artefacts, written)
-    if order.model.lower().endswith(PROGRAM_SUFFIXES):
-        load_model(order.model)  # what is wrong with the file comes first
-        raise UsageError(f"{order.model} is compiled already", hint="give the model it was made from")
-    what = f"Lowering {order.model} to {target}" if product == "tosa" else f"Lowering {order.model} for {target}"
+    if question.is_program:
+        load_model(model)  # what is wrong with the file comes first
+        raise UsageError(f"{model} is compiled already", hint="give the model it was made from")
+    what = f"Lowering {model} for {question.npu_name}" if spec is None else f"Lowering {model} to {spec}"
     reporter.stage(what)
-    found = lowered(
-        order.model,
-        target,
-        order.quantisation,
-        trust=order.trust_model,
-        progress=lambda stage: reporter.stage(f"{what}: {stage}"),
-        vela=setup,
-        scheme=scheme,
-        whole=order.whole,
-        as_upstream=order.as_upstream,
-        leave=order.leave,
-    )
+    found = lower_question(question, spec, progress=lambda stage: reporter.stage(f"{what}: {stage}"), whole=order.whole)
     artifact = found.artifact
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
     if order.artefacts is not None:
@@ -163,33 +150,35 @@ def _product(text: str) -> Product:
     raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 
-def _target(order: LowerArguments, product: Product) -> tuple[NpuName | TosaSpec, VelaSetup | None]:
-    if product == "tosa":
-        for option in order.vela.given:
-            raise UsageError(f"--to tosa does not call Vela, so {option} says nothing", hint="leave it out")
-        for option, value in (("--npu", order.npu), ("--memory-mode", order.memory_mode)):
-            if value is not None:
-                raise UsageError(
-                    f"--to tosa is for no NPU, so {option} {value} says nothing",
-                    hint="leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to vela",
-                )
-        spec = TosaSpec.parse(order.tosa or DEFAULT_TOSA)
-        given = (*order.quantisation.given, *(("--scheme a16w8",) if order.scheme == "a16w8" else ()))
-        if given and not spec.quantised:
-            raise UsageError(f"{spec} is not quantised, so {given[0]} says nothing", hint="ask for TOSA-1.0+INT")
-        return spec, None
-    if order.tosa is not None:
-        raise UsageError(
-            f"--to {product} takes the TOSA of its NPU, so --tosa {order.tosa} says nothing",
-            hint="leave it out, or use --to tosa",
-        )
-    npu = NpuName.parse(order.npu or DEFAULT_NPU)
-    return npu, order.vela.setup(npu, order.memory_mode)
+def _spec(order: LowerArguments, product: Product) -> TosaSpec | None:
+    """Return the TOSA to lower to, where TOSA is the product. Raises UsageError for options that say nothing then."""
+    question, given = order.question, order.given
+    if product != "tosa":
+        if order.tosa is not None:
+            raise UsageError(
+                f"--to {product} takes the TOSA of its NPU, so --tosa {order.tosa} says nothing",
+                hint="leave it out, or use --to tosa",
+            )
+        return None
+    for name in GROUPS["compile"]:
+        flag = OPTIONS[name].flag(name)
+        if name in given and name in ("npu", "memory_mode"):
+            raise UsageError(
+                f"--to tosa is for no NPU, so {flag} {getattr(question, name)} says nothing",
+                hint="leave it out; the TOSA that Vela is given for an NPU is among the --artifacts of --to vela",
+            )
+        if name in given and name != "as_upstream":
+            raise UsageError(f"--to tosa does not call Vela, so {flag} says nothing", hint="leave it out")
+    spec = TosaSpec.parse(order.tosa or DEFAULT_TOSA)
+    flags = question.flags(_QUANTISATION)
+    if flags and not spec.quantised:
+        raise UsageError(f"{spec} is not quantised, so {flags[0]} says nothing", hint="ask for TOSA-1.0+INT")
+    return spec
 
 
 def _path(order: LowerArguments, product: Product) -> Path:
     """Return the product's path, for example net.pte or out/net.pte."""
-    name = f"{Path(order.model.rpartition(':')[2]).stem}.{product}"
+    name = f"{Path(order.question.label.rpartition(':')[2]).stem}.{product}"
     path = Path(order.output or name)
     try:
         return path / name if _is_folder(order.output) or path.is_dir() else path

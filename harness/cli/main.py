@@ -17,57 +17,35 @@ from typing import Annotated, NoReturn
 import typer
 
 from ethos_hil.base import plugins
+from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
 from ethos_hil.base.errors import EthosHilError, UsageError, exited
 from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escaped, one_line
+from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.ask.default_npu import npu_of
-from ethos_hil.harness.cli import answer_options, completion, lower_options, quantisation_options, run_options
+from ethos_hil.harness.cli import completion, lower_options
+from ethos_hil.harness.cli.asking import asks, given
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle
 from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
 from ethos_hil.harness.cli.image import image
 from ethos_hil.harness.cli.ledger import ledger
-from ethos_hil.harness.cli.model_options import (
-    ALLOW_CPU_ONLY,
-    AS_UPSTREAM,
-    DEBUG,
-    INPUTS,
-    LEAVE,
-    MAX_CPU_OPS,
-    MEMORY_MODE,
-    METHOD,
-    MODEL,
-    MODEL_OR_BUNDLE,
-    MODEL_OR_NONE,
-    NPU,
-    REQUIRE_DELEGATED,
-    RUNNER,
-    RUNS,
-    TARGET,
-    TRUST_MODEL,
-)
 from ethos_hil.harness.cli.nightly import nightly
 from ethos_hil.harness.cli.profile import profile
 from ethos_hil.harness.cli.report import report
 from ethos_hil.harness.cli.scan import scan
-from ethos_hil.harness.cli.vela_options import (
-    ARENA_CACHE_SIZE,
-    OPTIMISE,
-    SYSTEM_CONFIG,
-    VELA_FLAG,
-    VELA_INI,
-    asked,
-)
 from ethos_hil.harness.terminal.standard_streams import StandardStreams
 
 INTERNAL_ERROR, INTERRUPTED = 70, 130
+_OF_AN_ELF = ("runner", "target", "npu")
+"""What says where an ELF is to run; all else is about a model."""
 _MAY_EXIT = ("ethos_hil", "typer", "click")
 """Packages whose sys.exit() says how a command ended. Those of a model or a plug-in do not."""
 _DEVICE_LINES, _DEVICE_LINE = 10, 500
@@ -106,115 +84,59 @@ def _root() -> None:
 
 
 @app.command()
+@asks(RUN)
 def run(
+    question: Question,
     context: typer.Context,
-    model: MODEL_OR_BUNDLE,
-    npu: NPU = None,
-    target: TARGET = "virtual",
-    memory_mode: MEMORY_MODE = None,
-    system_config: SYSTEM_CONFIG = None,
-    vela_ini: VELA_INI = None,
-    optimise: OPTIMISE = None,
-    arena_cache_size: ARENA_CACHE_SIZE = None,
-    vela_flag: VELA_FLAG = None,
-    runner: RUNNER = None,
-    trust_elf: run_options.TRUST_ELF = False,
-    fast: run_options.FAST = False,
-    inputs: INPUTS = None,
-    method: METHOD = None,
-    repeat: run_options.REPEAT = None,
-    timeout: run_options.TIMEOUT = 120.0,
-    min_sqnr: answer_options.MIN_SQNR = None,
-    strict: run_options.STRICT = False,
-    strict_board: run_options.STRICT_BOARD = False,
-    trace: run_options.TRACE = None,
-    json_file: run_options.JSON = None,
-    leave: LEAVE = None,
-    allow_cpu_only: ALLOW_CPU_ONLY = False,
-    require_delegated: REQUIRE_DELEGATED = False,
-    max_cpu_ops: MAX_CPU_OPS = None,
-    scheme: quantisation_options.SCHEME = "a8w8",
-    calibrate: quantisation_options.CALIBRATE = None,
-    int16: quantisation_options.INT16 = None,
-    quantizer: quantisation_options.QUANTIZER = None,
-    expected: answer_options.EXPECTED = None,
-    atol: answer_options.ATOL = 0.0,
-    rtol: answer_options.RTOL = 0.0,
-    allow_unverified: answer_options.ALLOW_UNVERIFIED = False,
-    outputs: answer_options.OUTPUTS = None,
-    replay: run_options.REPLAY = False,
-    clock: CLOCK = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
+    ] = None,
+    outputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.npz",
+            help="Write the device's outputs there: one array per output, by its name; one more leading axis where "
+            "the program ran several times. --expected reads such a file.",
+        ),
+    ] = None,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Of a bundle (.zip): judge the answer that is recorded in it. Needs neither a target nor torch.",
+        ),
+    ] = False,
     runs: RUNS = Path("results/runs"),
-    as_upstream: AS_UPSTREAM = False,
-    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL, run it on a target, compare every output with tosa_reference_model, and show where the cycles went.
 
     Example: ethos-hil run suites/models/digits.py:digits --npu ethos-u55-256
     """
-    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.image.delegation import Delegation
 
-    request = RunRequest(
-        model,
-        npu_of(npu, target),
-        target,
-        memory_mode,
-        asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag),
-        method=method,
-        inputs=inputs,
-        repeat=repeat,
-        timeout=timeout,
-        strict=strict,
-        strict_board=strict_board,
-        fast=fast,
-        runner=runner,
-        trust_elf=trust_elf,
-        trace=trace,
-        trust_model=trust_model,
-        min_sqnr=min_sqnr,
-        as_upstream=as_upstream,
-        leave=tuple(leave or ()),
-        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
-        expected=expected,
-        atol=atol,
-        rtol=rtol,
-        scheme=parse_scheme(scheme),
-        quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
-        clock=asked_clock(clock),
-    )
-    files = commands.RunFiles(json_file, outputs, runs)
-    if is_bundle(model, replay=replay):
-        raise typer.Exit(run_bundle(context, request, files, replay=replay, allow_unverified=allow_unverified))
-    raise typer.Exit(commands.run(request, files, allow_unverified=allow_unverified))
+    files = commands.RunFiles(json_file, outputs, runs, trace=trace)
+    if is_bundle(question.label, replay=replay):
+        raise typer.Exit(run_bundle(context, question, files, replay=replay))
+    raise typer.Exit(commands.run(question, files))
 
 
 @app.command()
+@asks(LOWER)
 def lower(
-    model: MODEL,
+    question: Question,
+    context: typer.Context,
     product: lower_options.PRODUCT = "pte",
-    npu: lower_options.NPU = None,
-    memory_mode: MEMORY_MODE = None,
-    system_config: SYSTEM_CONFIG = None,
-    vela_ini: VELA_INI = None,
-    optimise: OPTIMISE = None,
-    arena_cache_size: ARENA_CACHE_SIZE = None,
-    vela_flag: VELA_FLAG = None,
     tosa: lower_options.TOSA = None,
     whole: lower_options.WHOLE = False,
-    leave: LEAVE = None,
     output: lower_options.OUTPUT = None,
     artefacts: lower_options.ARTIFACTS = None,
     json_file: lower_options.JSON = None,
-    as_upstream: AS_UPSTREAM = False,
-    scheme: quantisation_options.SCHEME = "a8w8",
-    calibrate: quantisation_options.CALIBRATE = None,
-    int16: quantisation_options.INT16 = None,
-    quantizer: quantisation_options.QUANTIZER = None,
-    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL without running it, and write the product. The files' names go to stdout.
@@ -223,58 +145,21 @@ def lower(
 
     Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
     """
-    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
     from ethos_hil.harness.cli import arguments, commands
 
-    vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
-    chosen = QuantisationOptions(calibrate, tuple(int16 or ()), quantizer)
-    order = arguments.LowerArguments(
-        model,
-        product,
-        npu,
-        memory_mode,
-        vela,
-        tosa,
-        whole,
-        output,
-        artefacts,
-        trust_model,
-        as_upstream,
-        tuple(leave or ()),
-        scheme,
-        chosen,
-    )
+    order = arguments.LowerArguments(question, frozenset(given(context)), product, tosa, whole, output, artefacts)
     commands.lower(order, json_file=json_file)
 
 
 @app.command()
+@asks(PREFLIGHT)
 def preflight(
-    model: MODEL_OR_NONE = None,
-    npu: NPU = None,
-    target: TARGET = "virtual",
-    memory_mode: MEMORY_MODE = None,
-    system_config: SYSTEM_CONFIG = None,
-    vela_ini: VELA_INI = None,
-    optimise: OPTIMISE = None,
-    arena_cache_size: ARENA_CACHE_SIZE = None,
-    vela_flag: VELA_FLAG = None,
-    runner: RUNNER = None,
-    inputs: INPUTS = None,
-    method: METHOD = None,
-    leave: LEAVE = None,
-    allow_cpu_only: ALLOW_CPU_ONLY = False,
-    require_delegated: REQUIRE_DELEGATED = False,
-    max_cpu_ops: MAX_CPU_OPS = None,
+    question: Question | None,
+    context: typer.Context,
     json_file: Annotated[
         Path | None,
         typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
     ] = None,
-    as_upstream: AS_UPSTREAM = False,
-    scheme: quantisation_options.SCHEME = "a8w8",
-    calibrate: quantisation_options.CALIBRATE = None,
-    int16: quantisation_options.INT16 = None,
-    quantizer: quantisation_options.QUANTIZER = None,
-    trust_model: TRUST_MODEL = False,
     debug: DEBUG = False,
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
@@ -284,45 +169,18 @@ def preflight(
 
     Exit status: 0 it can, 1 something does not fit, 2 unusable arguments or model, 3 target or tool not available.
     """
-    from ethos_hil.harness.ask.quantisation_options import QuantisationOptions, parse_scheme
-    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands
-    from ethos_hil.harness.image.delegation import Delegation
 
-    vela = asked(system_config, vela_ini, optimise, arena_cache_size, vela_flag)
-    if model is None:
-        about_model = {
-            "--memory-mode": memory_mode,
-            "--inputs": inputs,
-            "--method": method,
-            "--leave": leave,
-            "--require-delegated": require_delegated,
-            "--max-cpu-ops": max_cpu_ops,
-            "--calibrate": calibrate,
-        }
-        for name, value in (*about_model.items(), *((each, True) for each in vela.given)):
-            if value:
-                raise UsageError(f"{name} is about a model, and there is none", hint="give MODEL")
-        if runner is None:
-            raise UsageError("there is nothing to check", hint="give MODEL, or an ELF with --runner")
-        raise typer.Exit(commands.preflight_runner(runner, target, npu_of(npu, target), json_file=json_file))
-    request = RunRequest(
-        model,
-        npu_of(npu, target),
-        target,
-        memory_mode,
-        vela,
-        method=method,
-        inputs=inputs,
-        runner=runner,
-        trust_model=trust_model,
-        as_upstream=as_upstream,
-        leave=tuple(leave or ()),
-        delegation=Delegation(allow_cpu_only, require_delegated, max_cpu_ops),
-        scheme=parse_scheme(scheme),
-        quantisation=QuantisationOptions(calibrate, tuple(int16 or ()), quantizer),
-    )
-    raise typer.Exit(commands.preflight(request, json_file=json_file))
+    if question is not None:
+        raise typer.Exit(commands.preflight(question, json_file=json_file))
+    for name, flag in given(context).items():
+        if name in OPTIONS and name not in _OF_AN_ELF:
+            raise UsageError(f"{flag} is about a model, and there is none", hint="give MODEL")
+    runner, target = context.params["runner"], context.params["target"]
+    if runner is None:
+        raise UsageError("there is nothing to check", hint="give MODEL, or an ELF with --runner")
+    npu = npu_of(context.params["npu"], target)
+    raise typer.Exit(commands.preflight_runner(runner, target, npu, json_file=json_file))
 
 
 @app.command("runs")

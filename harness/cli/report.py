@@ -10,11 +10,14 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.harness.ask.asked_clock import asked_clock
+from ethos_hil.harness.cli.asking import option_of
 from ethos_hil.harness.cli.bad_results import bad_results
-from ethos_hil.harness.cli.clock_option import CLOCK, asked_clock
+from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.compare import POLICY
-from ethos_hil.harness.cli.model_options import DEBUG
 from ethos_hil.results.run_name import DEFAULT_HISTORY
+
+CLOCK = Annotated[str | None, option_of("clock")]
 
 if TYPE_CHECKING:
     from ethos_hil.results.report.links import Links

@@ -9,14 +9,6 @@ import typer
 
 from ethos_hil.harness.cli import completion
 
-MODEL = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL|CASE",
-        help="file.py:function, package.module:function or a .pt2, as for `run`; or the id of a test of a suite, as "
-        "pytest prints it: suites/ops/test_matmul.py::test_linear_row_U85_BI.",
-    ),
-]
 OVER = Annotated[
     list[str],
     typer.Option(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.ask.lowered_request import lowered_request
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.npu_time_limit import npu_time_limit
@@ -47,12 +47,12 @@ def soc_for(npu: str, name: str | None) -> Soc:
 
 
 def packed_model(
-    request: RunRequest, soc: str | None = None, *, stays: bool = False, reporter: Reporter | None = None
+    question: Question, soc: str | None = None, *, stays: bool = False, reporter: Reporter | None = None
 ) -> PackedModel:
     """Lower a model and pack its image, as a run does before it boots.
 
     Args:
-        request: as for `ethos_hil.harness.run.run`; nothing of it that is about a target or a comparison counts.
+        question: as for `ethos_hil.harness.run.run`; nothing of it that is about a target or a comparison counts.
         soc: name of the system on chip; by default the first one that has the NPU.
         stays: whether the firmware takes further packages from its line when this one has run.
         reporter: receives the progress.
@@ -61,24 +61,24 @@ def packed_model(
         UsageError, CompileError, ToolError, TargetError: as `ethos_hil.harness.run.run` before it boots.
     """
     reporter = reporter or Silent()
-    npu, _ = request.npu_name, request.setup  # what cannot be is said before anything is loaded
-    request.check_numbers()
-    place = soc_for(request.npu, soc)
+    check_question(question)
+    npu = question.npu_name
+    place = soc_for(question.npu, soc)
     firmware = find_firmware(place.name)
     check_firmware(firmware, place.name)
-    data = RunData.read(request)
-    what = f"Lowering {request.label} for {npu}"
+    data = RunData.read(question)
+    what = f"Lowering {question.label} for {npu}"
     reporter.stage(what)
-    found = lowered_request(request, progress=lambda text: reporter.stage(f"{what}: {text}"))
-    artifact = found.artifact.of(request.method)
-    repeat = request.repeat or found.repeat.get(artifact.method, 1)
+    found = lower_question(question, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    artifact = found.artifact.of(question.method)
+    repeat = question.repeat or found.repeat.get(artifact.method, 1)
     input_sets, said = data.of(found.source).input_sets(artifact)
     footprint = Footprint.of(artifact)
-    destination = Destination(request.npu, place.name, Firmware.read(firmware))
-    checks = examine(artifact, destination, footprint, input_sets=len(input_sets), delegation=request.delegation)
+    destination = Destination(question.npu, place.name, Firmware.read(firmware))
+    checks = examine(artifact, destination, footprint, input_sets=len(input_sets), demands=question)
     raise_if_failed(checks, info(artifact))
     reporter.stage("Packing the image")
-    limit = npu_time_limit(artifact, request.npu, place, request.timeout, modelled=True)
+    limit = npu_time_limit(artifact, question.npu, place, question.timeout, modelled=True)
     image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit, stays=stays)
     doubt = destination.firmware.doubt if destination.firmware is not None else None
     notes = (*((doubt,) if doubt is not None else ()), *found.said(artifact.method), *said, *artifact.notes)

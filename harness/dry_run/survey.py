@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
-from ethos_hil.harness.ask.lowered_request import lowered_request
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.lint.lint import lint
@@ -26,6 +26,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.program.placement import Placement
 from ethos_hil.lowering.program.program_file import ProgramFile
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 @dataclass(frozen=True)
@@ -42,46 +43,46 @@ class Survey:
         return all(check.status != FAIL for check in self.checks)
 
 
-def survey(request: RunRequest, *, reporter: Reporter | None = None) -> Survey:
+def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
     """Lower a model, or take a .pte as it is, and check it against a target, without running anything.
 
     A .pte for another NPU or memory mode raises no error: the checks report it.
 
     Args:
-        request: as for `ethos_hil.harness.run.run`.
+        question: as for `ethos_hil.harness.run.run`.
         reporter: receives the progress.
 
     Raises:
         UsageError, ToolError: as `ethos_hil.harness.run.run`.
     """
     reporter = reporter or Silent()
-    npu, _ = request.npu_name, request.setup  # what cannot be is said before anything is loaded
-    request.check_numbers()
-    board = make_target(request.target, npu)
-    firmware = Firmware.read(find_firmware(board.soc)) if request.runner is None else None
-    linted = () if request.runner is None else lint_rows(Runner.read(request.runner), board.soc)
-    data = RunData.read(request)
-    what = f"Lowering {request.label} for {npu}"
+    check_question(question)
+    npu = question.npu_name
+    setup = VelaSetup.asked(question)
+    board = make_target(question.target, npu)
+    firmware = Firmware.read(find_firmware(board.soc)) if question.runner is None else None
+    linted = () if question.runner is None else lint_rows(Runner.read(question.runner), board.soc)
+    data = RunData.read(question)
+    what = f"Lowering {question.label} for {npu}"
     reporter.stage(what)
-    asked = request
-    if request.is_program:  # for another NPU raises no error here
-        program = load_model(request.model) if isinstance(request.model, str) else request.model
+    asked = question
+    if question.is_program or isinstance(question.model, ProgramFile):  # for another NPU raises no error here
+        program = load_model(question.model) if isinstance(question.model, str) else question.model
         assert isinstance(program, ProgramFile)
         compiled_for = Artifact.of_program(program.data, program.label).npu or npu
-        mode = request.memory_mode if request.vela.given else None
-        asked = replace(request, model=program, npu=compiled_for.name, memory_mode=mode)
-    found = lowered_request(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
+        asked = replace(question, model=program, npu=compiled_for.name, memory_mode=None)
+    found = lower_question(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
     artifact = found.artifact
-    artifact = artifact.of(request.method)
+    artifact = artifact.of(question.method)
     sets, _ = data.of(found.source).input_sets(artifact)
-    place = Destination(request.npu, board.soc, firmware)
+    place = Destination(question.npu, board.soc, firmware)
     checks = examine(
         artifact,
         place,
         Footprint.of(artifact),
         input_sets=len(sets),
-        asked=None if request.setup is None else request.setup.mode,
-        delegation=request.delegation,
+        asked=None if setup is None else setup.mode,
+        demands=question,
     )
     return Survey(describe(board), (*checks, *linted), artifact.placement)
 

@@ -15,10 +15,9 @@ import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, TargetError
 from ethos_hil.base.process import dies_with
-from ethos_hil.base.record import Failure
+from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import shortage
-from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.lowering.artifact import Artifact
 
@@ -69,16 +68,16 @@ class DeviceAnswers:
 class BoardWorker:
     """A worker process. It ends when this process ends, however that happens."""
 
-    def __init__(self, artifact: Artifact, request: RunRequest) -> None:
+    def __init__(self, artifact: Artifact, question: Question) -> None:
         """Start it.
 
         Args:
             artifact: the program.
-            request: the target, and its time limit for one chunk; nothing else of it is used.
+            question: the target, and its time limit for one chunk; nothing else of it is used.
         """
         context = multiprocessing.get_context("spawn")  # QEMU ends with the thread that started it, not with a fork
         self.connection, theirs = context.Pipe()
-        plain = replace(request, model=request.label, inputs=None)
+        plain = replace(question, model=question.label, inputs=None)
         self._process = context.Process(target=_serve, args=(theirs, artifact, plain, os.getpid()), daemon=True)
         self._process.start()
         theirs.close()
@@ -128,7 +127,7 @@ class BoardWorker:
         self._process.join()  # nothing survives the signal
 
 
-def _serve(connection: Connection, artifact: Artifact, request: RunRequest, parent: int) -> None:
+def _serve(connection: Connection, artifact: Artifact, question: Question, parent: int) -> None:
     """Be a worker until the connection closes."""
     dies_with(parent)()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides, and kills
@@ -146,14 +145,14 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
             try:
                 if board is None:
                     board = make_target(
-                        request.target,
-                        request.npu_name,
-                        strict=request.strict,
-                        strict_board=request.strict_board,
-                        fast=request.fast,
+                        question.target,
+                        question.npu_name,
+                        strict=question.strict,
+                        strict_board=question.strict_board,
+                        fast=question.fast,
                         pool=pool,
                     )
-                said: DeviceAnswers | EthosHilError = _run(artifact, board, request, chunk)
+                said: DeviceAnswers | EthosHilError = _run(artifact, board, question, chunk)
             except EthosHilError as error:
                 said = error
             except Exception as error:
@@ -164,12 +163,12 @@ def _serve(connection: Connection, artifact: Artifact, request: RunRequest, pare
             connection.send(said)
 
 
-def _run(artifact: Artifact, board: Target, request: RunRequest, chunk: Chunk) -> DeviceAnswers:
+def _run(artifact: Artifact, board: Target, question: Question, chunk: Chunk) -> DeviceAnswers:
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.verdict.verify import same_bits
 
     began = time.perf_counter()
-    report = run_artifact(artifact, board, replace(request, inputs=chunk.input_sets))
+    report = run_artifact(artifact, board, replace(question, inputs=chunk.input_sets))
     spent = time.perf_counter() - began
     runs = sorted(report.outcome.runs, key=lambda run: run.input_set)
     pairs = list(zip(runs, report.references, strict=True))

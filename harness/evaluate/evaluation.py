@@ -13,10 +13,11 @@ from multiprocessing.connection import wait
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.record import Failure, TargetInfo
+from ethos_hil.base.question import Question
+from ethos_hil.base.record import TargetInfo
 from ethos_hil.base.stopped import StoppedProcesses
-from ethos_hil.harness.ask.lowered_request import lowered_request
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.verdict import Failure
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.int16_gain import Int16Gain, Sample, int16_gains
@@ -29,7 +30,9 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model.host_modules import HostModules
+from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
+from ethos_hil.lowering.vela.options import VelaSetup
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20
@@ -40,11 +43,11 @@ _LAYER_ITEMS = 16
 
 
 @dataclass(frozen=True)
-class EvaluationRequest:
-    """An evaluation, as the user requested it.
+class EvaluationOrder:
+    """An evaluation, as the user ordered it.
 
     Attributes:
-        run: the model, the NPU, the target and how to lower; `timeout` is that of one boot.
+        question: the model, the NPU, the target and how to lower; `timeout` is that of one boot.
         data: the data set, or the user's function that returns it.
         metric: "top1", "top5", "mae" or a function; None for the one that suits the first label.
         limit: items at most; None for all.
@@ -52,7 +55,7 @@ class EvaluationRequest:
         jobs: boards at a time; None for as many as there are processors, and one where the target is no simulator.
     """
 
-    run: RunRequest
+    question: Question
     data: str | DataSet
     metric: str | ItemMetric | None = None
     limit: int | None = None
@@ -61,7 +64,7 @@ class EvaluationRequest:
 
     def check(self) -> None:
         """Raise UsageError where a number is impossible."""
-        self.run.check_numbers()
+        self.question.check()
         if self.limit is not None and self.limit < 1:
             raise UsageError(f"--limit is {self.limit}", hint="give 1 or more, or leave it out for all items")
         if self.jobs is not None and not 1 <= self.jobs <= _MOST_JOBS:
@@ -73,7 +76,7 @@ class Evaluation:
     """What came of an evaluation.
 
     Attributes:
-        request: what was asked.
+        order: what was asked.
         artifact: the program.
         target: where it ran.
         tally: what was counted.
@@ -89,7 +92,7 @@ class Evaluation:
         stopped: the error that ended it before the data set did.
     """
 
-    request: EvaluationRequest
+    order: EvaluationOrder
     artifact: Artifact
     target: TargetInfo
     tally: ScoreTally
@@ -117,11 +120,11 @@ class Evaluation:
         return statistics.median_low(self.cycles) if self.cycles else None
 
 
-def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Evaluation:
+def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evaluation:
     """Run a data set through a model on the target and on the host.
 
     Args:
-        request: what to evaluate.
+        order: what to evaluate.
         reporter: receives the progress.
 
     Returns:
@@ -131,27 +134,30 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
         UsageError, ToolError, TargetError: as `ethos_hil.harness.run.run`, before the first item.
     """
     reporter = reporter or Silent()
-    request.check()
-    run = request.run
-    npu, _ = run.npu_name, run.setup  # either may be one that cannot be
-    board = make_target(run.target, npu, strict=run.strict, strict_board=run.strict_board, fast=run.fast)
-    jobs = request.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
-    data = DataSet.load(request.data) if isinstance(request.data, str) else request.data
-    metric = ItemMetric.parse(request.metric) if isinstance(request.metric, str) else request.metric
-    if run.is_program:
+    order.check()
+    question = order.question
+    check_question(question)
+    npu = question.npu_name
+    board = make_target(
+        question.target, npu, strict=question.strict, strict_board=question.strict_board, fast=question.fast
+    )
+    jobs = order.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
+    data = DataSet.load(order.data) if isinstance(order.data, str) else order.data
+    metric = ItemMetric.parse(order.metric) if isinstance(order.metric, str) else order.metric
+    if question.is_program or isinstance(question.model, ProgramFile):
         raise UsageError(
-            f"{run.label} is compiled, so there is no float model to compare with",
+            f"{question.label} is compiled, so there is no float model to compare with",
             hint="give the model it was made from, file.py:function or a .pt2",
         )
-    what = f"Lowering {run.label} for {npu}"
+    what = f"Lowering {question.label} for {npu}"
     made: dict[str, HostModules] = {}
-    lowered = lowered_request(
-        run,
+    lowered = lower_question(
+        question,
         needed=lambda stateful, repeat: True,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
         hosts=made.__setitem__,
     )
-    model, artifact = lowered.model, lowered.artifact.of(run.method)
+    model, artifact = lowered.model, lowered.artifact.of(question.method)
     assert model is not None
     if artifact.keeps_state:
         raise UsageError(
@@ -159,29 +165,29 @@ def evaluate(request: EvaluationRequest, reporter: Reporter | None = None) -> Ev
             hint="ethos-hil run --inputs runs a sequence",
         )
     hosts = made.get(artifact.method) or host_modules(
-        model, artifact.method, npu, vela=run.setup, scheme=run.scheme, progress=reporter.stage
+        model, artifact.method, npu, vela=VelaSetup.asked(question), scheme=question.scheme, progress=reporter.stage
     )
-    items = data.items(artifact.plan.input_tensors, request.limit)
+    items = data.items(artifact.plan.input_tensors, order.limit)
     first = next(items, None)
     if first is None:
         raise UsageError(f"--data {data.name} has no items", hint="it is empty, or was read before")
     found = Evaluation(
-        request,
+        order,
         artifact,
         describe(board),
         ScoreTally(metric or ItemMetric.for_label(first.label)),
         jobs,
         notes=(*lowered.said(artifact.method), *artifact.notes),
     )
-    total = _least(data.count, request.limit)
+    total = _least(data.count, order.limit)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
     loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
     with one_torch_thread():  # the boards have the other processors
         loop.over(itertools.chain([first], items))
     found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
-    if request.try_int16 and found.stopped is None:
+    if order.try_int16 and found.stopped is None:
         found.int16 = tuple(
-            int16_gains(model, found.layers, loop.sample, artifact.method, run, request.try_int16, reporter)
+            int16_gains(model, found.layers, loop.sample, artifact.method, question, order.try_int16, reporter)
         )
     return found
 
@@ -231,7 +237,7 @@ class _Loop:
             self.found.seconds = time.perf_counter() - began
 
     def _worker(self) -> BoardWorker:
-        return BoardWorker(self.found.artifact, self.found.request.run)
+        return BoardWorker(self.found.artifact, self.found.order.question)
 
     def _give(self, workers: Sequence[BoardWorker], chunks: Iterator[Chunk]) -> bool:
         """Give chunks to the workers that have none. Return whether one is at work."""

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ethos_hil.harness.ask.quantisation_options import QuantisationOptions
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import ModelOptions, Question
+from ethos_hil.harness.ask.quantisation import quantise_as_asked
 from ethos_hil.harness.evaluate.tally import FLOAT, QUANTISED
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.lower import host_modules
 from ethos_hil.lowering.model.torch_model import TorchModel
 from ethos_hil.lowering.upstream.layer_errors import LayerError, decibels
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def int16_gains(
     layers: Sequence[LayerError],
     samples: Sequence[Sample],
     method: str,
-    run: RunRequest,
+    question: Question,
     most: int,
     reporter: Reporter,
 ) -> Iterator[Int16Gain]:
@@ -56,7 +57,7 @@ def int16_gains(
         layers: its layers, the worst first.
         samples: the items to compare over.
         method: the method's name.
-        run: how it is lowered.
+        question: how it is lowered.
         most: how many modules to try.
         reporter: receives the progress.
 
@@ -67,9 +68,9 @@ def int16_gains(
     now = _sqnr((sample.answers[FLOAT], sample.answers[QUANTISED]) for sample in samples)
     for number, module in enumerate(modules):
         reporter.stage(f"Trying 16 bits in {module} ({number + 1} of {len(modules)})")
-        changed = QuantisationOptions(int16=(module,)).applied(model, method)
+        changed = quantise_as_asked(model, ModelOptions(model, method=method, int16=(module,)))
         assert isinstance(changed, TorchModel)
-        hosts = host_modules(changed, method, run.npu_name, vela=run.setup, scheme=run.scheme)
+        hosts = host_modules(changed, method, question.npu_name, vela=VelaSetup.asked(question), scheme=question.scheme)
         pairs = ((sample.answers[FLOAT], hosts.answers(sample.inputs)[QUANTISED]) for sample in samples)
         yield Int16Gain(module, now, _sqnr(pairs))
 

@@ -22,7 +22,7 @@ _MOST_CLASSES = 20
 
 def document(found: Evaluation) -> dict[str, Any]:
     """Return it for programs; docs/formats.md describes it."""
-    tally, run = found.tally, found.request.run
+    tally, question = found.tally, found.order.question
     failure = found.stopped.failure if found.stopped is not None else found.failure
     return {
         "schema_version": SCHEMA_VERSION,
@@ -30,8 +30,8 @@ def document(found: Evaluation) -> dict[str, Any]:
         "failure": None
         if failure is None
         else {"kind": failure.kind, "message": failure.message, "hint": failure.hint},
-        "model": run.label,
-        "npu": run.npu,
+        "model": question.label,
+        "npu": question.npu,
         "target": vars(found.target),
         "data": _data_name(found),
         "metric": tally.metric.name,
@@ -63,10 +63,12 @@ def document(found: Evaluation) -> dict[str, Any]:
 
 def text(found: Evaluation) -> RenderableType:
     """Return it for people."""
-    tally, run = found.tally, found.request.run
+    tally, question = found.tally, found.order.question
     word, colour = ("verified", "green") if found.verified else ("failed", "red")
     where = f"{found.target.name} {found.target.soc}"
-    head = Text.assemble((word, f"bold {colour}"), f"  {run.label} for {run.npu} on {where}, {_data_name(found)}")
+    head = Text.assemble(
+        (word, f"bold {colour}"), f"  {question.label} for {question.npu} on {where}, {_data_name(found)}"
+    )
     facts = Table.grid(padding=(0, 2))
     if found.stopped is None and found.failure is not None:
         add_row(facts, "failure", f"{found.failure.kind}: {one_line(found.failure.message)}")
@@ -164,5 +166,5 @@ def _percent(share: float | None) -> str:
 
 
 def _data_name(found: Evaluation) -> str:
-    data = found.request.data
+    data = found.order.data
     return data if isinstance(data, str) else data.name

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import Check
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.program.placement import CpuCall, grouped
@@ -15,47 +14,22 @@ _SHOWN = 4
 """How many operators a message names."""
 
 
-@dataclass(frozen=True)
-class Delegation:
-    """What the user demands. Conversions between numbers and integers, and the writing of state, are never counted.
+def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
+    """Compare what is demanded with what is on the NPU, as a row of a preflight.
 
-    Attributes:
-        allow_cpu_only: accept a program with nothing on the NPU.
-        require_all: accept no operator on the CPU.
-        most: accept at most this number of operators on the CPU; None for any number.
+    Conversions between numbers and integers, and the writing of state, never count as operators on the CPU.
     """
-
-    allow_cpu_only: bool = False
-    require_all: bool = False
-    most: int | None = None
-
-    def check_options(self) -> None:
-        """Check that the demands do not contradict one another.
-
-        Raises:
-            UsageError: they do, or the number is negative.
-        """
-        if self.most is not None and self.most < 0:
-            raise UsageError(f"--max-cpu-ops is {self.most}", hint="give 0 or more")
-        for option, given in (("--require-delegated", self.require_all), ("--max-cpu-ops", self.most is not None)):
-            if self.allow_cpu_only and given:
-                raise UsageError(f"--allow-cpu-only and {option} contradict one another", hint="leave out one of them")
-
-    def check(self, artifact: Artifact) -> Check:
-        """Compare what is demanded with what is on the NPU, as a row of a preflight."""
-        left = artifact.placement.on_cpu
-        there = f"{_count(artifact)} on the NPU, {len(left)} on the CPU"
-        limit = 0 if self.require_all else self.most
-        if limit is not None and len(left) > limit:
-            needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
-            return Check(NAME, needed, f"{there}: {named(left)}", "fail", remedies(left))
-        if artifact.delegates or self.allow_cpu_only or by_design(artifact):
-            return Check(NAME, "any" if self.allow_cpu_only else "something on the NPU", there, "ok")
-        what = (
-            f"nothing is on the NPU; on the CPU: {named(left)}" if left else "the program computes nothing on the NPU"
-        )
-        fix = "; ".join(filter(None, (remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
-        return Check(NAME, "something on the NPU", what, "fail", fix)
+    left = artifact.placement.on_cpu
+    there = f"{_count(artifact)} on the NPU, {len(left)} on the CPU"
+    limit = 0 if demands.require_delegated else demands.max_cpu_ops
+    if limit is not None and len(left) > limit:
+        needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
+        return Check(NAME, needed, f"{there}: {named(left)}", "fail", remedies(left))
+    if artifact.delegates or demands.allow_cpu_only or by_design(artifact):
+        return Check(NAME, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
+    what = f"nothing is on the NPU; on the CPU: {named(left)}" if left else "the program computes nothing on the NPU"
+    fix = "; ".join(filter(None, (remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
+    return Check(NAME, "something on the NPU", what, "fail", fix)
 
 
 def by_design(artifact: Artifact) -> bool:

@@ -104,8 +104,6 @@ MAX_CHUNK = 1024
 """Bytes of a package in one frame to the device."""
 MAX_COMMAND = 32
 """Bytes of payload in another frame to the device."""
-MOST_EXECUTIONS = 10_000_000
-"""Executions in a run, of all input sets together. The harness keeps their outputs in memory."""
 EVENT_COUNTERS = 8
 """PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has only the first four."""
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.delegation import NAME, Delegation
+from ethos_hil.harness.image.delegation import NAME, delegation_check
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
@@ -26,7 +27,8 @@ from ethos_hil.lowering.program.placement import grouped, kernel_calls
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
-ANY_PLACE = Delegation(allow_cpu_only=True)
+ANY_PLACE = JudgeOptions(allow_cpu_only=True)
+"""What demands nothing of the NPU."""
 _KINDS = {
     NAME: FailureKind.DELEGATION,
     "npu": FailureKind.NPU_MISMATCH,
@@ -86,7 +88,7 @@ def examine(
     *,
     input_sets: int,
     asked: MemoryMode | None = None,
-    delegation: Delegation = ANY_PLACE,
+    demands: JudgeOptions = ANY_PLACE,
 ) -> tuple[Check, ...]:
     """Return every check, in the order of the table.
 
@@ -96,9 +98,14 @@ def examine(
         footprint: the program's footprint.
         input_sets: number of input sets in the image.
         asked: the memory mode that the user wants, or None for the program's own.
-        delegation: what has to be on the NPU; by default nothing.
+        demands: what has to be on the NPU; by default nothing.
     """
-    rows = [delegation.check(artifact), _npu(artifact, place), _stream(artifact, place), _mode(artifact, place, asked)]
+    rows = [
+        delegation_check(artifact, demands),
+        _npu(artifact, place),
+        _stream(artifact, place),
+        _mode(artifact, place, asked),
+    ]
     if place.firmware is None:
         return (*rows, _runner(artifact, footprint))
     rows += [_board(place.soc, place.firmware), _kernels(artifact, place.firmware)]

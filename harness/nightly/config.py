@@ -11,7 +11,7 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.ask.request import DEFAULT_NPU, DEFAULT_TARGET
+from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.harness.boards.family import located
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.run_name import DEFAULT_ROOT

@@ -55,7 +55,7 @@ class ModelCrew:
             kind=FailureKind.INTERNAL,
             hint="run it alone: ethos-hil run",
         )
-        self._run_folder.append(failed_record(job.request, error), part=job.part.name, attempt=job.attempt)
+        self._run_folder.append(failed_record(job.question, error), part=job.part.name, attempt=job.attempt)
 
 
 def _refuse(job: ModelJob, said: str) -> None:

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.crew import DONE, own_streams, told_of
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.interruption import end_on_signals
+from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.writing import Writing
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.nightly.plan import ModelPart
-from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.verdict.failed_record import failed_record
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
@@ -54,17 +53,17 @@ class ModelJob:
         return cls(ModelPart(**data["part"]), data["timeout"], data["attempt"])
 
     @property
-    def request(self) -> RunRequest:
+    def question(self) -> Question:
         """The run that it asks for."""
         part = self.part
-        return RunRequest(
+        return Question(
             part.model,
-            part.npu,
-            part.target,
-            part.memory_mode or None,
+            npu=part.npu,
+            target=part.target,
+            memory_mode=part.memory_mode or None,
             inputs=Path(part.inputs) if part.inputs else None,
             timeout=self.timeout,
-            profile=ProfileOptions() if part.profile else None,
+            profile=part.profile,
         )
 
 
@@ -73,11 +72,11 @@ def run(job: ModelJob, pool: BoardPool) -> Record:
     try:
         from ethos_hil.harness.run import run as run_model
 
-        return run_model(job.request, pool=pool).record
+        return run_model(job.question, pool=pool).record
     except EthosHilError as error:
-        return failed_record(job.request, error)
+        return failed_record(job.question, error)
     except (Exception, SystemExit) as error:
-        return failed_record(job.request, unforeseen(error))
+        return failed_record(job.question, unforeseen(error))
 
 
 def main() -> None:

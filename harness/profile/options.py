@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.profile.pmu import DEFAULT_EVENTS
+from ethos_hil.base.question import Question
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.capability import Capability
 
@@ -25,33 +24,22 @@ class ProfileMethod(enum.StrEnum):
     """The simulator writes how long the NPU was where in its command stream (`--pmu-trace` of Arm's FVPs)."""
 
 
-@dataclass(frozen=True)
-class ProfileOptions:
-    """What is asked of a profile.
+def profile_method(question: Question, board: Target) -> ProfileMethod:
+    """Return the method to use on a target: what is asked, else `SHARES` where it sees operations, else `PREFIX`.
 
-    Attributes:
-        method: None for what suits the target: `SHARES` where it sees operations, else `PREFIX`.
-        events: names of PMU events (`ethos_hil.harness.profile.pmu.EVENTS`), counted with `PREFIX` for each row.
+    Raises:
+        UsageError: the target cannot do it.
     """
-
-    method: ProfileMethod | None = None
-    events: tuple[str, ...] = DEFAULT_EVENTS
-
-    def method_on(self, board: Target) -> ProfileMethod:
-        """Return the method to use on a target.
-
-        Raises:
-            UsageError: the target cannot do it.
-        """
-        able = board.capabilities()
-        if Capability.NPU_CYCLES not in able:
-            raise UsageError(f"{board.name} counts no cycles, so there is no profile", hint="leave out --fast")
-        method = self.method or (ProfileMethod.SHARES if Capability.OP_EVENTS in able else ProfileMethod.PREFIX)
-        if method is ProfileMethod.TRACE and not board.can_trace:
-            raise UsageError(f"{board.name} writes no trace of its NPU", hint="an FVP does; use --method prefix")
-        if method is ProfileMethod.SHARES and Capability.OP_EVENTS not in able:
-            raise UsageError(f"{board.name} does not see operations", hint=f"use --method {ProfileMethod.PREFIX}")
-        return method
+    able = board.capabilities()
+    if Capability.NPU_CYCLES not in able:
+        raise UsageError(f"{board.name} counts no cycles, so there is no profile", hint="leave out --fast")
+    default = ProfileMethod.SHARES if Capability.OP_EVENTS in able else ProfileMethod.PREFIX
+    method = default if question.found_by is None else ProfileMethod(question.found_by)
+    if method is ProfileMethod.TRACE and not board.can_trace:
+        raise UsageError(f"{board.name} writes no trace of its NPU", hint="an FVP does; use --method prefix")
+    if method is ProfileMethod.SHARES and Capability.OP_EVENTS not in able:
+        raise UsageError(f"{board.name} does not see operations", hint=f"use --method {ProfileMethod.PREFIX}")
+    return method
 
 
 def default_repeat(board: Target) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat
+from ethos_hil.harness.profile.options import ProfileMethod, default_repeat, profile_method
 from ethos_hil.harness.profile.pmu import event_numbers, event_sets
 from ethos_hil.harness.profile.stream_parts import cuts
 from ethos_hil.harness.targets.base import Target
@@ -33,17 +34,17 @@ class ProfilePlan:
     mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
 
     @classmethod
-    def of(cls, options: ProfileOptions, board: Target, repeat: int | None) -> ProfilePlan:
-        """Return the plan on a target. `repeat` is the user's, or None.
+    def of(cls, question: Question, board: Target) -> ProfilePlan:
+        """Return the plan on a target.
 
         Raises:
             UsageError: the target cannot do it, or no event has such a name.
         """
         npu = NpuName.parse(board.npu)
-        method = options.method_on(board)
-        numbers = event_numbers(options.events)
+        method = profile_method(question, board)
+        numbers = event_numbers(question.events)
         sets = event_sets(numbers, npu) if method is ProfileMethod.PREFIX else (DEFAULT_EVENTS,)
-        return cls(method, sets, npu, repeat or default_repeat(board))
+        return cls(method, sets, npu, question.repeat or default_repeat(board))
 
     @property
     def executions(self) -> int:

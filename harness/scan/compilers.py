@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.scan import overlay
 from ethos_hil.harness.scan.compiled_version import Answer, CompiledVersion, answers, measured
@@ -35,12 +35,12 @@ class ScanPoint:
     """What is lowered here for an NPU and a memory mode: what all versions start from.
 
     Attributes:
-        request: the question.
+        question: the question.
         artifact: as it was lowered.
         setup: what Vela is asked.
     """
 
-    request: RunRequest
+    question: Question
     artifact: Artifact
     setup: VelaSetup
 
@@ -118,7 +118,7 @@ def _lowered_by(environment: VersionEnvironment, point: ScanPoint) -> CompiledVe
     began = time.monotonic()
     try:
         cache = environment.folder.parent / "lowered" / environment.folder.name
-        artifact = lowered_elsewhere(point.request, environment.site, cache).of(point.request.method)
+        artifact = lowered_elsewhere(point.question, environment.site, cache).of(point.question.method)
         if not artifact.delegates:
             raise CompileError("it leaves all operators to the CPU")
         seconds = time.monotonic() - began

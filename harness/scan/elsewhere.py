@@ -10,15 +10,15 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ethos_hil.base.asking import LOWER, TESTING, words
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.base.record import Record
+from ethos_hil.base.question import Question
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE
@@ -32,19 +32,13 @@ _MOST_REASON = 400
 _OURS = "ethos-hil: "
 _ADVICE = re.compile(r" \(--debug [^()]*\)$")
 """What is no use here, at the end of an error of that process."""
-_CASE = "::"
 
 
-def is_case(model: str) -> bool:
-    """Return whether a MODEL on the command line is a test of a suite, by pytest's id."""
-    return _CASE in model
-
-
-def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
+def lowered_elsewhere(question: Question, overlay: Path | None = None, cache: Path | None = None) -> Artifact:
     """Lower a question in a process of its own, and return the artifact.
 
     Args:
-        request: the question; its model is a text. The NPU of a test may be "", for the one of its profile.
+        question: the question; its model is a text. The NPU of a test may be "", for the one of its profile.
         overlay: a folder that comes first in Python's path, with another ExecuTorch; then none of our patches of
             ExecuTorch is applied. None for what is installed.
         cache: the root of the cache of artifacts; by default the user's.
@@ -54,7 +48,7 @@ def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: P
         CompileError: it cannot be lowered.
         ToolError: the process or the cache does not work.
     """
-    model = str(request.model)
+    model = str(question.model)
     kept = Cache(cache)
     variables = {CACHE_VARIABLE: str(kept.folder)}
     if overlay is not None:
@@ -62,7 +56,7 @@ def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: P
         limit = os.environ.get(LIMIT_VARIABLE, _LIMIT)
         variables |= {"PYTHONPATH": path, VARIABLE: "off", LIMIT_VARIABLE: limit}
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-        digest = (_of_case if is_case(model) else _of_model)(request, Path(folder), variables)
+        digest = (_of_case if question.is_test else _of_model)(question, Path(folder), variables)
     artifact = kept.find_by_pte(digest)
     if artifact is None:
         raise ToolError(
@@ -71,12 +65,12 @@ def lowered_elsewhere(request: RunRequest, overlay: Path | None = None, cache: P
     return artifact
 
 
-def _of_model(request: RunRequest, folder: Path, variables: Mapping[str, str]) -> str:
+def _of_model(question: Question, folder: Path, variables: Mapping[str, str]) -> str:
     """Return the digest of a MODEL's program."""
     answer = folder / "lowered.json"
     program = folder / "program.pte"
-    command = ["ethos_hil.harness.cli.main", "lower", str(request.model), "--output", str(program), "--json",
-               str(answer), *_options(request)]  # fmt: skip
+    command = ["ethos_hil.harness.cli.main", "lower", *words(question, LOWER), "--output", str(program), "--json",
+               str(answer)]  # fmt: skip
     status, said = _called(command, variables)
     if status:
         ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in said if line.startswith(_OURS)]
@@ -84,46 +78,11 @@ def _of_model(request: RunRequest, folder: Path, variables: Mapping[str, str]) -
     return str(json.loads(read_text(answer))["pte_sha256"])
 
 
-def _options(request: RunRequest) -> Iterator[str]:
-    """Yield the options of `ethos-hil lower` that ask for what a request asks for."""
-    vela, how = request.vela, request.quantisation
-    for name, value in (
-        ("--npu", request.npu),
-        ("--memory-mode", request.memory_mode),
-        ("--system-config", vela.system_config),
-        ("--vela-ini", vela.ini),
-        ("--optimise", vela.optimise),
-        ("--arena-cache-size", vela.arena_cache_size),
-        ("--scheme", request.scheme),
-        ("--calibrate", how.calibrate),
-        ("--quantizer", how.quantizer),
-    ):
-        if value is not None:
-            yield from (name, str(value))
-    for name, values in (("--vela-flag", vela.flags), ("--int16", how.int16), ("--leave", request.leave)):
-        for each in values:
-            yield f"{name}={each}"
-    yield from ("--as-upstream",) if request.as_upstream else ()
-    yield from ("--trust-model",) if request.trust_model else ()
-
-
-def _of_case(request: RunRequest, folder: Path, variables: Mapping[str, str]) -> str:
+def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> str:
     """Return the digest of the program of a suite's test."""
-    case = str(request.model)
-    mode = ("--memory-mode", request.memory_mode) if request.memory_mode is not None else ()
-    npu = ("--npu", request.npu) if request.npu else ()
-    command = [
-        "pytest",
-        "--quiet",
-        "-p",
-        "no:cacheprovider",
-        "--compile-only",
-        "--runs",
-        str(folder),
-        *npu,
-        *mode,
-        case,
-    ]
+    case = question.label
+    command = ["pytest", "--quiet", "-p", "no:cacheprovider", "--compile-only", "--runs", str(folder)]
+    command += words(question, TESTING)
     status, said = _called(command, variables)
     records = [each.record for each in read(folder) if isinstance(each, StoredRecord)]
     if not records:
@@ -132,16 +91,12 @@ def _of_case(request: RunRequest, folder: Path, variables: Mapping[str, str]) ->
             hint="give the id of one test of a suite, as pytest --collect-only prints it",
         )
     if len(records) > 1:
-        raise UsageError(f"{case} is {len(records)} tests", hint=f"give one, such as {_id(records[0])}")
+        raise UsageError(f"{case} is {len(records)} tests", hint=f"give one, such as {records[0].label}")
     record = records[0]
     if record.verdict is not Verdict.COMPILED_ONLY or record.artifact is None:
         why = record.failure.message if record.failure is not None else f"it is {record.verdict}"
         raise CompileError(f"{case} cannot be lowered: {one_line(why)}")
     return record.artifact.sha256
-
-
-def _id(record: Record) -> str:
-    return record.label
 
 
 def _called(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:

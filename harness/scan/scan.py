@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.ask.lowered_request import lowered_request
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
+from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.scan import pip
 from ethos_hil.harness.scan.compiled_version import CompiledVersion
 from ethos_hil.harness.scan.compilers import ScanPoint, by_executorch, by_vela
-from ethos_hil.harness.scan.elsewhere import is_case, lowered_elsewhere
+from ethos_hil.harness.scan.elsewhere import lowered_elsewhere
 from ethos_hil.harness.scan.environment import KeptEnvironments
 from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.releases import VELA, WantedVersions
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
@@ -30,7 +31,7 @@ def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
     order.check()
     environments = KeptEnvironments(order.environments)
     versions = {wanted.package: _versions(wanted, environments, reporter) for wanted in order.over}
-    points = [_lowered(request, reporter) for request in order.requests]
+    points = [_lowered(question, reporter) for question in order.questions]
     found = []
     for package, wanted in versions.items():
         made = _all(package, wanted, environments, points, reporter)
@@ -45,7 +46,7 @@ def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
                 ),
             )
         )
-    return ScanReport(order.request.label, tuple(found), timing_model_id())
+    return ScanReport(order.question.label, tuple(found), timing_model_id())
 
 
 def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter) -> tuple[str, ...]:
@@ -56,24 +57,23 @@ def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: 
     return wanted.resolved(pip.releases(wanted.package))
 
 
-def _lowered(request: RunRequest, reporter: Reporter) -> ScanPoint:
-    what = f"Lowering {request.label}" + (f" for {request.npu}" if request.npu else "")
+def _lowered(question: Question, reporter: Reporter) -> ScanPoint:
+    what = f"Lowering {question.label}" + (f" for {question.npu}" if question.npu else "")
     reporter.stage(what)
-    if is_case(request.label):
-        artifact = lowered_elsewhere(request)
-        if artifact.npu is None or (request.npu and artifact.npu != request.npu_name):
+    if question.is_test:
+        artifact = lowered_elsewhere(question)
+        if artifact.npu is None or (question.npu and artifact.npu != question.npu_name):
             raise UsageError(
-                f"{request.label} is not compiled for {request.npu or 'an NPU'}",
+                f"{question.label} is not compiled for {question.npu or 'an NPU'}",
                 hint="give a test whose id ends in the profile of the NPU, such as _U85_BI",
             )
     else:
-        artifact = lowered_request(request, progress=lambda stage: reporter.stage(f"{what}: {stage}")).artifact
-        artifact = artifact.of(request.method)
-    npu = artifact.npu if artifact.npu is not None else request.npu_name
+        artifact = lower_question(question, progress=lambda stage: reporter.stage(f"{what}: {stage}")).artifact
+        artifact = artifact.of(question.method)
+    npu = artifact.npu if artifact.npu is not None else question.npu_name
     if not artifact.delegates:
-        raise UsageError(f"nothing of {request.label} is on the NPU", hint="`ethos-hil lower` says why")
-    mode = request.memory_mode
-    return ScanPoint(request, artifact, request.vela.setup(npu, mode))
+        raise UsageError(f"nothing of {question.label} is on the NPU", hint="`ethos-hil lower` says why")
+    return ScanPoint(question, artifact, VelaSetup.of(question.but(npu=str(npu))))
 
 
 def _all(

@@ -13,8 +13,8 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, Verdict
 from ethos_hil.harness.show.outputs_file import outputs_archive
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact

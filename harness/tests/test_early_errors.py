@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, TargetError, ToolError
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.run import run
 
@@ -23,6 +23,6 @@ def test_a_wrong_firmware_is_known_before_the_model_is_loaded(
     model = tmp_path / "net.py"
     model.write_text("open(__file__ + '.loaded', 'w')\n")
     with pytest.raises(EthosHilError, match="firmware") as error:
-        run(RunRequest(f"{model}:net", npu="ethos-u55-128"))
+        run(Question(f"{model}:net", npu="ethos-u55-128"))
     assert isinstance(error.value, TargetError if wrong == "another board's" else ToolError)
     assert not Path(f"{model}.loaded").exists()

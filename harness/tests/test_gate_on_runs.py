@@ -75,9 +75,8 @@ def test_the_same_network_is_the_same_wherever_its_lines_are(good: Side) -> None
 
 def test_an_argument_of_vela_is_named(good: Side) -> None:
     """An Ethos-U85 gets other weights, an Ethos-U55 another stream that needs less SRAM and more cycles."""
-    smaller = ethos_hil.VelaOptions(optimise="Size")
-    assert {cause for _, cause in told(good, run(vela=smaller)).values()} == {Cause.WEIGHTS}
-    found = ethos_hil.gate(run(npu=U55), run(npu=U55, vela=smaller))
+    assert {cause for _, cause in told(good, run(optimise="Size")).values()} == {Cause.WEIGHTS}
+    found = ethos_hil.gate(run(npu=U55), run(npu=U55, optimise="Size"))
     words = {change.metric: (change.word, change.cause) for change in found.changes}
     assert words["scratch_bytes"] == (Word.IMPROVED, Cause.STREAM)
     assert words["npu_cycles"] == (Word.REGRESSED, Cause.STREAM)

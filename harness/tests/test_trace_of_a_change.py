@@ -7,8 +7,8 @@ import hashlib
 from datetime import UTC, datetime
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.run import run_artifact
@@ -23,7 +23,7 @@ U55, U85 = "ethos-u55-128", "ethos-u85-256"
 def ran(npu: str, artifact: Artifact | None = None) -> Record:
     board = make_target("virtual", NpuName.parse(npu))
     program = contract_programs(npu)[1].artifact if artifact is None else artifact
-    return run_artifact(program, board, RunRequest("convolutions", npu, repeat=2)).record
+    return run_artifact(program, board, Question("convolutions", npu=npu, repeat=2)).record
 
 
 def test_a_record_has_digests_of_all_that_decides_it() -> None:

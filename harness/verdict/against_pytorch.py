@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.verdict.accuracy import accuracy
 from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ethos_hil.base.record import Failure, Output
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.record import Output
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged
 

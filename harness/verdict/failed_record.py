@@ -7,36 +7,37 @@ from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.judge import Evidence, Findings, judge
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record, RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.verdict.artifact_info import program_of
 
 
-def failed_record(request: RunRequest, error: EthosHilError) -> Record:
-    """Return the record of a request that ended in an error."""
-    return judge(failed_findings(request, error))
+def failed_record(question: Question, error: EthosHilError) -> Record:
+    """Return the record of a question that ended in an error."""
+    return judge(failed_findings(question, error))
 
 
-def failed_findings(request: RunRequest, error: EthosHilError) -> Findings:
-    """Return what is known of a request that ended in an error."""
+def failed_findings(question: Question, error: EthosHilError) -> Findings:
+    """Return what is known of a question that ended in an error."""
     from ethos_hil.base import environment
     from ethos_hil.harness.image.preflight import PreflightFailed
     from ethos_hil.harness.targets.registry import kind_of, name_in_records
 
     examined = error if isinstance(error, PreflightFailed) else None
     facts = RunFacts(
-        model=request.label,
-        npu=request.npu,
-        target=TargetInfo(name_in_records(request.target), kind_of(request.target), ""),
+        model=question.label,
+        npu=question.npu,
+        target=TargetInfo(name_in_records(question.target), kind_of(question.target), ""),
         versions=environment.versions(),
         console=error.console,
-        memory_mode=request.memory_mode or "",
-        method=request.method or "forward",
-        runner=_runner(request.runner),
+        memory_mode=question.memory_mode or "",
+        method=question.method or "forward",
+        runner=_runner(question.runner),
         artifact=examined.artifact if examined is not None else program_of(error),
         preflight=examined.checks if examined is not None else (),
         created=environment.now(),
+        question=question.kept(),
     )
     return Findings(facts, Evidence(stopped=error.failure))
 

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from ethos_hil.base import environment
 from ethos_hil.base.judge import Evidence, Findings, judge
-from ethos_hil.base.record import Failure, Record, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.record import Record, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.account import inference_profile

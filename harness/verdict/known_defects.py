@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import Failure
 from ethos_hil.lowering.artifact import Artifact
 
 _HINT = "leave out --as-upstream: they are repaired then"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact

@@ -19,7 +19,7 @@ from ethos_hil.lowering.program.output_names import archive_names
 from ethos_hil.lowering.program.program_file import ProgramFile
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.ask.request import RunRequest
+    from ethos_hil.base.question import Question
     from ethos_hil.lowering.model.torch_model import TorchModel
 
 ONES = "no inputs were given, so every element of every input is 1"
@@ -43,17 +43,17 @@ class RunData:
     cases: Mapping[str, tuple[BundledCase, ...]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, request: RunRequest) -> RunData:
-        """Read what the request's files declare.
+    def read(cls, question: Question) -> RunData:
+        """Read what the question's files declare.
 
         Raises:
             UsageError: a file is missing, or is no readable .npz of plain arrays.
         """
-        inputs, expected = request.inputs, request.expected
+        inputs, expected = question.inputs, question.expected
         return cls(
             InputFile.read(inputs) if isinstance(inputs, Path) else inputs,
             InputFile.read(expected, "expected outputs") if isinstance(expected, Path) else expected,
-            FloatTolerance(request.atol, request.rtol),
+            FloatTolerance(question.atol, question.rtol),
         )
 
     def of(self, source: TorchModel | ProgramFile | None) -> RunData:

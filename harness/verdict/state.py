@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
 from ethos_hil.harness.verdict.model_calls import ModelCalls

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ethos_hil.base.record import Failure, Output
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.record import Output
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 

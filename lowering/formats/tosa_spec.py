@@ -9,8 +9,6 @@ from typing import ClassVar, Literal, get_args
 
 from ethos_hil.base.errors import UsageError
 
-Scheme = Literal["a8w8", "a16w8"]
-"""Bits of a quantised model's activations and weights."""
 TosaProfile = Literal["FP", "INT"]
 
 _FORM = re.compile(r"TOSA-([\w.]+)((?:\+\w+)*)", re.IGNORECASE)

@@ -16,10 +16,11 @@ from typing import Any
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
-from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from import artifact_memo, imported_files
 from ethos_hil.lowering.made_from.artifact_memo import Found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.tosa_spec import Scheme
+from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.model.module_names import chosen_modules, modules_in
 

@@ -283,7 +283,7 @@ def test_a_size_is_read(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "much", "-1GB", "10XB", "1e9", "1,5GB", "GB", "٣GB"])
 def test_what_is_no_size_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--limit .* is no size") as raised:
+    with pytest.raises(UsageError, match=r"--limit .* is not a size") as raised:
         byte_size.parse(text, "--limit")
     assert raised.value.hint == "give a number and a unit, such as 10GB or 500MB"
 
@@ -303,5 +303,5 @@ def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.Monk
         Cache(tmp_path).get_or_make(key, lambda key=key: make_artifact(key))  # type: ignore[misc]
     assert there(tmp_path) == [KEYS[1]]
     monkeypatch.setenv("ETHOS_HIL_CACHE_LIMIT", "plenty")
-    with pytest.raises(UsageError, match="ETHOS_HIL_CACHE_LIMIT 'plenty' is no size"):
+    with pytest.raises(UsageError, match="ETHOS_HIL_CACHE_LIMIT 'plenty' is not a size"):
         Cache(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import CompileOptions
 from ethos_hil.lowering.cache import key as module
 from ethos_hil.lowering.cache.key import identity
 from ethos_hil.lowering.cache.versions import versions
@@ -20,7 +22,7 @@ from ethos_hil.lowering.upstream.export import export
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 
 
 class Scaled(torch.nn.Module):
@@ -127,14 +129,14 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
     (tmp_path / "a.ini").write_text(shipped)
     (tmp_path / "b.ini").write_text(shipped + "\n")
     asked = [
-        VelaOptions(system_config="Ethos_U55_Deep_Embedded"),
-        VelaOptions(ini=tmp_path / "a.ini"),
-        VelaOptions(ini=tmp_path / "b.ini"),
-        VelaOptions(optimise="Size"),
-        VelaOptions(optimise="Performance"),
-        VelaOptions(arena_cache_size=65536),
-        VelaOptions(arena_cache_size=65537),
-        VelaOptions(flags=("--disable-cascading",)),
+        CompileOptions(system_config="Ethos_U55_Deep_Embedded"),
+        CompileOptions(vela_ini=tmp_path / "a.ini"),
+        CompileOptions(vela_ini=tmp_path / "b.ini"),
+        CompileOptions(optimise="Size"),
+        CompileOptions(optimise="Performance"),
+        CompileOptions(arena_cache_size=65536),
+        CompileOptions(arena_cache_size=65537),
+        CompileOptions(vela_flags=("--disable-cascading",)),
     ]
     u55, u65, shared, sram = NpuName.parse("ethos-u55-128"), NpuName.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
     toolchains = [
@@ -143,7 +145,10 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a16w8"),
         EthosUToolchain(VelaSetup.default(NpuName.parse("ethos-u55-256"), MemoryMode(shared)), "a8w8"),
         EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), "a8w8"),
-        *(EthosUToolchain(options.setup(u55, shared), "a8w8") for options in asked),
+        *(
+            EthosUToolchain(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)), "a8w8")
+            for options in asked
+        ),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a8w8"),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a16w8"),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), "a8w8"),

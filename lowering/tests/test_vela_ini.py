@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import CompileOptions
 from ethos_hil.lowering.vela.ini import SYSTEMS, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 
 U55, U65, U85 = (NpuName.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 GOOD = """
@@ -66,13 +68,16 @@ def test_every_system_and_mode_of_arms_file_is_understood(npu: NpuName) -> None:
                 )
 
 
+def setup_of(npu: NpuName, mode: str | None, **options: Any) -> VelaSetup:
+    return VelaSetup.of(CompileOptions(npu=npu.name, memory_mode=mode, **options))
+
+
 def test_a_users_file_describes_systems_and_modes(tmp_path: Path) -> None:
-    options = VelaOptions("Mine", ini(tmp_path, GOOD))
-    setup = options.setup(U65, "Big")
+    setup = setup_of(U65, "Big", system_config="Mine", vela_ini=ini(tmp_path, GOOD))
     assert (setup.system.core_clock, setup.system.axi1.read_latency) == (250e6, 200)
     assert (str(setup.mode), setup.mode.kind, setup.mode.cache_limit) == ("Big", "Dedicated_Sram", 200000)
     assert setup.ini.text == GOOD
-    limited = VelaOptions("Mine", ini(tmp_path, GOOD), arena_cache_size=1 << 17).setup(U65, "Big")
+    limited = setup_of(U65, "Big", system_config="Mine", vela_ini=ini(tmp_path, GOOD), arena_cache_size=1 << 17)
     assert limited.mode.cache_limit == 1 << 17
 
 
@@ -108,7 +113,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, said: str) ->
     assert GOOD.count(old) == 1
     path = ini(tmp_path, GOOD.replace(old, new))
     with pytest.raises(UsageError, match=said) as caught:
-        VelaOptions("Mine", path).setup(U65, "Big")
+        setup_of(U65, "Big", system_config="Mine", vela_ini=path)
     assert str(path) in caught.value.message or said.startswith("no section")
     assert "\n" not in caught.value.message
 
@@ -123,34 +128,31 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "with blank.ini", "separates Vela's arguments by blanks"),
     ):
         with pytest.raises(UsageError, match=said):
-            VelaOptions(ini=path).setup(U55, None)
+            setup_of(U55, None, vela_ini=path)
 
 
 def test_an_ethos_u55_writes_to_no_dram(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no Ethos-U55 that can write to DRAM"):
-        VelaOptions("Mine", ini(tmp_path, GOOD)).setup(U55, "Big")
+        setup_of(U55, "Big", system_config="Mine", vela_ini=ini(tmp_path, GOOD))
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (VelaOptions("Ethos_U85_SYS_DRAM_Mid"), "a system with another NPU"),
-        (VelaOptions("Ethos_U55_Deep"), "did you mean|no section"),
-        (VelaOptions(optimise="fast"), "'fast' is unknown"),
-        (VelaOptions(arena_cache_size=-1), "--arena-cache-size is -1"),
-        (VelaOptions(optimise="Size", arena_cache_size=1), "says nothing with --optimise Size"),
-        (VelaOptions(flags=("--output-dir=/",)), "not for users"),
-        (VelaOptions(flags=("--arena=1",)), "not for users"),
-        (VelaOptions(flags=("--cop-format=COP2",)), "not for users"),
-        (VelaOptions(flags=("-h",)), "compiles nothing"),
-        (VelaOptions(flags=("a b",)), "is none"),
-        (VelaOptions(flags=("--frobnicate",)), "unrecognized arguments: --frobnicate"),
-        (VelaOptions(flags=("--max-block-dependency=9",)), "invalid choice: 9"),
+        (CompileOptions(system_config="Ethos_U85_SYS_DRAM_Mid"), "a system with another NPU"),
+        (CompileOptions(system_config="Ethos_U55_Deep"), "did you mean|no section"),
+        (CompileOptions(vela_flags=("--output-dir=/",)), "not for users"),
+        (CompileOptions(vela_flags=("--arena=1",)), "not for users"),
+        (CompileOptions(vela_flags=("--cop-format=COP2",)), "not for users"),
+        (CompileOptions(vela_flags=("-h",)), "compiles nothing"),
+        (CompileOptions(vela_flags=("a b",)), "is none"),
+        (CompileOptions(vela_flags=("--frobnicate",)), "unrecognized arguments: --frobnicate"),
+        (CompileOptions(vela_flags=("--max-block-dependency=9",)), "invalid choice: 9"),
     ],
 )
-def test_what_cannot_be_asked(options: VelaOptions, said: str) -> None:
+def test_what_cannot_be_asked(options: CompileOptions, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        options.setup(U55, None)
+        VelaSetup.of(options)
 
 
 def test_the_defaults_are_executorchs() -> None:
@@ -159,7 +161,7 @@ def test_the_defaults_are_executorchs() -> None:
     from ethos_hil.lowering.upstream.ethosu import compile_spec
 
     for npu in (U55, U65, U85):
-        asked, default = VelaOptions().setup(npu, None), VelaSetup.default(npu)
+        asked, default = setup_of(npu, None), VelaSetup.default(npu)
         assert asked == default
         assert not default.key
         assert not default.told

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
-from ethos_hil.lowering.formats.tosa_spec import Scheme
+from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.upstream.export import graphs
 from ethos_hil.lowering.upstream.grouped import GroupedFinder, within
 from ethos_hil.lowering.user_code.error_text import summary, user_line

@@ -9,9 +9,10 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError
+from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
-from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.upstream.cpu_calls import Locate, keep_reasons, sites
 from ethos_hil.lowering.upstream.cpu_only import checks

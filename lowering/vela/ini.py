@@ -18,6 +18,7 @@ from typing import Literal
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.question import MOST_ARENA
 from ethos_hil.base.regular_file import read_bytes
 
 SHIPPED = "Arm/vela.ini"
@@ -50,8 +51,6 @@ _KNOWN = {
     *("core_clock", "axi0_port", "axi1_port", "inherit", "arena_cache_size", *_AREAS),
 }
 _MOST_TEXT = 1 << 20
-MOST_CACHE = 1 << 32
-"""Bytes: Vela's own limit of the arena's cache."""
 
 
 @dataclass(frozen=True)
@@ -239,7 +238,7 @@ class VelaIni:
         return found
 
     def _optional(self, section: str, key: str) -> float | None:
-        return None if self._found(section, key) is None else self._number(section, key, whole=True, most=MOST_CACHE)
+        return None if self._found(section, key) is None else self._number(section, key, whole=True, most=MOST_ARENA)
 
     def _number(
         self, section: str, key: str, *, least: float = 0, most: float = math.inf, whole: bool = False

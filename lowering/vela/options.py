@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, get_args
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.lowering.vela.ini import MOST_CACHE, SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
+from ethos_hil.base.question import CompileOptions
+from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-
-Optimise = Literal["Performance", "Size"]
-OPTIMISE: tuple[Optimise, ...] = get_args(Optimise)
 
 # Arguments that are made from other options, or that change what Vela writes so that no one here could read it.
 _OURS: Mapping[str, str] = {
@@ -67,6 +64,42 @@ class VelaSetup:
         ini = VelaIni.shipped()
         return cls(npu, mode or MemoryMode.default(npu), ini.system(SYSTEMS[npu.family], npu), ini)
 
+    @classmethod
+    def asked(cls, options: CompileOptions) -> VelaSetup | None:
+        """Return what Vela is asked; None where nothing is, so that no compiled program contradicts it.
+
+        Raises:
+            UsageError: as `of`.
+        """
+        return cls.of(options) if options.asks_vela else None
+
+    @classmethod
+    def of(cls, options: CompileOptions) -> VelaSetup:
+        """Return what Vela is asked, with ExecuTorch's defaults for the rest.
+
+        Raises:
+            UsageError: any of it is unknown, impossible or inconsistent.
+        """
+        npu = options.npu_name
+        extra = [
+            *((f"--optimise={options.optimise}",) if options.optimise is not None else ()),
+            *((f"--arena-cache-size={options.arena_cache_size}",) if options.arena_cache_size is not None else ()),
+            *options.vela_flags,
+        ]
+        _check(options.vela_flags)
+        system_config = options.system_config or SYSTEMS[npu.family]
+        if options.vela_ini is None:
+            mode = MemoryMode.chosen(options.memory_mode, npu)
+            ini = VelaIni.shipped()
+            system = ini.system(system_config, npu)
+            ini.mode(mode.name, system)
+        else:
+            ini = VelaIni.read(options.vela_ini)
+            system = ini.system(system_config, npu)
+            section = ini.mode(options.memory_mode or MemoryMode.default(npu).name, system)
+            mode = MemoryMode.declared(section.name, section.placement, section.arena_cache_size, npu)
+        return cls(npu, mode.limited(options.arena_cache_size), system, ini, tuple(extra))
+
     @property
     def key(self) -> tuple[str, ...]:
         """What of it decides a program, beside the NPU's and the mode's names; empty for the defaults."""
@@ -90,83 +123,7 @@ class VelaSetup:
         return self.ini.name != SHIPPED
 
 
-@dataclass(frozen=True)
-class VelaOptions:
-    """What a user asks of Vela; the defaults are ExecuTorch's.
-
-    Attributes:
-        system_config: name of a system configuration, such as "Ethos_U55_Deep_Embedded": clock and memories, which
-            decide Vela's schedule and the modelled cycles.
-        ini: a configuration file in place of Arm/vela.ini, for system configurations and memory modes of one's own.
-        optimise: "Performance" (Vela's default) or "Size", the least memory.
-        arena_cache_size: bytes that the arena, or its cache in SRAM, may take.
-        flags: further arguments of Vela, each as one string: "--disable-cascading".
-    """
-
-    system_config: str | None = None
-    ini: Path | None = None
-    optimise: str | None = None
-    arena_cache_size: int | None = None
-    flags: tuple[str, ...] = ()
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        """The command line's names of what is not the default."""
-        named = {
-            "--system-config": self.system_config,
-            "--vela-ini": self.ini,
-            "--optimise": self.optimise,
-            "--arena-cache-size": self.arena_cache_size,
-            "--vela-flag": self.flags or None,
-        }
-        return tuple(name for name, value in named.items() if value is not None)
-
-    def setup(self, npu: NpuName, memory_mode: str | None) -> VelaSetup:
-        """Return what Vela is asked for an NPU.
-
-        Args:
-            npu: the NPU.
-            memory_mode: name of a memory mode in the configuration file; None for ExecuTorch's default.
-
-        Raises:
-            UsageError: any of it is unknown, impossible or inconsistent.
-        """
-        extra = []
-        if self.optimise is not None:
-            if self.optimise not in OPTIMISE:
-                raise UsageError(f"--optimise {self.optimise!r} is unknown", hint=f"valid: {', '.join(OPTIMISE)}")
-            extra.append(f"--optimise={self.optimise}")
-        if self.arena_cache_size is not None:
-            if not 0 <= self.arena_cache_size <= MOST_CACHE:
-                raise UsageError(
-                    f"--arena-cache-size is {self.arena_cache_size}", hint=f"give 0 to {MOST_CACHE:,} bytes"
-                )
-            if self.optimise == "Size":
-                raise UsageError(
-                    "--arena-cache-size says nothing with --optimise Size",
-                    hint="Vela then uses as little memory as it can; leave out one of them",
-                )
-            extra.append(f"--arena-cache-size={self.arena_cache_size}")
-        _check(self.flags)
-        extra += self.flags
-        if self.ini is None:
-            mode = MemoryMode.chosen(memory_mode, npu)
-            ini = VelaIni.shipped()
-            system = ini.system(self.system_config or SYSTEMS[npu.family], npu)
-            ini.mode(mode.name, system)
-        else:
-            ini = VelaIni.read(self.ini)
-            system = ini.system(self.system_config or SYSTEMS[npu.family], npu)
-            section = ini.mode(memory_mode or MemoryMode.default(npu).name, system)
-            mode = MemoryMode.declared(section.name, section.placement, section.arena_cache_size, npu)
-        return VelaSetup(npu, mode.limited(self.arena_cache_size), system, ini, tuple(extra))
-
-
-NOTHING_ASKED = VelaOptions()
-"""ExecuTorch's defaults."""
-
-
-def _check(flags: Sequence[str]) -> None:
+def _check(flags: tuple[str, ...]) -> None:
     """Raise UsageError for an argument that cannot be passed on to Vela, or that Vela does not know."""
     for flag in flags:
         name = flag.partition("=")[0]
@@ -185,7 +142,8 @@ def _check(flags: Sequence[str]) -> None:
         _ask_vela(flags)
 
 
-def _ask_vela(flags: Sequence[str]) -> None:
+@functools.cache
+def _ask_vela(flags: tuple[str, ...]) -> None:
     """Have Vela read the arguments, which takes most of a second, and do nothing."""
     command = [sys.executable, "-m", "ethosu.vela", *flags, _NOTHING]
     asked = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_SECONDS)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
+from ethos_hil.base.asking import again
+from ethos_hil.base.plain_text import portable
 from ethos_hil.base.record import Record
 
-_NO_OPTION = ("virtual", "tosa_reference_model", "none", "")
-"""Targets that a command needs no option for, and what stands in their place where a test failed before it had one."""
 _BUNDLED = ("virtual", "fvp", "board")
 """Kinds of targets with an NPU; a test against the reference alone, or one that failed before it ran, had none."""
 _NAMED = 8
@@ -18,14 +18,8 @@ _NAMED = 8
 
 
 def rerun(record: Record) -> str:
-    """Return the command that asks a record's question again, on any machine."""
-    target = () if record.target.name in _NO_OPTION else ("--target", _portable(record.target.name))
-    if record.test is not None:
-        return shlex.join(["pytest", record.test.id, *(target if record.npu else ())])
-    mode = ("--memory-mode", record.memory_mode) if record.memory_mode else ()
-    method = ("--method", record.method) if record.method != "forward" else ()
-    npu = ("--npu", record.npu) if record.npu else ()
-    return shlex.join(["ethos-hil", "run", _portable(record.model), *npu, *mode, *method, *target])
+    """Return the command that asks a record's question again, on any machine; "" where no command can."""
+    return again(record.asked, elsewhere=True)
 
 
 def bundle(run: str, record: Record) -> str:
@@ -40,14 +34,6 @@ def bundle(run: str, record: Record) -> str:
     return shlex.join(["ethos-hil", "bundle", run, record.label])
 
 
-def _portable(name: str) -> str:
-    """Return a name without the folders of the machine that ran it: "/ci/build/net.py:net" is "net.py:net"."""
-    kind, colon, rest = name.partition(":")
-    if name.startswith("/"):
-        return name.rpartition("/")[2]
-    return f"{kind}:{rest.rpartition('/')[2]}" if colon and rest.startswith("/") else name
-
-
 def accept(run: str, baseline: str, labels: Iterable[str]) -> str:
     """Return the command that puts what changed into a baseline.
 
@@ -59,7 +45,7 @@ def accept(run: str, baseline: str, labels: Iterable[str]) -> str:
     found = sorted(set(labels))
     chosen = found if len(found) <= _NAMED else [pattern(found)]
     only = (part for each in chosen for part in ("--only", each))
-    return shlex.join(["ethos-hil", "accept", run, "--baseline", _portable(baseline), *only])
+    return shlex.join(["ethos-hil", "accept", run, "--baseline", portable(baseline), *only])
 
 
 def also_accepted(labels: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:

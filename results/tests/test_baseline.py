@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import Failure, Metric, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.baseline import BadBaseline, accept, dumps, is_baseline, read_baseline
 from ethos_hil.results.gate.change import Effect
 from ethos_hil.results.gate.compare import compare_runs

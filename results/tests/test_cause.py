@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.cause import can_move, first_cause, known, words
 from ethos_hil.results.gate.compare import compare_runs
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record

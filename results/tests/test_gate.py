@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import Failure, Metric, Record, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Metric, Record, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.cause import words
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ethos_hil.base.errors import TargetNotAvailable as TargetNotAvailable
     from ethos_hil.base.errors import ToolError as ToolError
     from ethos_hil.base.errors import UsageError as UsageError
+    from ethos_hil.base.question import Question as Question
     from ethos_hil.base.record import Record as Record
     from ethos_hil.base.verdict import FailureKind as FailureKind
     from ethos_hil.base.verdict import Verdict as Verdict
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
     from ethos_hil.harness.api import profile as profile
     from ethos_hil.harness.api import run as run
     from ethos_hil.harness.api import target as target
-    from ethos_hil.harness.ask.request import RunRequest as RunRequest
     from ethos_hil.harness.show.result import NotVerified as NotVerified
     from ethos_hil.harness.show.result import Result as Result
     from ethos_hil.lowering.artifact import Artifact as Artifact
-    from ethos_hil.lowering.vela.options import VelaOptions as VelaOptions
     from ethos_hil.results.comparison import Incomparable as Incomparable
     from ethos_hil.results.comparison import ProfileComparison as ProfileComparison
     from ethos_hil.results.comparison import compare as compare
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "harness.api": ("OpenTarget", "evaluate", "lower", "preflight", "profile", "run", "target"),
-    "harness.ask.request": ("RunRequest",),
     "harness.show.result": ("NotVerified", "Result"),
     "lowering.artifact": ("Artifact",),
     "base.errors": (
@@ -58,11 +56,11 @@ _HOMES = {
         "ToolError",
         "UsageError",
     ),
-    "lowering.vela.options": ("VelaOptions",),
     "results.comparison": ("Incomparable", "ProfileComparison", "compare"),
     "results.gate.change": ("RunComparison",),
     "results.gate.gate": ("gate",),
     "results.history": ("BadHistory", "History"),
+    "base.question": ("Question",),
     "base.record": ("Record",),
     "base.verdict": ("FailureKind", "Verdict"),
 }

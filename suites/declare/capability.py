@@ -7,8 +7,7 @@ from importlib.util import find_spec
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 

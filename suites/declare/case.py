@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.question import Scheme
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.formats.tosa_spec import Scheme
 from ethos_hil.suites.declare.declaration_check import check_by_profile, check_kind
 from ethos_hil.suites.declare.suffix import SUFFIXES
 
 if TYPE_CHECKING:
-    from ethos_hil.base.record import Failure
+    from ethos_hil.base.verdict import Failure
 
 PROFILES = SUFFIXES
 _NONE: Mapping[str, Any] = MappingProxyType({})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.tosa_spec import Scheme
+from ethos_hil.base.question import Scheme
 from ethos_hil.suites.declare.declaration_check import check_by_profile, check_profiles
 
 

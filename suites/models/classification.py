@@ -13,8 +13,8 @@ from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
 from ethos_hil.harness.show.record import summary
@@ -73,7 +73,7 @@ def classify(
     strict_board: bool = False,
     reporter: Reporter | None = None,
 ) -> Classification:
-    """Classify all photographs; the arguments are those of a `RunRequest`.
+    """Classify all photographs; the arguments are those of a `Question`.
 
     Raises:
         As `ethos_hil.harness.run.run`. A difference between device and reference is not raised; it is the record's
@@ -87,8 +87,16 @@ def classify(
     with torch.no_grad():
         floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
-    request = RunRequest(source, str(npu), target, memory_mode, inputs=inputs, strict=strict, strict_board=strict_board)
-    report = run(request, reporter=reporter)
+    question = Question(
+        source,
+        npu=str(npu),
+        target=target,
+        memory_mode=memory_mode,
+        inputs=inputs,
+        strict=strict,
+        strict_board=strict_board,
+    )
+    report = run(question, reporter=reporter)
     answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
     return Classification(
         report.record,

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.base.field_option import FieldOption
+from ethos_hil.base.question import OPTIONS
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 from ethos_hil.suites.plugin.shared_names import RUN
 
@@ -22,14 +24,19 @@ if TYPE_CHECKING:
     from ethos_hil.suites.declare.profile import Profile
     from ethos_hil.suites.declare.settings import SessionSettings
 
+
+def _attributes_of(name: str, how: FieldOption) -> dict[str, Any]:
+    """Return what pytest is told about a field of the question; several NPUs are of several families."""
+    if how.kind is bool:
+        return {"action": "store_true", "help": how.help}
+    several = {"action": "append"} if name == "npu" else {}
+    return {"metavar": how.metavar or name.upper(), "help": how.help, **several}
+
+
 _SUFFIXES = "MI (or FP), BI (or INT), U55_BI, U65_BI, U85_BI"
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--suffix": {"action": "append", "metavar": "PROFILE", "help": f"run tests of {_SUFFIXES}; repeatable"},
-    "--npu": {"action": "append", "metavar": "NPU", "help": "configuration of its family's tests; repeatable"},
-    "--memory-mode": {"metavar": "MODE", "help": "by Vela's name; by default ExecuTorch's for the NPU"},
-    "--target": {"metavar": "TARGET", "help": "where NPU profiles run; `ethos-hil targets` lists them"},
-    "--strict-waits": {"action": "store_true", "help": "fail where a command stream lacks a wait"},
-    "--strict-board": {"action": "store_true", "help": "fail where a program does what a board may not forgive"},
+    **{how.flag(name): _attributes_of(name, how) for name, how in OPTIONS.items() if how.session},
     "--compile-only": {"action": "store_true", "help": "run nothing; no test is verified then"},
     "--one-in": {"type": int, "metavar": "N", "help": "run every Nth case of each file only"},
     "--artifacts": {"metavar": "DIR", "help": "keep all that is known of a test that fails"},

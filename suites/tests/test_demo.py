@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import load_model
@@ -38,7 +38,7 @@ def line_that_calls(name: str) -> str:
 
 
 def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
-    record = run(RunRequest(load_model(MODEL), str(NPU))).record
+    record = run(Question(load_model(MODEL), npu=str(NPU))).record
     assert record.verdict == "verified"
     modules = dict(DigitsNet().named_modules())
     for op in record.ops:
@@ -53,7 +53,7 @@ def test_every_npu_op_is_mapped_to_the_line_and_module_it_came_from() -> None:
 
 
 def test_the_table_covers_every_operation_of_the_stream_and_sums_to_the_total() -> None:
-    report = run(RunRequest(load_model(MODEL), str(NPU), strict=True))
+    report = run(Question(load_model(MODEL), npu=str(NPU), strict=True))
     assert not [op for op in report.record.ops if op.id == "unmapped"]
     assert len(report.record.ops) == len(report.artifact.npu_ops)
     total = report.record.metric("npu_cycles")

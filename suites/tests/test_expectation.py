@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.judge import Evidence, decide
-from ethos_hil.base.record import Failure, Record, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile

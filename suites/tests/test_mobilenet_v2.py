@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.npu import Configuration, Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
@@ -26,7 +26,7 @@ from ethos_hil.suites.models.mobilenetv2 import MobileNetV2
 @pytest.mark.timeout(600)
 def test_mobilenet_v2_is_verified() -> None:
     assert sum(parameter.numel() for parameter in MobileNetV2().parameters()) == 3_504_872
-    report = run(RunRequest("ethos_hil.suites.models:mobilenet_v2", strict=True))
+    report = run(Question("ethos_hil.suites.models:mobilenet_v2", strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert len(report.artifact.delegates) == 1
     assert not [op for op in report.record.ops if op.id == "unmapped"]
@@ -48,7 +48,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
         from_module(block, (image,), label="block"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
     )
     board = VirtualTarget(str(npu))
-    report = run_artifact(artifact, board, RunRequest("block"))
+    report = run_artifact(artifact, board, Question("block"))
     assert report.record.verdict == "verified", report.record.failure
     (call,) = report.outcome.runs[0].delegates
     assert sum(op.cycles or 0 for op in report.record.ops) == call.cycles

@@ -18,8 +18,8 @@ from torch import nn
 
 from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
+from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.npu import Configuration, Fault, Npu
@@ -58,7 +58,7 @@ def artifact() -> Artifact:
 
 
 def execute(artifact: Artifact, board: VirtualTarget | None = None) -> Report:
-    return run_artifact(artifact, board or VirtualTarget(str(NPU)), RunRequest("plain-0"))
+    return run_artifact(artifact, board or VirtualTarget(str(NPU)), Question("plain-0"))
 
 
 def with_blob(artifact: Artifact, change: Callable[[bytearray], None]) -> Artifact:
@@ -225,7 +225,7 @@ def test_a_reference_model_that_is_missing_or_unpredictable_is_red(
     tmp_path: Path, artifact: Artifact, text: str, said: str
 ) -> None:
     with reference_model_is(text, tmp_path), pytest.raises(OracleError, match=said) as caught:
-        run(RunRequest(model(), str(NPU)))
+        run(Question(model(), npu=str(NPU)))
     assert caught.value.kind == "no-reference"
 
 
@@ -295,7 +295,7 @@ def test_a_missing_simulator_is_told_before_lowering(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path / "cache"))
     with pytest.raises(EthosHilError, match="QEMU") as caught:
-        run(RunRequest(model(), str(NPU)))
+        run(Question(model(), npu=str(NPU)))
     assert (caught.value.kind, caught.value.exit_status) == ("not-launched", 3)
     assert not (tmp_path / "cache").exists()
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model.torch_model import from_module
 
@@ -51,7 +51,7 @@ def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
     torch.manual_seed(0)
     example = (torch.randn(1, 4, 9, 7),)
     source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)
-    report = run(RunRequest(source, str(NpuName.parse(f"ethos-u55-{macs}")), strict=True))
+    report = run(Question(source, npu=str(NpuName.parse(f"ethos-u55-{macs}")), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert all(op.source or op.module for op in report.record.ops)
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]
@@ -64,10 +64,10 @@ def test_a_batch_that_vela_compiles_wrongly_is_repaired_unless_asked_otherwise()
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
     source = from_module(module, (torch.randn(2, 2, 32, 6),))
-    repaired = run(RunRequest(source, "ethos-u55-128"))
+    repaired = run(Question(source, npu="ethos-u55-128"))
     assert repaired.record.verdict == "verified", repaired.record.failure
     assert [note.split(":")[0] for note in repaired.artifact.notes] == ["vela-fused-shape"]
-    record = run(RunRequest(source, "ethos-u55-128", as_upstream=True)).record
+    record = run(Question(source, npu="ethos-u55-128", as_upstream=True)).record
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.message.endswith("left in by --as-upstream: vela-fused-shape")

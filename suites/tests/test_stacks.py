@@ -7,7 +7,7 @@ import pytest
 import tosa_reference_model
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.npu import CONFIGURATIONS, Npu
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
@@ -37,7 +37,7 @@ def npu_for(name: str) -> NpuName:
 @pytest.mark.parametrize("name", NAMES)
 def test_stack_is_verified(name: str) -> None:
     """Run each network on one of the four sizes; the programs for all others are compared below, without a board."""
-    report = run(RunRequest(from_module(*STACKS[name].example(0), label=name), str(npu_for(name)), strict=True))
+    report = run(Question(from_module(*STACKS[name].example(0), label=name), npu=str(npu_for(name)), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert report.record.ops
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]

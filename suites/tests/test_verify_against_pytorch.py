@@ -15,13 +15,13 @@ from tosa.TosaGraph import TosaGraph as Buffer
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.judge import judge
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.formats.tosa_spec import Scheme, TosaSpec
+from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.oracle.bounds import approximated, graph, sums, tolerance
 from ethos_hil.lowering.oracle.bounds.program import bounded
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
@@ -385,8 +385,8 @@ def test_quantisation_error_is_measured_against_float() -> None:
 def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
     artifact = lowered("conv", NpuName("u55", 128))
     board = VirtualTarget("ethos-u55-128")
-    record = run_artifact(artifact, board, RunRequest("conv")).record
+    record = run_artifact(artifact, board, Question("conv")).record
     assert record.verdict == "verified", record.failure
     assert record.accuracy == verify_on_host("conv", lowered("conv", INT)).accuracy
     other = (artifact.example_inputs[0] / 2,)
-    assert run_artifact(artifact, board, RunRequest("conv", inputs=(other,))).record.accuracy == ()
+    assert run_artifact(artifact, board, Question("conv", inputs=(other,))).record.accuracy == ()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
 from ethos_hil.base.judge import Evidence, Findings, decide, judge
-from ethos_hil.base.record import Check, Decision, Failure, Metric, Op, Record, RunFacts, SuiteTest, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
+from ethos_hil.base.record import Check, Decision, Metric, Op, Record, RunFacts, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache.store import Cache
@@ -102,6 +103,21 @@ class Trial:
         self.defect = self.test.defect(decision)
         return self._judge(findings, *self._settle_recording(decision))
 
+    @property
+    def question(self) -> Question:
+        """What the test asks in this session. Its declaration says what is on the NPU, and is compared by itself."""
+        settings, npu = self.settings, self.test.profile.npu
+        return Question(
+            self.test.name,
+            npu="" if npu is None else str(npu),
+            memory_mode=settings.memory_mode,
+            target=DEFAULT_TARGET if npu is None else settings.target or NOWHERE,
+            strict=settings.strict,
+            strict_board=settings.strict_board,
+            timeout=settings.timeout,
+            allow_cpu_only=True,
+        )
+
     def stop(self, failure: Failure) -> Record:
         """Return the record of a test that something else than its own errors ended."""
         return self._judge(self._unanswered(Evidence(stopped=failure)))
@@ -113,7 +129,10 @@ class Trial:
             about = dataclasses.replace(about, defect=self.defect.link)
         return judge(
             findings.with_facts(
-                notes=(*facts.notes, *self._anew, *notes), metrics=(*facts.metrics, *self._wall_time()), test=about
+                notes=(*facts.notes, *self._anew, *notes),
+                metrics=(*facts.metrics, *self._wall_time()),
+                test=about,
+                question=self.question,
             )
         )
 
@@ -134,6 +153,7 @@ class Trial:
             preflight=_checks(self.error),
             memory_mode=str((artifact.memory_mode if artifact is not None else None) or ""),
             created=environment.now(),
+            question=self.question,
         )
         return Findings(facts, evidence)
 
@@ -194,13 +214,9 @@ class Trial:
         return self._answered(found.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
-        from ethos_hil.harness.ask.request import RunRequest
-        from ethos_hil.harness.image.preflight import ANY_PLACE
         from ethos_hil.harness.run import run_artifact
 
-        # Its declaration says what is on the NPU, and was compared already.
-        request = RunRequest(self.test.name, timeout=self.settings.timeout, delegation=ANY_PLACE)
-        return run_artifact(artifact, board, request)
+        return run_artifact(artifact, board, self.question)
 
     def _answered(self, artifact: Artifact) -> Findings:
         """Return what is known of the answer."""

@@ -10,8 +10,8 @@ import numpy as np
 from ethos_hil.base import environment
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.record import Failure, Output, RunFacts, TargetInfo
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.record import Output, RunFacts, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.run import info
 from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
 from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint

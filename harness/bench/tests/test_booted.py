@@ -10,8 +10,8 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.ending import is_refusal
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings

@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import CompileOptions
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.lowering.vela.options import VelaOptions, VelaSetup
+from ethos_hil.lowering.vela.options import VelaSetup
 
 POINTS = (
     ("ethos-u55-128", "Sram_Only", None),
@@ -58,7 +59,7 @@ def test_is_what_lowering_makes() -> None:
     for model in models():
         bases = {family: lower(model, NpuName.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
         for npu, mode, system in POINTS:
-            setup = VelaOptions(system_config=system).setup(NpuName.parse(npu), mode)
+            setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
             right = lowered(model, setup)
             found = recompiled(bases["u85" if "u85" in npu else "u55"], setup)
             assert [content(each) for each in found.delegates] == [content(each) for each in right.delegates], npu
@@ -80,7 +81,7 @@ def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
     ini = VelaSetup.default(NpuName.parse("ethos-u55-256")).ini
     path = tmp_path / "vela.ini"
     path.write_text(ini.text.replace("OffChipFlash_read_latency=64", "OffChipFlash_read_latency=640"))
-    setup = VelaOptions(ini=path).setup(NpuName.parse("ethos-u55-256"), None)
+    setup = VelaSetup.of(CompileOptions(npu="ethos-u55-256", vela_ini=path))
     model = models()[0]
     base = lower(model, NpuName.parse("ethos-u55-128"))
     found = recompiled(base, setup)

@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.inference_profile import OpCost
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_model import case_model
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
-from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.lowering.vela.ini import SYSTEMS
-from ethos_hil.lowering.vela.options import VelaOptions
 
 CONV = BenchCase(
     "conv_16x16x16",
@@ -68,16 +66,16 @@ def timed(wanted: BenchPoint, pool: BoardPool) -> Record:
 
 def profiled(wanted: BenchPoint, pool: BoardPool) -> Record:
     """Return the record of `ethos-hil profile` for the same question."""
-    request = RunRequest(
+    question = Question(
         case_model(wanted.case),
-        wanted.npu,
-        "virtual",
-        wanted.memory_mode,
-        VelaOptions(wanted.system_config),
-        wanted.case.scheme,
-        profile=ProfileOptions(),
+        npu=wanted.npu,
+        target="virtual",
+        memory_mode=wanted.memory_mode,
+        system_config=wanted.system_config,
+        scheme=wanted.case.scheme,
+        profile=True,
     )
-    return run(request, pool=pool).record
+    return run(question, pool=pool).record
 
 
 def rows(record: Record) -> list[tuple[object, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import io
 import json
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.question import GROUP_OF
 from ethos_hil.harness.bundle.archive import KIND, MANIFEST, SCHEMA_VERSION, packed
 
 Files = dict[str, bytes]
@@ -67,9 +69,16 @@ def replaced(name: str, data: bytes) -> Callable[[Files, Facts], bytes]:
     return lambda files, facts: signed(files | {name: data}, facts)
 
 
-def settings(**changes: Any) -> Callable[[Files, Facts], bytes]:
+def asked(**changes: Any) -> Callable[[Files, Facts], bytes]:
     """Return a damage: what was asked is something else."""
-    return lambda files, facts: signed(files, facts | {"settings": facts["settings"] | changes})
+
+    def damage(files: Files, facts: Facts) -> bytes:
+        question = copy.deepcopy(facts["question"])
+        for name, value in changes.items():
+            question[GROUP_OF.get(name, "judge")][name] = value
+        return signed(files, facts | {"question": question})
+
+    return damage
 
 
 def npz(**arrays: Any) -> bytes:

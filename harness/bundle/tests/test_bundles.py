@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.record import Failure, Record, RunnerInfo, SuiteTest, TargetInfo
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record, RunnerInfo, SuiteTest, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import packed, unpacked
 from ethos_hil.harness.bundle.run_bundle import RunBundle
 from ethos_hil.harness.bundle.tests.conftest import MONITOR, FailedRun, command
@@ -172,7 +172,7 @@ def test_what_differs_here_is_said(failed: FailedRun, ethos_hil: Run, here: Path
         (["--memory-mode", "Sram_Only"], ["--memory-mode is not for a bundle"]),
         (["--as-upstream"], ["--as-upstream is not for a bundle"]),
         (["--replay", "--target", "virtual"], ["--target is about a target"]),
-        (["--replay", "--strict"], ["--strict is about a target"]),
+        (["--replay", "--strict"], ["--strict-waits is about a target"]),
         (["--json", "sent.zip"], ["--json and MODEL are the same file"]),
     ],
 )
@@ -213,7 +213,7 @@ def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> N
     document = json.loads(made.out)
     assert (document["file"], document["verdict"], document["again"]) == ("failure.zip", "verified", "verified")
     bundle = RunBundle.read(here / "failure.zip")
-    assert (len(bundle.input_sets), bundle.settings.repeat, len(bundle.expected or ())) == (2, 3, 2)
+    assert (len(bundle.input_sets), bundle.question.repeat, len(bundle.expected or ())) == (2, 3, 2)
     for name in ("add.pte", "x.npz", "y.npz"):
         (here / name).unlink()
     for options in ((), ("--replay",)):
@@ -233,12 +233,14 @@ def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -
     np.savez(here / "x.npz", *arrays)
     np.savez(here / "y.npz", recorded.outputs[0])
     assert ethos_hil("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--json", "r.json").status == 0
+    for name in ("x.npz", "y.npz"):
+        (here / name).rename(here / f"moved-{name}")
     np.savez(here / "z.npz", *(array + 1 for array in arrays))
-    assert_one_clear_line(ethos_hil("bundle", "r.json"), 2, "other inputs than those", "--inputs X.npz")
+    assert_one_clear_line(ethos_hil("bundle", "r.json"), 2, "no such inputs file: x.npz", "--inputs X.npz")
     assert_one_clear_line(ethos_hil("bundle", "r.json", "--inputs", "z.npz"), 2, "z.npz are other inputs")
-    assert_one_clear_line(ethos_hil("bundle", "r.json", "--inputs", "x.npz"), 2, "compared with y.npz", "--expected")
+    assert_one_clear_line(ethos_hil("bundle", "r.json", "--inputs", "moved-x.npz"), 2, "y.npz")
     assert not (here / "failure.zip").exists()
-    files = ("--inputs", "x.npz", "--expected", "y.npz")
+    files = ("--inputs", "moved-x.npz", "--expected", "moved-y.npz")
     assert ethos_hil("bundle", "r.json", *files, "--no-run").status == 0
     assert_one_clear_line(ethos_hil("run", "failure.zip", "--replay"), 2, "no recorded answer")
     assert ethos_hil("run", "failure.zip").status == 0
@@ -252,7 +254,7 @@ def test_a_run_without_an_answer(ethos_hil: Run, here: Path) -> None:
     (run,) = (here / "runs").iterdir()
     assert record_of(run).failure.kind is FailureKind.TIMEOUT  # type: ignore[union-attr]
     assert ethos_hil("bundle", run).status == 0
-    assert RunBundle.read(here / "failure.zip").settings.repeat == 1_000_000
+    assert RunBundle.read(here / "failure.zip").question.repeat == 1_000_000
     again = ethos_hil("run", "failure.zip", "--timeout", "0.1")
     assert_one_clear_line(again, 1, "no end within 0.1 s", "it ended as the run in failure.zip")
     assert_one_clear_line(ethos_hil("run", "failure.zip", "--replay"), 2, "no recorded answer")

@@ -22,11 +22,11 @@ from ethos_hil.harness.bundle.tests.conftest import FailedRun
 from ethos_hil.harness.bundle.tests.damage import (
     Facts,
     Files,
+    asked,
     edited,
     entry,
     npz,
     replaced,
-    settings,
     signed,
     with_manifest,
     zipped,
@@ -149,8 +149,8 @@ CONTAINER: dict[str, tuple[Damage, str]] = {
     "long list": (lambda files, facts: zipped({f"{index}{'n' * 60_000}": b"" for index in range(20)}), "listed in"),
     "manifest of something else": (_manifest(b'{"kind": "wheel"}'), "'wheel'"),
     "manifest of a later release": (
-        lambda files, facts: zipped(with_manifest(files, facts, schema_version=2)),
-        "schema version 2, this program reads 1",
+        lambda files, facts: zipped(with_manifest(files, facts, schema_version=3)),
+        "schema version 3, this program reads 2",
     ),
     "manifest without members": (
         lambda files, facts: zipped(with_manifest(files, facts, members=[])),
@@ -160,9 +160,9 @@ CONTAINER: dict[str, tuple[Damage, str]] = {
     "manifest is no JSON": (_manifest(b"{"), "manifest.json is no JSON"),
     "manifest is nested": (_manifest(b"[" * 200_000), "nested too deeply"),
     "manifest is giant": (_manifest(b" " * (2 << 20)), "at most 1,048,576 are read"),
-    "manifest without settings": (
-        lambda files, facts: packed(files, {name: value for name, value in facts.items() if name != "settings"}),
-        "settings",
+    "manifest without a question": (
+        lambda files, facts: packed(files, {name: value for name, value in facts.items() if name != "question"}),
+        "question",
     ),
 }  # fmt: skip
 
@@ -207,13 +207,13 @@ CONTENT: dict[str, tuple[Damage, str]] = {
         edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--config=/etc/passwd")),
         "--config=/etc/passwd",
     ),
-    "another NPU": (settings(npu="ethos-u55-256"), "the program is for ethos-u55-128"),
-    "no NPU": (settings(npu="toaster"), "the program is for"),
-    "another method": (settings(method="backward"), "no method 'backward'"),
-    "repeated never": (settings(repeat=0), "each 0 times"),
-    "repeated for ever": (settings(repeat=10**12), "each 1000000000000 times"),
-    "a limit in words": (settings(min_sqnr="high"), "min_sqnr is 'high'"),
-    "a setting of later": (settings(more=1), "settings cannot be used"),
+    "another NPU": (asked(npu="ethos-u55-256"), "the program is for ethos-u55-128"),
+    "no NPU": (asked(npu="toaster"), "the program is for"),
+    "another method": (asked(method="backward"), "no method 'backward'"),
+    "repeated never": (asked(repeat=0), "each 0 times"),
+    "repeated for ever": (asked(repeat=10**12), "each 1000000000000 times"),
+    "a limit in words": (asked(min_sqnr="high"), "min_sqnr is 'high'"),
+    "a setting of later": (asked(more=1), "more is not known"),
     "inputs of another shape": (replaced("inputs.npz", npz(a=np.zeros(3, np.float32))), "inputs.npz has float32[3]"),
     "inputs missing": (replaced("inputs.npz", npz()), "inputs.npz has 0 arrays"),
     "inputs with objects": (replaced("inputs.npz", npz(a=np.array([Owner()], object))), "holds objects"),
@@ -264,7 +264,7 @@ def test_what_is_refused_is_whole_without_its_damage(failed: FailedRun, ethos_hi
     makers: dict[str, Damage] = {
         "signed": signed,
         "edited": edited("artifact/artifact.json", lambda document: None),
-        "settings": settings(),
+        "asked": asked(),
         "zipped": lambda files, facts: zipped(with_manifest(files, facts)),
     }
     for name, make in makers.items():
@@ -275,7 +275,7 @@ def test_what_is_refused_is_whole_without_its_damage(failed: FailedRun, ethos_hi
 
 
 def test_text_of_a_bundle_stays_text(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
-    (here / "sent.zip").write_bytes(settings(model="\x1b[2J[/red]net\u202e\n")(failed.files, dict(failed.facts)))
+    (here / "sent.zip").write_bytes(asked(model="\x1b[2J[/red]net\u202e\n")(failed.files, dict(failed.facts)))
     found = ethos_hil("run", "sent.zip", "--replay")
     assert found.status == 1
     for text in (found.out, found.err):
@@ -337,12 +337,12 @@ def _put(document: Any, way: tuple[Any, ...], value: object) -> None:
     document[way[-1]] = value
 
 
-@pytest.mark.parametrize("name", ["recording.json", "artifact/artifact.json", "record.json", "settings"])
+@pytest.mark.parametrize("name", ["recording.json", "artifact/artifact.json", "record.json", "question"])
 def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_path: Path, name: str) -> None:
     """Whatever a stranger writes for a value: it is refused, or the answer is judged, and nothing else happens."""
     files = {each: data for each, data in failed.files.items() if each != "image.elf"}
-    settings_only = name == "settings"
-    document = failed.facts["settings"] if settings_only else json.loads(files[name])
+    question_only = name == "question"
+    document = failed.facts["question"] if question_only else json.loads(files[name])
     ways = [way for way in _leaves(document) if way]
     chance = random.Random(name)
     path = tmp_path / "sent.zip"
@@ -352,8 +352,8 @@ def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_pat
         changed = json.loads(text)
         _put(changed, way, chance.choice([None, "x", -1, 1 << 40, 0.5, [], {}, True, ["x"], {"x": 1}]))
         facts = dict(failed.facts)
-        if settings_only:
-            facts["settings"] = changed
+        if question_only:
+            facts["question"] = changed
         else:
             files[name] = json.dumps(changed).encode()
         path.write_bytes(signed(files, facts))

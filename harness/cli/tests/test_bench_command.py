@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
@@ -228,7 +228,9 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     plan = BenchPlan((first, second), PointSettings("mine"))
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
-    folder.append(replace(failed_record(RunRequest("first", first.npu, target), error), **facts_of(first, "mine")))
+    folder.append(
+        replace(failed_record(Question("first", npu=first.npu, target=target), error), **facts_of(first, "mine"))
+    )
     (record,) = records_of(plan, folder.path)
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
     # And a point without a record is never passed over.

@@ -68,9 +68,9 @@ def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "variables", "told"),
     [
-        (("trim", "--limit", "some"), {}, "--limit 'some' is no size"),
-        ((), {"ETHOS_HIL_CACHE_LIMIT": "some"}, "ETHOS_HIL_CACHE_LIMIT 'some' is no size"),
-        (("clear",), {"ETHOS_HIL_CACHE_LIMIT": "some"}, "ETHOS_HIL_CACHE_LIMIT 'some' is no size"),
+        (("trim", "--limit", "some"), {}, "--limit 'some' is not a size"),
+        ((), {"ETHOS_HIL_CACHE_LIMIT": "some"}, "ETHOS_HIL_CACHE_LIMIT 'some' is not a size"),
+        (("clear",), {"ETHOS_HIL_CACHE_LIMIT": "some"}, "ETHOS_HIL_CACHE_LIMIT 'some' is not a size"),
     ],
 )
 def test_a_limit_that_is_none_is_one_line_and_removes_nothing(

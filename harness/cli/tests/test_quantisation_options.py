@@ -170,7 +170,7 @@ def test_a_quantizer_of_the_users_decides(ethos_hil: Run, here: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--scheme", "a8w9"], ["no scheme is called 'a8w9'", "did you mean a8w8?"]),
+        (["--scheme", "a8w9"], ["--scheme is 'a8w9'", "did you mean a8w8?"]),
         (["--int16", "heads"], ["calls no module 'heads'", "did you mean head?", "blocks.0.conv"]),
         (["--int16", "unused"], ["calls no module 'unused'"]),
         (["--int16", "head", "--scheme", "a16w8"], ["a16w8 has 16 bits in every module"]),

@@ -109,7 +109,7 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
     Path("policy.toml").write_text("schema_version = 9")
     for arguments, said in (
         (["nowhere"], "nowhere cannot be read: No such file"),
-        (["foreign.json"], "record is not as schema version 1 has it"),
+        (["foreign.json"], "record is not as schema version 2 has it"),
         (["deep.json"], "nested"),
         (["cut.json"], "Unterminated string"),
         (["empty"], "empty is no run folder"),

@@ -62,7 +62,7 @@ def test_one_clear_line_before_anything_is_lowered(ethos_hil: Run, here: Path) -
         (own, ["my.ini", "[System_Config.Slow]", "core_clock is 'quick'"]),
         (("--vela-ini", "absent.ini"), ["absent.ini", "No such file"]),
         (("--system-config", "Ethos_U85_SYS_DRAM_Mid"), ["another NPU", "Ethos_U55_Deep_Embedded"]),
-        (("--arena-cache-size", "much"), ["--arena-cache-size 'much' is no size"]),
+        (("--arena-cache-size", "much"), ["--arena-cache-size 'much' is not a size"]),
         (("--vela-flag=--config=x",), ["--config", "--vela-ini"]),
     ):
         for command in ("run", "preflight", "lower"):

@@ -191,7 +191,7 @@ def test_a_program_that_does_not_answer_is_ended_with_all_it_started(tmp_path: P
     ("environment", "found"),
     [
         ({"ETHOS_HIL_CACHE": "/dev/null/cache"}, "/dev/null/cache cannot be written"),
-        ({"ETHOS_HIL_CACHE_LIMIT": "plenty"}, "ETHOS_HIL_CACHE_LIMIT 'plenty' is no size"),
+        ({"ETHOS_HIL_CACHE_LIMIT": "plenty"}, "ETHOS_HIL_CACHE_LIMIT 'plenty' is not a size"),
     ],
 )
 def test_a_cache_that_cannot_be_used_stops_every_run(environment: Mapping[str, str], found: str) -> None:

@@ -22,7 +22,7 @@ import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
 from ethos_hil.lowering.artifact import Artifact
@@ -207,7 +207,7 @@ class Scarce(tuple[Any, ...]):
 
 
 def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> None:
-    worker = BoardWorker(artifact, RunRequest("classifier"))
+    worker = BoardWorker(artifact, Question("classifier"))
     try:
         worker.give(Chunk(0, ((np.zeros((1, 2, 8, 8), np.int8),),)))
         with pytest.raises(UsageError, match="input 0 is int8") as caught:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ethos_hil import preflight, run
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.image.delegation import Delegation
+from ethos_hil.base.question import JudgeOptions, Question
+from ethos_hil.harness.image.delegation import delegation_check
 from ethos_hil.harness.image.preflight import PreflightFailed, raise_if_failed
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
@@ -31,23 +33,23 @@ def with_calls(*calls: CpuCall, delegated: int = 2) -> Artifact:
 @pytest.mark.parametrize(
     ("demand", "artifact", "ok"),
     [
-        (Delegation(), with_calls(SORT), True),
-        (Delegation(), with_calls(SORT, delegated=0), False),
-        (Delegation(), with_calls(delegated=0), False),
-        (Delegation(allow_cpu_only=True), with_calls(SORT, delegated=0), True),
-        (Delegation(require_all=True), with_calls(), True),
-        (Delegation(require_all=True), with_calls(SORT), False),
-        (Delegation(most=1), with_calls(SORT), True),
-        (Delegation(most=1), with_calls(SORT, SORT), False),
-        (Delegation(most=9), with_calls(SORT, delegated=0), False),
-        (Delegation(require_all=True), with_calls(CpuCall(0, "a::quantize_per_x", "conversion")), True),
-        (Delegation(require_all=True), with_calls(CpuCall(0, "aten::copy_", "state")), True),
-        (Delegation(), dataclasses.replace(with_calls(SORT, delegated=0), scheme=None), True),
-        (Delegation(), dataclasses.replace(with_calls(SORT, delegated=0), key="", scheme=None), False),
+        (JudgeOptions(), with_calls(SORT), True),
+        (JudgeOptions(), with_calls(SORT, delegated=0), False),
+        (JudgeOptions(), with_calls(delegated=0), False),
+        (JudgeOptions(allow_cpu_only=True), with_calls(SORT, delegated=0), True),
+        (JudgeOptions(require_delegated=True), with_calls(), True),
+        (JudgeOptions(require_delegated=True), with_calls(SORT), False),
+        (JudgeOptions(max_cpu_ops=1), with_calls(SORT), True),
+        (JudgeOptions(max_cpu_ops=1), with_calls(SORT, SORT), False),
+        (JudgeOptions(max_cpu_ops=9), with_calls(SORT, delegated=0), False),
+        (JudgeOptions(require_delegated=True), with_calls(CpuCall(0, "a::quantize_per_x", "conversion")), True),
+        (JudgeOptions(require_delegated=True), with_calls(CpuCall(0, "aten::copy_", "state")), True),
+        (JudgeOptions(), dataclasses.replace(with_calls(SORT, delegated=0), scheme=None), True),
+        (JudgeOptions(), dataclasses.replace(with_calls(SORT, delegated=0), key="", scheme=None), False),
     ],
 )
-def test_what_is_demanded_is_checked(demand: Delegation, artifact: Artifact, ok: bool) -> None:
-    check = demand.check(artifact)
+def test_what_is_demanded_is_checked(demand: JudgeOptions, artifact: Artifact, ok: bool) -> None:
+    check = delegation_check(artifact, demand)
     assert (check.status == "ok") is ok
     if not ok:
         with pytest.raises(PreflightFailed) as caught:
@@ -56,19 +58,25 @@ def test_what_is_demanded_is_checked(demand: Delegation, artifact: Artifact, ok:
 
 
 def test_the_message_names_operators_lines_reasons_and_the_way_out() -> None:
-    error = PreflightFailed([Delegation().check(with_calls(*[SORT] * 3, delegated=0))])
+    error = PreflightFailed([delegation_check(with_calls(*[SORT] * 3, delegated=0), JudgeOptions())])
     assert "nothing is on the NPU; on the CPU: 3 x aten::sort.values at net.py:4 (TOSA cannot sort)" in error.message
     assert error.hint == "do; --allow-cpu-only accepts a program for the CPU alone"
     many = [dataclasses.replace(SORT, source=f"net.py:{at}") for at in range(9)]
-    assert "and 5 more" in Delegation(require_all=True).check(with_calls(*many)).available
+    assert "and 5 more" in delegation_check(with_calls(*many), JudgeOptions(require_delegated=True)).available
 
 
 @pytest.mark.parametrize(
-    "demand", [Delegation(True, True), Delegation(True, most=0), Delegation(most=-1), Delegation(True, True, 3)]
+    "demands",
+    [
+        {"allow_cpu_only": True, "require_delegated": True},
+        {"allow_cpu_only": True, "max_cpu_ops": 0},
+        {"max_cpu_ops": -1},
+        {"allow_cpu_only": True, "require_delegated": True, "max_cpu_ops": 3},
+    ],
 )
-def test_demands_that_contradict_one_another_are_refused(demand: Delegation) -> None:
+def test_demands_that_contradict_one_another_are_refused(demands: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=r"--max-cpu-ops|--require-delegated"):
-        demand.check_options()
+        Question("net.py:net", **demands).check()
 
 
 SORTS = """
@@ -89,17 +97,16 @@ def sorts():
 def test_a_program_of_which_nothing_is_delegated_is_no_success(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "net.py").write_text(SORTS)
     monkeypatch.chdir(tmp_path)
-    from ethos_hil.harness.ask.request import RunRequest
     from ethos_hil.harness.cli import commands
 
     with pytest.raises(PreflightFailed, match=r"aten::sort.values at net.py:7 \(TOSA cannot sort\)"):
-        commands.run(RunRequest("net.py:sorts"), commands.RunFiles(Path("failed.json"), None, Path("runs")))
+        commands.run(Question("net.py:sorts"), commands.RunFiles(Path("failed.json"), None, Path("runs")))
     record = json.loads(Path("failed.json").read_text())
     assert (record["verdict"], record["failure"]["kind"]) == ("failed", "delegation")
     (call,) = [call for call in record["artifact"]["cpu_calls"] if call["kind"] == "operator"]
     assert (call["aten"], call["source"], call["reason"]) == ("aten.sort.default", "net.py:7", "TOSA cannot sort")
-    request = RunRequest("net.py:sorts", delegation=Delegation(allow_cpu_only=True))
-    assert commands.run(request, commands.RunFiles(Path("passed.json"), None, Path("runs"))) == 0
+    question = Question("net.py:sorts", allow_cpu_only=True)
+    assert commands.run(question, commands.RunFiles(Path("passed.json"), None, Path("runs"))) == 0
     record = json.loads(Path("passed.json").read_text())
     assert record["verdict"] == "verified"
     assert record["artifact"]["delegated"] == 0

@@ -10,8 +10,8 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import OPERATORS_SECTION, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode, PackageHeader
@@ -252,7 +252,7 @@ def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeyp
     monkeypatch.setattr("ethos_hil.harness.run.Reference", lambda artifact: pytest.fail("the reference was computed"))
     inputs = tuple(tensor.from_bytes(bytes(tensor.nbytes)) for tensor in ADD.plan.input_tensors)
     with pytest.raises(TargetError, match="preflight: npu needs ethos-u55-128"):
-        run_artifact(ADD, target, RunRequest("add", inputs=(inputs,)))
+        run_artifact(ADD, target, Question("add", inputs=(inputs,)))
 
 
 # --- The program's needs. ---

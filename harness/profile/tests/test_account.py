@@ -13,13 +13,13 @@ import pytest
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import Buffer, InferenceProfile
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.link.outcome import StepTime
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma
 from ethos_hil.harness.profile.compiled import CompiledDelegate
 from ethos_hil.harness.profile.cpu import cpu_rows
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
@@ -32,12 +32,12 @@ NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
 
 def profiled(npu: str, method: ProfileMethod = ProfileMethod.SHARES, model: str = DIGITS) -> Report:
     """Run a model with a profile on the virtual board."""
-    return run(RunRequest(str(ROOT / model), npu, "virtual", profile=ProfileOptions(method)))
+    return run(Question(str(ROOT / model), npu=npu, target="virtual", profile=True, found_by=method))
 
 
 @pytest.fixture(scope="module", params=NPUS)
-def report(request: pytest.FixtureRequest) -> Report:
-    return profiled(request.param)
+def report(question: pytest.FixtureRequest) -> Report:
+    return profiled(question.param)
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.profile.advice import Advice, advice
 from ethos_hil.harness.profile.advice_json import EXPORTER
-from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.run import run
 from ethos_hil.results.export.exporter import NotExportable
 
@@ -21,7 +20,7 @@ MODELS = Path(__file__).with_name("advised.py")
 
 def profiled(model: str, npu: str, memory_mode: str | None = None) -> Record:
     """Profile a model of advised.py on the virtual board."""
-    return run(RunRequest(f"{MODELS}:{model}", npu, "virtual", memory_mode, profile=ProfileOptions())).record
+    return run(Question(f"{MODELS}:{model}", npu=npu, target="virtual", memory_mode=memory_mode, profile=True)).record
 
 
 def cost(record: Record) -> int:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Op, Record
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact
@@ -25,7 +25,9 @@ MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return run(RunRequest(MODEL, "ethos-u55-128", "virtual", repeat=3, profile=ProfileOptions(ProfileMethod.PREFIX)))
+    return run(
+        Question(MODEL, npu="ethos-u55-128", target="virtual", repeat=3, profile=True, found_by=ProfileMethod.PREFIX)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.tests import model_explorer_page
 from ethos_hil.harness.run import run
 from ethos_hil.results.export import model_explorer
@@ -42,7 +42,7 @@ def explorer_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def record() -> Record:
-    return run(RunRequest(MODEL, "ethos-u55-128", "virtual", profile=ProfileOptions(ProfileMethod.SHARES))).record
+    return run(Question(MODEL, profile=True, found_by=ProfileMethod.SHARES)).record
 
 
 @pytest.mark.proof

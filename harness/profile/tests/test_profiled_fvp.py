@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in import install as launchers_of
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 
@@ -20,7 +20,7 @@ PLACES = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}
 
 def profiled(npu: str, target: str, method: ProfileMethod) -> Record:
     """Run the digits model with a profile."""
-    return run(RunRequest(MODEL, npu, target, profile=ProfileOptions(method))).record
+    return run(Question(MODEL, npu=npu, target=target, profile=True, found_by=method)).record
 
 
 def cycles(record: Record) -> dict[str, int | None]:

@@ -10,11 +10,11 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.pmu import EVENTS
 from ethos_hil.harness.profile.rows import prefix_rows
@@ -34,8 +34,8 @@ def profiled(
 ) -> Report:
     _, convolutions = contract_programs(npu)
     board = make_target(target, NpuName.parse(npu))
-    request = RunRequest("convolutions", npu=npu, target=target, profile=ProfileOptions(method, events))
-    return run_artifact(convolutions.artifact, board, request)
+    question = Question("convolutions", npu=npu, target=target, profile=True, found_by=method, events=events)
+    return run_artifact(convolutions.artifact, board, question)
 
 
 def total(record: Record) -> float:
@@ -102,7 +102,7 @@ def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
     (call,) = run.delegates
     wrapped = dataclasses.replace(call, wrapped=True, op_events=())
     outcome = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(wrapped,)),))
-    plan = ProfilePlan.of(ProfileOptions(ProfileMethod.PREFIX), board, None)
+    plan = ProfilePlan.of(Question("net", profile=True, found_by=ProfileMethod.PREFIX), board)
     for told in (
         lambda: metrics(report.artifact, board, outcome, report.record.ops),
         lambda: rows(report.artifact, board, outcome, plan),

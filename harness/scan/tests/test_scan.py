@@ -16,7 +16,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measured
 from ethos_hil.harness.scan.document import document, table
 from ethos_hil.harness.scan.order import ScanOrder
@@ -81,7 +81,7 @@ def models(tmp_path: Path) -> str:
 
 
 def scanned(model: str, over: str, npus: tuple[str, ...] = (), memory_modes: tuple[str, ...] = ()) -> ScanReport:
-    return scan(ScanOrder(RunRequest(model), (WantedVersions.parse(over),), npus, memory_modes), Silent())
+    return scan(ScanOrder(Question(model), (WantedVersions.parse(over),), npus, memory_modes), Silent())
 
 
 def only(report: ScanReport) -> PointScan:

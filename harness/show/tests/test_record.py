@@ -9,19 +9,8 @@ import pytest
 from rich.console import Console
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.record import (
-    Accuracy,
-    Check,
-    Divergence,
-    Failure,
-    Metric,
-    Op,
-    Output,
-    Record,
-    RunnerInfo,
-    TargetInfo,
-)
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Accuracy, Check, Divergence, Metric, Op, Output, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.show.record import checks_table, ops_table, summary
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.results.export.operations_csv import EXPORTER

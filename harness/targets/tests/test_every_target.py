@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
@@ -53,7 +53,7 @@ def use_launchers(launchers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_on(model: TorchModel, npu: str, target: str, mode: str | None = None, **options: object) -> Report:
-    return run(RunRequest(model, npu, target, mode, **options))  # type: ignore[arg-type]
+    return run(Question(model, npu=npu, target=target, memory_mode=mode, **options))  # type: ignore[arg-type]
 
 
 def value(record: Record, name: str) -> float:

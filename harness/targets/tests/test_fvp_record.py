@@ -7,7 +7,7 @@ import secrets
 import numpy as np
 import pytest
 
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.run import run
 from ethos_hil.harness.targets import fvp
@@ -28,8 +28,8 @@ def test_a_record_says_that_the_link_was_printable(install: Install, monkeypatch
         for data, tensor in zip(recorded.inputs, Program.parse(recorded.pte).plan().input_tensors, strict=True)
     )
     stages: list[str] = []
-    request = RunRequest(str(program), target="corstone-300", inputs=(inputs,), expected=(recorded.outputs,))
-    record = run(request, reporter=Stages(stages)).record
+    question = Question(str(program), target="corstone-300", inputs=(inputs,), expected=(recorded.outputs,))
+    record = run(question, reporter=Stages(stages)).record
     assert record.verdict == "verified"
     assert [note for note in record.notes if note.startswith("the link is printable")]
     assert [text for text in stages if text.endswith(": on corstone-300 corstone-300: again, with a printable link")]

@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -105,7 +105,7 @@ def test_a_runner_reaches_its_folder_only_unless_it_is_trusted(
 
 def test_to_trust_no_runner_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="--trust-elf is for an ELF of yours"):
-        RunRequest("net.py:net", trust_elf=True).check_numbers()
+        Question("net.py:net", trust_elf=True).check()
 
 
 def test_an_error_of_our_firmware_keeps_its_kind() -> None:

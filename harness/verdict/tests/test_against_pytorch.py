@@ -13,8 +13,7 @@ import torch
 
 from ethos_hil.base.judge import Evidence, decide
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
     against_example,

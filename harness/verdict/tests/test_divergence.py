@@ -15,8 +15,8 @@ from torch import nn
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.record import Divergence, Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Progress, Run
 from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
@@ -97,7 +97,7 @@ def halves() -> Artifact:
 
 def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: int = 1) -> Divergence:
     """Return the divergence of a run that must fail, and whose record must survive JSON."""
-    record = run_artifact(artifact, board or VirtualTarget(str(NPU)), RunRequest("broken", repeat=repeat)).record
+    record = run_artifact(artifact, board or VirtualTarget(str(NPU)), Question("broken", repeat=repeat)).record
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.kind == "mismatch"
@@ -468,7 +468,7 @@ def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: py
 
 def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
     broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
-    record = run_artifact(broken, VirtualTarget(str(NPU)), RunRequest("broken")).record
+    record = run_artifact(broken, VirtualTarget(str(NPU)), Question("broken")).record
     screen = console()
     with screen.capture() as captured:
         screen.print(summary(record))
@@ -480,5 +480,5 @@ def test_people_read_it_in_one_paragraph(five: Artifact) -> None:
 
 
 def test_a_verified_run_has_none(five: Artifact) -> None:
-    record = run_artifact(five, VirtualTarget(str(NPU)), RunRequest("five")).record
+    record = run_artifact(five, VirtualTarget(str(NPU)), Question("five")).record
     assert (record.verdict, record.divergence) == ("verified", None)

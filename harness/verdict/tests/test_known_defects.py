@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from ethos_hil.base.errors import TargetError, UsageError
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.verdict.known_defects import left_in, named, naming_defects
 from ethos_hil.lowering.artifact import Artifact, Delegate
 

@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.lowering.lower import lower
@@ -26,7 +26,7 @@ def model() -> TorchModel:
 
 def test_a_run_leaves_a_trace_whose_cycles_are_its_own(tmp_path: Path) -> None:
     path = tmp_path / "trace.jsonl"
-    record = run(RunRequest(model(), str(NPU), trace=path, strict=True)).record
+    record = run(Question(model(), npu=str(NPU), strict=True), trace=path).record
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     counted = record.metric("npu_cycles")
     assert counted is not None

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ethos_hil.base.record import Failure, Output
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.record import Output
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.verdict.verify import Comparison, merged, same_bits, verify
 from ethos_hil.lowering.oracle.reference import ReferenceRun

@@ -17,7 +17,7 @@ from torch import nn
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
@@ -81,7 +81,7 @@ class Counting(VirtualTarget):
 
 
 def execute(artifact: Artifact, board: VirtualTarget, *, repeat: int = 1) -> Report:
-    return run_artifact(artifact, board, RunRequest("net", repeat=repeat))
+    return run_artifact(artifact, board, Question("net", repeat=repeat))
 
 
 @pytest.mark.slow

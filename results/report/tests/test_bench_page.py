@@ -15,8 +15,8 @@ from markupsafe import escape
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import MemoryBehind
-from ethos_hil.base.record import ArtifactInfo, Failure, Record
-from ethos_hil.base.verdict import FailureKind, Standing, Verdict
+from ethos_hil.base.record import ArtifactInfo, Record
+from ethos_hil.base.verdict import Failure, FailureKind, Standing, Verdict
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.report import bench_page
 from ethos_hil.results.report.bench_point import PlottedPoint

@@ -23,7 +23,7 @@ def parse(text: str, what: str) -> int:
     """
     match = _FORM.fullmatch(text.strip().lower())
     if match is None or match[2] not in _UNITS:
-        raise UsageError(f"{what} {text!r} is no size", hint="give a number and a unit, such as 10GB or 500MB")
+        raise UsageError(f"{what} {text!r} is not a size", hint="give a number and a unit, such as 10GB or 500MB")
     return int(float(match[1]) * _UNITS[match[2]])
 
 

@@ -7,13 +7,10 @@ traceback as well. `kind` goes into the JSON (`failure.kind`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.verdict import FailureKind
-
-if TYPE_CHECKING:
-    from ethos_hil.base.record import Failure
+from ethos_hil.base.verdict import Failure, FailureKind
 
 _FIELDS = ("kind", "message", "hint", "console")
 """The fields that `replace` accepts."""
@@ -69,9 +66,6 @@ class EthosHilError(Exception):
     @property
     def failure(self) -> Failure:
         """Return the failure for a record."""
-        # A late import: a launcher of programs, which has no records, saves 9 ms of 350.
-        from ethos_hil.base.record import Failure
-
         return Failure(self.kind, self.message, self.hint)
 
     def replace(self, **changes: Any) -> Self:

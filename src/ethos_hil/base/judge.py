@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from ethos_hil.base.record import Decision, Failure, Record, RunFacts
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Decision, Record, RunFacts
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 
 @dataclass(frozen=True)

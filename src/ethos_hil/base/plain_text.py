@@ -59,3 +59,11 @@ def _is_blank(character: str) -> bool:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def portable(name: str) -> str:
+    """Return a name without the folders of the machine that ran it: "/ci/build/net.py:net" is "net.py:net"."""
+    kind, colon, rest = name.partition(":")
+    if name.startswith("/"):
+        return name.rpartition("/")[2]
+    return f"{kind}:{rest.rpartition('/')[2]}" if colon and rest.startswith("/") else name

@@ -11,24 +11,18 @@ import json
 import math
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import InferenceProfile
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.question import DEFAULT_TARGET, Question
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
-SCHEMA_VERSION = 1
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why a run is not verified: a stable word, the message, and a hint."""
-
-    kind: FailureKind
-    message: str
-    hint: str | None = None
+SCHEMA_VERSION = 2
+"""Since 2 a record has the question that it answers. Records of schema 1 are read as before."""
+_READ = (1, SCHEMA_VERSION)
 
 
 @dataclass(frozen=True)
@@ -369,6 +363,10 @@ class RunInfo:
     job: str = ""
 
 
+_NO_TARGET = ("tosa_reference_model", "none", "")
+"""What stands in a target's place where a test has none, or failed before it had one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """All that the record of a run says, but for the verdict. Facts are added until `ethos_hil.base.judge.judge` makes
@@ -383,7 +381,8 @@ class RunFacts:
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
     nobody sets them, "" where there are none or a user's runner may. `run` is the run folder's: it writes it beside the
-    record. `bench` is set where a benchmark made it. `clock` is set where the user states one to make times with, or a
+    record. `bench` is set where a benchmark made it. `question` is what was
+    asked, whole; None in records of schema 1. `clock` is set where the user states one to make times with, or a
     board's file does. `board` is set where it ran on a board.
     """
 
@@ -418,6 +417,7 @@ class RunFacts:
     bench: BenchInfo | None = None
     clock: StatedClock | None = None
     board: BoardRun | None = None
+    question: Question | None = None
 
     @property
     def label(self) -> str:
@@ -440,7 +440,8 @@ class Record(RunFacts, Decision):
 
     def to_json(self) -> dict[str, Any]:
         """Return the record ready for JSON. JSON lacks NaN and infinities, so they become strings."""
-        data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        data: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(replace(self, question=None))}
+        data["question"] = None if self.question is None else self.question.to_json()
         for item in (*data["outputs"], *data["accuracy"]):
             item.update({name: json_number(value) for name, value in item.items()})
         return data
@@ -453,7 +454,7 @@ class Record(RunFacts, Decision):
             ValueError: the schema version differs, or a required field is missing or has the wrong type.
         """
         version = data.get("schema_version")
-        if version != SCHEMA_VERSION:
+        if version not in _READ:
             raise ValueError(f"record has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
         try:
             return cls(
@@ -489,10 +490,28 @@ class Record(RunFacts, Decision):
                 bench=None if data.get("bench") is None else _bench(data["bench"]),
                 clock=None if data.get("clock") is None else _clock(data["clock"]),
                 board=None if data.get("board") is None else _known(BoardRun, data["board"]),
+                question=None if data.get("question") is None else Question.from_json(data["question"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
+
+    @property
+    def asked(self) -> Question:
+        """The question. A record of schema 1 has only some facts of it: a question with these."""
+        if self.question is not None:
+            return self.question if self.test is None else self.question.but(model=self.test.id)
+        program = self.artifact
+        known = {word.partition("=")[0]: word.partition("=")[2] for word in program.vela_flags} if program else {}
+        return Question(
+            self.label,
+            npu=self.npu,
+            memory_mode=self.memory_mode or None,
+            method=None if self.method == "forward" else self.method,
+            target=DEFAULT_TARGET if self.target.name in _NO_TARGET else self.target.name,
+            scheme="a16w8" if program is not None and program.scheme == "a16w8" else "a8w8",
+            optimise=known.get("--optimise"),
+        )
 
     def dumps(self, run: RunInfo | None = None) -> str:
         """Return the record as one line of JSON, with the run that keeps it."""

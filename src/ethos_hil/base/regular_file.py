@@ -6,6 +6,7 @@ A named pipe would keep its reader waiting, and a device may have no end. Both a
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import stat
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ _KINDS = {
     stat.S_IFBLK: "a device",
     stat.S_IFSOCK: "a socket",
 }
+
+
+_BLOCK = 1 << 20
 
 
 class NotAFile(OSError):
@@ -70,6 +74,15 @@ def read_bytes(path: Path, *, most: int | None = None) -> bytes:
     with opened(path, most=most) as file:
         # No more than it had when it was opened: it may grow meanwhile.
         return file.read(os.fstat(file.fileno()).st_size)
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the SHA-256 of a regular file, hexadecimal. Errors are those of `opened`."""
+    digest = hashlib.sha256()
+    with opened(path) as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def read_text(path: Path, encoding: str = "utf-8", *, most: int | None = None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import dataclass
 
 
 class Verdict(enum.StrEnum):
@@ -156,6 +157,15 @@ NOT_ATTEMPTED = frozenset(
 )
 """Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
 failed, and not what was tested. A nightly makes a second attempt where the target is no program of ours."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a run is not verified: a stable word, the message, and a hint."""
+
+    kind: FailureKind
+    message: str
+    hint: str | None = None
 
 
 class Standing(enum.StrEnum):

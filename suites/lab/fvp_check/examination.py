@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
@@ -122,13 +122,13 @@ def _run(
 ) -> tuple[ProgramEnding, FailureKind | None]:
     """Run a program on the virtual board and on the FVP. Return how it ended, and which kind of failure that was."""
     folder = name.replace(" ", "-")
-    request = RunRequest(name, npu=found.npu, timeout=timeout)
-    virtual = run_artifact(artifact, VirtualTarget(found.npu, soc=found.soc), RunRequest(name, npu=found.npu))
+    question = Question(name, npu=found.npu, timeout=timeout)
+    virtual = run_artifact(artifact, VirtualTarget(found.npu, soc=found.soc), Question(name, npu=found.npu))
     found.files[f"{folder}/virtual.json"] = virtual.record.dumps().encode()
     modelled, events = virtual.outcome.runs[0].cycles, _events(virtual.outcome)
     target.witness = lambda evidence: _keep(found, folder, evidence)
     try:
-        report = run_artifact(artifact, target, request)
+        report = run_artifact(artifact, target, question)
     except EthosHilError as error:
         found.files[f"{folder}/error.txt"] = "\n".join((_words(error), *error.console)).encode()
         return ProgramEnding(name, _words(error), modelled, modelled_events=events), error.kind

@@ -60,9 +60,8 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
     """Lower a network, run it on the virtual board with both methods, and compare the rows."""
     from ethos_hil.base.errors import UsageError
     from ethos_hil.base.npu_name import NpuName
-    from ethos_hil.harness.ask.request import RunRequest
-    from ethos_hil.harness.image.delegation import Delegation
-    from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+    from ethos_hil.base.question import Question
+    from ethos_hil.harness.profile.options import ProfileMethod
     from ethos_hil.harness.run import run_artifact
     from ethos_hil.harness.targets.registry import make_target
     from ethos_hil.lowering.cache.store import Cache
@@ -73,11 +72,16 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
     try:
         artifact = lower(model, name, cache=Cache(cache_folder))
         for method in (ProfileMethod.SHARES, ProfileMethod.PREFIX):
-            options = ProfileOptions(method, ("npu_active",))
-            request = RunRequest(
-                model.label, npu=npu, delegation=Delegation(allow_cpu_only=True), profile=options, timeout=LIMIT_SECONDS
+            question = Question(
+                model.label,
+                npu=npu,
+                allow_cpu_only=True,
+                profile=True,
+                found_by=method,
+                events=("npu_active",),
+                timeout=LIMIT_SECONDS,
             )
-            records.append(run_artifact(artifact, make_target("virtual", name, pool=pool), request).record)
+            records.append(run_artifact(artifact, make_target("virtual", name, pool=pool), question).record)
     except UsageError as error:
         return ProfileTrial(model.label, npu, refused=error.message)
     if not artifact.delegates:

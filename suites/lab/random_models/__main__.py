@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.quantisation_options import parse_scheme
+from ethos_hil.base.question import Scheme
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
@@ -36,13 +36,13 @@ def main(
     npu: Annotated[
         list[str] | None, typer.Option(help=f"NPU; may be repeated. Default: one of each family, {', '.join(NPUS)}.")
     ] = None,
-    scheme: Annotated[str, typer.Option(help="a8w8 or a16w8.")] = "a8w8",
+    scheme: Annotated[Scheme, typer.Option(help="a8w8 or a16w8.")] = "a8w8",
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Worker processes.")] = os.cpu_count() or 1,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every ending.")] = None,
 ) -> None:
     """Lower random networks, compare delegates with tosa_reference_model, and run each network on a virtual board."""
     npus = [NpuName.parse(name).name for name in npu or NPUS]
-    work = [NetworkJob(number, npus, parse_scheme(scheme)) for number in range(seed, seed + count)]
+    work = [NetworkJob(number, npus, scheme) for number in range(seed, seed + count)]
     trials: list[NetworkTrial] = []
     with Live() as live:
         live.stage(f"Trying {count} networks on {len(npus)} NPUs")

@@ -13,9 +13,8 @@ import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.verdict import FailureKind, Verdict
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.image.delegation import Delegation
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.run import run_artifact
@@ -24,7 +23,6 @@ from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
-from ethos_hil.lowering.formats.tosa_spec import Scheme
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import evaluate
@@ -141,8 +139,8 @@ def trial(
 
 def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
     board = make_target("virtual", NpuName.parse(npu), pool=pool)
-    request = RunRequest(model=artifact.model, npu=npu, delegation=Delegation(allow_cpu_only=True))
-    record = run_artifact(artifact, board, request).record
+    question = Question(model=artifact.model, npu=npu, allow_cpu_only=True)
+    record = run_artifact(artifact, board, question).record
     if record.verdict is Verdict.VERIFIED:
         return (NetworkEnding.VERIFIED if artifact.delegates else NetworkEnding.CPU_ONLY), ""
     assert record.failure is not None

@@ -16,7 +16,7 @@ import numpy as np
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
+from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
 from ethos_hil.harness.npu import Configuration, Npu, forget
@@ -153,13 +153,13 @@ def measure(live: Live) -> BenchPart:
     packing = median_time(lambda: pack(firmware, program, [[bytes(3 * 224 * 224)]], RunPlan(1, 1)))
     figures.append(_milliseconds("packing a 4 MB program", packing, MEDIAN, at_most(100)))
 
-    digits = run(RunRequest(DIGITS, repeat=50), reporter=live)
+    digits = run(Question(DIGITS, repeat=50), reporter=live)
     launches: tuple[list[float], list[float]] = ([], [])
     with BoardPool() as pool:
         for _ in range(1 + ROUNDS):
             for times, waiting in zip(launches, (None, pool), strict=True):
                 board = make_target("virtual", SIZE, pool=waiting)
-                again = run_artifact(digits.artifact, board, RunRequest("digits"), reporter=live)
+                again = run_artifact(digits.artifact, board, Question("digits"), reporter=live)
                 times.append(again.outcome.seconds["launch"])
     fresh, kept = (statistics.median(times[1:]) for times in launches)
     figures += [
@@ -168,9 +168,9 @@ def measure(live: Live) -> BenchPart:
         _milliseconds("host overhead an inference, digits", per_inference(digits), "wall, mean of 50", at_most(100)),
     ]
 
-    mobilenet = run(RunRequest(MOBILENET), reporter=live)
+    mobilenet = run(Question(MOBILENET), reporter=live)
     started = time.perf_counter()
-    run_artifact(mobilenet.artifact, make_target("virtual", SIZE), RunRequest("mobilenet_v2"), reporter=live)
+    run_artifact(mobilenet.artifact, make_target("virtual", SIZE), Question("mobilenet_v2"), reporter=live)
     whole = time.perf_counter() - started
     live.stage("Lowering MobileNetV2 with an empty cache")
     cold, cached = lowering_seconds(MOBILENET)

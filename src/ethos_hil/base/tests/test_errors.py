@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
-from ethos_hil.base.record import Check, Failure
-from ethos_hil.base.verdict import FailureKind
+from ethos_hil.base.record import Check
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.image.preflight import FAIL, PreflightFailed
 from ethos_hil.harness.npu import Fault
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.judge import Evidence, decide
-from ethos_hil.base.record import Failure
-from ethos_hil.base.verdict import FailureKind, Verdict, rank
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict, rank
 
 CAPABILITY = Failure(FailureKind.CAPABILITY, "no such NPU")
 FAULT = Failure(FailureKind.FAULT, "HardFault")

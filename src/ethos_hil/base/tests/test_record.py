@@ -31,7 +31,6 @@ from ethos_hil.base.record import (
     Check,
     DelegateInfo,
     Divergence,
-    Failure,
     Metric,
     Op,
     Output,
@@ -41,7 +40,7 @@ from ethos_hil.base.record import (
     SuiteTest,
     TargetInfo,
 )
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 RECORD = Record(
     verdict=Verdict.FAILED,
@@ -125,7 +124,7 @@ def test_json_has_the_documented_fields() -> None:
     fields = ("schema_version", "verdict", "failure", "model", "npu", "target", "outputs", "metrics", "ops", "artifact")
     documented = {*fields, "versions"}
     assert documented <= data.keys()
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     assert {"kind", "message", "hint"} == data["failure"].keys()
     assert data["divergence"].keys() == {
         *("place", "message", "found_by", "instruction", "op", "npu_op", "tosa_op", "aten_ops", "module", "source"),
@@ -178,8 +177,8 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
     data = RECORD.to_json()
     data["target"] = {**data["target"], "serial": "new in some later version"}
     assert Record.from_json({**data, "later": 1}) == RECORD
-    with pytest.raises(ValueError, match="schema version 2"):
-        Record.from_json({**data, "schema_version": 2})
+    with pytest.raises(ValueError, match="schema version 3"):
+        Record.from_json({**data, "schema_version": 3})
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e999", "9" * 400, '"7"', "null", "[7]"])
@@ -230,7 +229,7 @@ def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
 ADDED_LATER = {
     "accuracy", "divergence", "executions", "notes", "console", "memory_mode", "runner", "preflight", "test", "method",
     "system_config", "text", "profile", "created", "clock_hz", "firmware_sha256", "timing_model",
-    "inputs_sha256", "timing_adapters", "run", "bench", "clock", "board",
+    "inputs_sha256", "timing_adapters", "run", "bench", "clock", "board", "question",
 }  # fmt: skip
 
 

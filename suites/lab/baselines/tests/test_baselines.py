@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import FailureKind, Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.store import StoredRecord, read_run

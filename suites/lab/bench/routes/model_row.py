@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
@@ -66,8 +66,8 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
         artifact = artifacts[number % len(artifacts)]
         inputs = tuple(np.asarray(draw.standard_normal(each.shape), each.dtype) for each in artifact.example_inputs)
         target = make_target(f"board:{file}", NpuName.parse(npu))
-        request = RunRequest(artifact.model, npu=npu, target=target.name, inputs=(inputs,))
-        record = run_artifact(artifact, target, request).record
+        question = Question(artifact.model, npu=npu, target=target.name, inputs=(inputs,))
+        record = run_artifact(artifact, target, question).record
         if record.verdict is Verdict.VERIFIED:
             verified += 1
         else:

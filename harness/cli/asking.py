@@ -1,0 +1,112 @@
+"""The options of a command that asks a question: they are made from the question's fields."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from ethos_hil.base.asking import Asking
+from ethos_hil.base.field_option import FieldOption
+from ethos_hil.base.question import OPTIONS, Question
+from ethos_hil.harness.ask.asked_clock import asked_clock
+from ethos_hil.harness.ask.default_npu import npu_of
+from ethos_hil.harness.cli import completion
+
+_QUESTION = "question"
+"""The parameter of a command that gets the question."""
+
+
+def asks(asking: Asking) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command, which takes a `question`, the options of one; its own parameters come after them.
+
+    Args:
+        asking: which fields, and what is different in this command. Where MODEL may be left out (its metavar has
+            brackets), the question is None without it.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(function, eval_str=True).parameters.values())
+        asked = [_parameter(name, asking) for name in asking.fields]
+
+        @functools.wraps(function)
+        def command(**values: Any) -> None:
+            fields = {name: values.pop(name) for name in asking.fields}
+            function(**{_QUESTION: _question(asking, fields)}, **values)
+
+        parameters = [*asked, *(each.replace(kind=each.KEYWORD_ONLY) for each in own if each.name != _QUESTION)]
+        vars(command)["__signature__"] = inspect.Signature(parameters)
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
+
+    return decorate
+
+
+def option_of(name: str, how: FieldOption | None = None) -> Any:
+    """Return the option of a command that asks for a field, in the way of `how` or as all commands do."""
+    how = how or OPTIONS[name]
+    return typer.Option(*(how.flags or (how.flag(name),)), **_attributes(how))
+
+
+def given(context: typer.Context) -> dict[str, str]:
+    """Return the parameters that are given on the command line: how the user writes them, by name."""
+    parameters = {each.name or "": each.opts[0] for each in context.command.params}
+    return {
+        name: flag
+        for name, flag in parameters.items()
+        if getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+    }
+
+
+def _parameter(name: str, asking: Asking) -> inspect.Parameter:
+    how = asking.option(name)
+    if name == "model":
+        optional = (how.metavar or "").startswith("[")
+        kind = Annotated[str | None if optional else str, typer.Argument(metavar=how.metavar, help=how.help)]  # type: ignore[valid-type]
+        return inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None if optional else inspect.Parameter.empty, annotation=kind
+        )
+    default = None if how.otherwise or how.many else asking.default(name)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[_type(how), option_of(name, how)]
+    )
+
+
+def _type(how: FieldOption) -> Any:
+    if how.many:
+        return list[str] | None
+    if how.kind is bool:
+        return bool
+    return (str if how.parse else how.kind) | None
+
+
+def _attributes(how: FieldOption) -> dict[str, Any]:
+    return {
+        "help": how.help,
+        "metavar": how.metavar,
+        "show_default": how.otherwise or True,
+        "autocompletion": getattr(completion, how.completion) if how.completion else None,
+        "rich_help_panel": how.panel,
+    }
+
+
+def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:
+    """Return the checked question of the values on a command's line; None without a model."""
+    if values["model"] is None:
+        return None
+    found = {**asking.defaults}
+    for name, value in values.items():
+        how = asking.option(name)
+        if how.many:
+            found[name] = tuple(value or asking.default(name))
+        elif value is not None:
+            found[name] = how.parse(value, how.flag(name)) if how.parse else value
+    if "npu" in values:
+        found["npu"] = npu_of(values["npu"], found.get("target", Question.target))
+    question = Question(**found)
+    question.check(asking.option)
+    asked_clock(question.clock)
+    return question

@@ -1,0 +1,138 @@
+"""Commands and functions have the options of the question: a new field is one edit, and a record asks again exactly."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import ethos_hil
+from ethos_hil.base.asking import PROFILE, RUN, Asking, again
+from ethos_hil.base.question import OPTIONS, Question
+from ethos_hil.base.record import Record, TargetInfo
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.cli.asking import asks
+from ethos_hil.harness.cli.main import app
+
+FILES = ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner")
+FOLLOWING = {"trust_elf": {"runner": Path("arm_executor_runner")}}
+"""What a field needs beside it."""
+
+
+def asked_by(line: str) -> Question:
+    """The question of a command's line, read by the command's own parser."""
+    _, command, *rest = shlex.split(line)
+    asking: Asking = {"run": RUN, "profile": PROFILE}[command]
+    questions: list[Question] = []
+
+    @asks(asking)
+    def keep(question: Question) -> None:
+        questions.append(question)
+
+    other = typer.Typer()
+    other.command()(keep)
+    typer.main.get_command(other).main(rest, standalone_mode=False)
+    return questions[0]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in FILES:
+        (tmp_path / name).write_text(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", [name for name in OPTIONS if name != "model"])
+@pytest.mark.usefixtures("here")
+def test_a_record_asks_its_question_again(name: str) -> None:
+    values: Mapping[str, Any] = {name: OPTIONS[name].example, **FOLLOWING.get(name, {})}
+    if name in ("found_by", "events"):
+        values = {**values, "profile": True}
+    question = Question("net.py:net", **values)
+    question.check()
+    made = Record(
+        verdict=Verdict.VERIFIED,
+        model="net.py:net",
+        npu=question.npu,
+        target=TargetInfo("virtual", "virtual", ""),
+        question=question.kept(),
+    )
+    kept = Record.from_json(json.loads(made.dumps()))
+    assert asked_by(again(kept.asked)).digest == question.digest
+
+
+def test_what_a_record_would_lose_is_seen(here: Path) -> None:
+    """The test above compares what the files say: it fails where one is another."""
+    question = Question("net.py:net", inputs=Path("inputs.npz"))
+    line = again(question.kept())
+    assert asked_by(line).digest == question.digest
+    (here / "inputs.npz").write_text("another")
+    assert asked_by(line).digest != question.digest
+
+
+ADDED = """
+    pad_to: int | None = option(None, help="Pad to this number.", kind=int, least=1, example=8)
+"""
+ASKS = ("run", "lower", "preflight", "image", "evaluate", "profile", "scan")
+
+
+def test_a_new_option_is_one_edit(tmp_path: Path) -> None:
+    """With one field more: options of all commands about a model, keywords, JSON, digest, again."""
+    script = f"""
+import importlib.util, inspect, json, sys
+import ethos_hil
+spec = importlib.util.find_spec("ethos_hil.base.question")
+source = open(spec.origin).read()
+mark = "    as_upstream: bool = option("
+assert source.count(mark) == 1
+source = source.replace(mark, {ADDED!r} + mark)
+module = importlib.util.module_from_spec(spec)
+sys.modules[spec.name] = module
+exec(compile(source, spec.origin, "exec"), vars(module))
+
+import typer
+from ethos_hil.harness.cli.main import app
+from ethos_hil.base.asking import again
+commands = typer.main.get_command(app).commands
+there = [name for name, command in commands.items() if any("--pad-to" in each.opts for each in command.params)]
+asking = ("evaluate", "lower", "preflight", "profile", "run", "Question")
+functions = [name for name in asking if "pad_to" in inspect.signature(getattr(ethos_hil, name)).parameters]
+question = module.Question("net.py:net", pad_to=8)
+kept = module.Question.from_json(json.loads(json.dumps(question.to_json())))
+try:
+    module.Question("net.py:net", pad_to=0).check()
+except Exception as error:
+    wrong = str(error)
+print(json.dumps([there, functions, kept == question, again(kept), question.digest != question.but(pad_to=9).digest,
+                  wrong, "pad_to: Pad to this number." in ethos_hil.run.__doc__]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    there, functions, kept, line, moved, wrong, explained = json.loads(done.stdout)
+    assert sorted(there) == sorted(ASKS)
+    assert sorted(functions) == ["Question", "evaluate", "lower", "preflight", "profile", "run"]
+    assert (kept, moved, explained) == (True, True, True)
+    assert line == "ethos-hil run net.py:net --npu ethos-u55-128 --pad-to 8"
+    assert wrong == "--pad-to is 0"
+
+
+def test_a_keyword_that_is_not_there_is_an_error() -> None:
+    with pytest.raises(TypeError, match="run\\(\\) got an unexpected keyword argument 'nup'"):
+        ethos_hil.run("net.py:net", nup="ethos-u55-128")
+
+
+def test_the_keywords_are_those_of_the_command() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    for name in ("run", "lower", "preflight", "evaluate"):
+        keywords = set(inspect.signature(getattr(ethos_hil, name)).parameters)
+        options = {each.name for each in commands[name].params}
+        assert keywords & {*OPTIONS} - {"profile", "found_by", "events"} >= options & {*OPTIONS} - {"allow_unverified"}

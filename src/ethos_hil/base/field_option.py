@@ -1,0 +1,80 @@
+"""How a field of a question is asked for: on the command line, in Python, and what its values may be."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ethos_hil.base.errors import UsageError
+
+OPTION = "option"
+"""The key of a `FieldOption` in the metadata of its field."""
+
+
+@dataclass(frozen=True)
+class FieldOption:
+    """How a field of a question is asked for, and what it may be.
+
+    Attributes:
+        help: what it does: for --help, and for the docstrings of the API.
+        kind: what one value is read as: str, int, float, bool or Path.
+        many: whether it may be given several times.
+        flags: its names on the command line; by default the field's.
+        metavar: what stands for its value in --help.
+        choices: the values that there are; empty for any.
+        least, most: the bounds of a number, both included.
+        otherwise: what is used where none is given, in words.
+        example: a value that is not the default.
+        parse: makes the value from the text on the command line and its flag, where `kind` is not enough.
+        in_python: the forms that Python accepts beyond those of the command line.
+        completion: the function of `ethos_hil.harness.cli.completion` that completes it.
+        content: whether the content of what it names belongs to the question, and not only its name.
+        session: whether a session of pytest has it.
+        panel: the heading of its group in --help.
+    """
+
+    help: str
+    kind: type = str
+    many: bool = False
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    most: float | None = None
+    otherwise: str = ""
+    example: Any = None
+    parse: Callable[[str, str], Any] | None = None
+    in_python: str = ""
+    completion: str = ""
+    content: bool = False
+    session: bool = False
+    panel: str | None = None
+
+    def flag(self, name: str) -> str:
+        """Return the first name on the command line of the field that is called `name`."""
+        return self.flags[0] if self.flags else f"--{name.replace('_', '-')}"
+
+    def problem(self, name: str, value: Any) -> UsageError | None:
+        """Return what is wrong with a value of the field that is called `name`, or None."""
+        flag = self.flag(name)
+        unknown = [item for item in (value if self.many else (value,)) if self.choices and item not in self.choices]
+        if unknown:
+            close = difflib.get_close_matches(str(unknown[0]), self.choices, n=1)
+            suggestion = f"did you mean {close[0]}? " if close else ""
+            return UsageError(f"{flag} is {unknown[0]!r}", hint=f"{suggestion}valid: {', '.join(self.choices)}")
+        if self.kind not in (int, float) or not isinstance(value, int | float):
+            return None
+        low, high = self.least, self.most
+        if not math.isfinite(value) or (low is not None and value < low) or (high is not None and value > high):
+            ends = (f"from {low:,}" if low is not None else "", f"to {high:,}" if high is not None else "")
+            bounds = " ".join(("a number", *filter(None, ends)))
+            return UsageError(f"{flag} is {value}", hint=f"give {bounds}, such as {self.example}")
+        return None
+
+
+def option(default: Any, **attributes: Any) -> Any:
+    """Return a field of a group, with its default; the attributes are those of `FieldOption`."""
+    return field(default=default, metadata={OPTION: FieldOption(**attributes)})

@@ -1,0 +1,602 @@
+"""What is asked of a model, said once.
+
+A question has four groups of fields: what it is about, what it is compiled for, where it runs, and how the answer is
+judged. Each field carries its help, its bounds and its command-line name. The options of every command
+(`ethos_hil.harness.cli.asking`), the keywords of the API (`ethos_hil.harness.ask.keywords`), the options of pytest,
+JSON both ways, the digest, the checks, and the commands that ask a record's question again (`ethos_hil.base.asking`)
+are all made from them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from ethos_hil.base import byte_size
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.field_option import OPTION, FieldOption, option
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.plain_text import portable
+from ethos_hil.base.regular_file import digest_of_file
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    InputSet = tuple[np.ndarray, ...]
+
+Scheme = Literal["a8w8", "a16w8"]
+DEFAULT_NPU = "ethos-u55-128"
+DEFAULT_TARGET = "virtual"
+NOWHERE = "none"
+"""The target of a question that is only compiled."""
+MOST_EXECUTIONS = 10_000_000
+"""Executions in a run, of all input sets together. The harness keeps their outputs in memory."""
+MOST_SECONDS = 10_000_000
+"""Four months: the longest time limit of a run."""
+MOST_ARENA = 1 << 32
+"""Bytes: Vela's own limit of the arena's cache."""
+PMU_EVENTS = (
+    "npu_active", "mac_active", "output_active", "weight_decoder_active", "port0_read_beats", "port0_write_beats",
+    "port1_read_beats", "port1_write_beats",
+)  # fmt: skip
+"""Events of the NPU's PMU, as Arm's core driver calls them."""
+DEFAULT_EVENTS = PMU_EVENTS[:4]
+ALL_EVENTS = "all"
+PROGRAM_SUFFIXES = (".pte", ".bpte")
+"""Endings of the names of programs that are compiled already."""
+ARRAYS = ".npz"
+"""The ending of the name of an archive of arrays."""
+_CASE = "::"
+"""What pytest's id of a test has and the name of a model has not."""
+
+
+class LoadedModel(Protocol):
+    """A model that is loaded already, such as `ethos_hil.lowering.model.torch_model.TorchModel`."""
+
+    @property
+    def label(self) -> str:
+        """Its name in records."""
+
+
+class OptionGroup:
+    """Fields that carry an `FieldOption` each."""
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The names of the fields that do not have their defaults."""
+        return tuple(
+            name for name in OPTIONS if name in DEFAULTS and getattr(self, name, DEFAULTS[name]) != DEFAULTS[name]
+        )
+
+    def flags(self, names: Collection[str]) -> tuple[str, ...]:
+        """Return the command-line names of those fields, among some, that do not have their defaults."""
+        return tuple(OPTIONS[name].flag(name) for name in self.given if name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(OptionGroup):
+    """What a question is about: a model, how it is quantised, and what of it stays on the CPU."""
+
+    model: str | LoadedModel = field(
+        kw_only=False,
+        metadata={
+            OPTION: FieldOption(
+                "file.py:function or package.module:function, returning (module, example_inputs) or "
+                "(module, example_inputs, calibration_inputs), or a dictionary of these by method name; a .pt2; a "
+                ".pte; or a .bpte, which has inputs and expected outputs.",
+                metavar="MODEL",
+                example="net.py:net",
+                in_python="Or a float torch.nn.Module, a module quantised with PT2E, or an ExportedProgram.",
+            )
+        },
+    )
+    method: str | None = option(
+        None,
+        help="The method to run, in a program with several. Default: forward, or the first.",
+        metavar="NAME",
+        example="encode",
+    )
+    scheme: Scheme = option(
+        "a8w8",
+        help="Bits of activations and weights, where a model is quantised here.",
+        metavar="a8w8|a16w8",
+        choices=("a8w8", "a16w8"),
+        example="a16w8",
+    )
+    calibrate: str | Sequence[tuple[Any, ...]] | None = option(
+        None,
+        help="Inputs to calibrate the quantisation with: an .npz as for --inputs, or a function that returns a list of "
+        "input tuples. Default: the model's own, or its example.",
+        metavar="X.npz|file.py:function",
+        example="calibration.npz",
+        content=True,
+        in_python="Or the input sets, in the forms of `inputs`.",
+    )
+    int16: tuple[str, ...] = option(
+        (),
+        help="Give the activations of this module 16 bits, e.g. head or blocks.3; repeatable.",
+        many=True,
+        metavar="MODULE",
+        example=("head",),
+    )
+    quantizer: str | Callable[[Any], Any] | None = option(
+        None,
+        help="Quantise with what this function returns: it takes upstream's compile spec and returns a configured "
+        "EthosUQuantizer, or another quantizer of torchao.",
+        metavar="file.py:function",
+        example="quantizers.py:mine",
+        in_python="Or the function itself.",
+    )
+    leave: tuple[str, ...] = option(
+        (),
+        help="Leave this to the CPU: an operator (aten.sigmoid), a line of the model (net.py:12) or a module (head.0). "
+        "May be repeated.",
+        many=True,
+        metavar="WHAT",
+        example=("aten.sigmoid",),
+    )
+    trust_model: bool = option(
+        False,
+        help="Load a .pt2 that has more than data in it. Such a file can run any code on this machine.",
+        kind=bool,
+        example=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions(OptionGroup):
+    """What a question is compiled for: the NPU, the memories around it, and what Vela is asked beyond that."""
+
+    npu: str = option(
+        DEFAULT_NPU,
+        help="NPU to compile for and run on, e.g. ethos-u55-256.",
+        otherwise="ethos-u55-128, or the only one of the target",
+        completion="npus",
+        example="ethos-u85-256",
+        session=True,
+    )
+    memory_mode: str | None = option(
+        None,
+        help="Where Vela puts the parts of the program: Shared_Sram, Sram_Only or Dedicated_Sram (or with a limit, as "
+        "in Dedicated_Sram_384KB). Default: ExecuTorch's for the NPU.",
+        metavar="MODE",
+        completion="memory_modes",
+        example="Sram_Only",
+        session=True,
+    )
+    system_config: str | None = option(
+        None,
+        help="The clock and memories to compile for, such as Ethos_U55_Deep_Embedded; modelled cycles follow them. "
+        "Default: ExecuTorch's for the NPU.",
+        metavar="NAME",
+        completion="system_configs",
+        example="Ethos_U55_Deep_Embedded",
+        panel="Vela",
+    )
+    vela_ini: Path | None = option(
+        None,
+        help="Vela's configuration file, with systems and memory modes of your own. Default: Arm/vela.ini.",
+        kind=Path,
+        metavar="FILE",
+        example=Path("vela.ini"),
+        content=True,
+        panel="Vela",
+    )
+    optimise: str | None = option(
+        None,
+        help="Performance (Vela's default), or Size for the least memory.",
+        metavar="GOAL",
+        choices=("Performance", "Size"),
+        example="Size",
+        panel="Vela",
+    )
+    arena_cache_size: int | None = option(
+        None,
+        help="What the arena, or its cache in SRAM, may take: 384KiB, 262144.",
+        kind=int,
+        metavar="SIZE",
+        least=0,
+        most=MOST_ARENA,
+        parse=byte_size.parse,
+        example=393216,
+        panel="Vela",
+    )
+    vela_flags: tuple[str, ...] = option(
+        (),
+        help="Any other argument of Vela, as in --vela-flag=--disable-cascading. May be repeated.",
+        many=True,
+        flags=("--vela-flag",),
+        metavar="FLAG",
+        example=("--disable-cascading",),
+        panel="Vela",
+    )
+    as_upstream: bool = option(
+        False,
+        help="Repair none of Vela's known defects: the program is byte for byte what ExecuTorch alone makes.",
+        kind=bool,
+        example=True,
+    )
+
+    @property
+    def asks_vela(self) -> bool:
+        """Whether anything is asked of Vela, which a compiled program could contradict."""
+        return any(name not in ("npu", "as_upstream") for name in self.given if name in GROUPS["compile"])
+
+    @property
+    def npu_name(self) -> NpuName:
+        """The NPU.
+
+        Raises:
+            UsageError: no NPU has this name; the error lists the names.
+        """
+        return NpuName.parse(self.npu)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceOptions(OptionGroup):
+    """Where a question is answered, and by what rules."""
+
+    target: str = option(
+        DEFAULT_TARGET,
+        help="Where to run; `ethos-hil targets` lists what there is.",
+        completion="targets",
+        example="corstone-300",
+        session=True,
+    )
+    runner: Path | None = option(
+        None,
+        help="Run with this arm_executor_runner, by semihosting, not with our firmware.",
+        kind=Path,
+        metavar="ELF",
+        example=Path("arm_executor_runner"),
+        content=True,
+    )
+    trust_elf: bool = option(
+        False,
+        help="Let the runner reach all files and run commands, not only its own folder.",
+        kind=bool,
+        example=True,
+    )
+    strict: bool = option(
+        False,
+        help="Fail where the NPU's command stream lacks a wait, even if the answer is right.",
+        kind=bool,
+        flags=("--strict-waits", "--strict"),
+        example=True,
+        session=True,
+    )
+    strict_board: bool = option(
+        False,
+        help="Fail where the program does what a real board may not forgive.",
+        kind=bool,
+        example=True,
+        session=True,
+    )
+    fast: bool = option(False, help="Let an FVP leave out timing; no cycles are reported.", kind=bool, example=True)
+    clock: str | None = option(
+        None,
+        help="The NPU's clock that cycles become milliseconds with: 400MHz, 500MHz/1GHz for NPU and CPU, or a part "
+        "such as alif-e8-hp, ek-ra8p1 or mps4-fi101 (docs/latency.md). Cycles stay as they are.",
+        metavar="CLOCK",
+        otherwise="that of Vela's system configuration",
+        example="400MHz",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeOptions(OptionGroup):
+    """How the answer is judged: by which inputs, against what, within which limits."""
+
+    inputs: Path | tuple[InputSet, ...] | None = option(
+        None,
+        help="One array per input, in order; one more leading axis than the input gives several input sets. "
+        "Default: the model's example inputs.",
+        kind=Path,
+        metavar="X.npz",
+        example=Path("inputs.npz"),
+        content=True,
+        in_python="Or a tensor or an array; a tuple of these, one for each argument of forward; or a list of such "
+        "tuples, to run several input sets in one boot. A module in memory needs inputs.",
+    )
+    repeat: int | None = option(
+        None,
+        help="Executions of each input set.",
+        kind=int,
+        least=1,
+        most=MOST_EXECUTIONS,
+        otherwise="what the model asks for, usually 1",
+        example=3,
+    )
+    expected: Path | tuple[InputSet, ...] | None = option(
+        None,
+        help="Compare the outputs with these too: one array per output, by its name or in order; one more leading axis "
+        "for several input sets. For equality, unless --atol or --rtol is given.",
+        kind=Path,
+        metavar="Y.npz",
+        example=Path("expected.npz"),
+        content=True,
+        in_python="Or the outputs, in the forms of `inputs`.",
+    )
+    atol: float = option(
+        0.0,
+        help="How far a float may be from what is expected. Integers must be equal.",
+        kind=float,
+        metavar="X",
+        least=0,
+        example=0.01,
+    )
+    rtol: float = option(
+        0.0,
+        help="The same, as a fraction of the expected value; both are added.",
+        kind=float,
+        metavar="X",
+        least=0,
+        example=0.001,
+    )
+    min_sqnr: float | None = option(
+        None,
+        help="Fail where an output's SQNR against the float model in PyTorch is below this number of dB.",
+        kind=float,
+        metavar="DB",
+        example=20.0,
+    )
+    allow_cpu_only: bool = option(
+        False, help="Accept a program of which nothing is on the NPU.", kind=bool, example=True
+    )
+    require_delegated: bool = option(
+        False,
+        help="Fail if an operator is on the CPU; conversions of inputs and outputs may be.",
+        kind=bool,
+        example=True,
+    )
+    max_cpu_ops: int | None = option(
+        None,
+        help="Fail if more than N operators are on the CPU.",
+        kind=int,
+        least=0,
+        metavar="N",
+        example=2,
+    )
+    allow_unverified: bool = option(
+        False,
+        help="Exit status 0 although nothing says what is right, as for a foreign .pte.",
+        kind=bool,
+        example=True,
+    )
+    timeout: float = option(
+        120.0,
+        help="Limit for the run on the target.",
+        kind=float,
+        metavar="SECONDS",
+        least=0.001,
+        most=MOST_SECONDS,
+        example=60.0,
+    )
+    profile: bool = option(
+        False, help="Account for every cycle, by operation, as `ethos-hil profile` does.", kind=bool, example=True
+    )
+    found_by: str | None = option(
+        None,
+        help="How cycles are found. shares: the target says what each operation takes. prefix: the target runs more "
+        "and more of the program, and differences count. trace: an FVP's own trace of its NPU. "
+        "Default: shares where the target can, else prefix.",
+        metavar="shares|prefix|trace",
+        choices=("shares", "prefix", "trace"),
+        example="prefix",
+    )
+    events: tuple[str, ...] = option(
+        DEFAULT_EVENTS,
+        help=f"A PMU event to count for each operation, with prefix: {', '.join(PMU_EVENTS)}, or {ALL_EVENTS}. May be "
+        "repeated. Default: the first four.",
+        many=True,
+        metavar="EVENT",
+        choices=(*PMU_EVENTS, ALL_EVENTS),
+        example=("npu_active",),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question(ModelOptions, CompileOptions, PlaceOptions, JudgeOptions):
+    """What is asked of a model. Values are as the user gave them: `check` says what is wrong with one.
+
+    Attributes:
+        digests: SHA-256 of what a field refers to beyond its text, by the field's name: a file, or a value in memory.
+            `kept` fills it in; a record's question has it.
+    """
+
+    digests: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def label(self) -> str:
+        """The model's name in records."""
+        return self.model if isinstance(self.model, str) else self.model.label
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the model is named as a program that is compiled already."""
+        return self.label.lower().endswith(PROGRAM_SUFFIXES)
+
+    @property
+    def is_test(self) -> bool:
+        """Whether the model is a test of a suite, named by pytest's id."""
+        return _CASE in self.label
+
+    def check(self, option_of: Callable[[str], FieldOption] | None = None) -> None:
+        """Check what needs neither a model nor a target.
+
+        Args:
+            option_of: how the command that was called asks for a field, where it has names of its own.
+
+        Raises:
+            UsageError: a number is out of its bounds, no NPU or scheme has the name, or options contradict one another.
+        """
+        NpuName.parse(self.npu)
+        for name, how in OPTIONS.items():
+            value = getattr(self, name)
+            how = how if option_of is None else option_of(name)
+            problem = None if value == DEFAULTS.get(name) else how.problem(name, value)
+            if problem is not None:
+                raise problem
+        if self.trust_elf and self.runner is None:
+            raise UsageError("--trust-elf is for an ELF of yours", hint="give it with --runner, or leave it out")
+        for name in ("require_delegated", "max_cpu_ops"):
+            if self.allow_cpu_only and name in self.given:
+                raise UsageError(
+                    f"--allow-cpu-only and {OPTIONS[name].flag(name)} contradict one another",
+                    hint="leave out one of them",
+                )
+        if self.optimise == "Size" and self.arena_cache_size is not None:
+            raise UsageError(
+                "--arena-cache-size says nothing with --optimise Size",
+                hint="Vela then uses as little memory as it can; leave out one of them",
+            )
+        if self.calibrate == "":
+            raise UsageError("--calibrate is empty", hint="give X.npz or file.py:function")
+
+    def but(self, **changes: Any) -> Question:
+        """Return the question with other values; what was known of the old values goes with them."""
+        digests = {name: digest for name, digest in self.digests.items() if name not in changes}
+        return dataclasses.replace(self, digests=digests, **changes)
+
+    def kept(self) -> Question:
+        """Return the question as a record keeps it: files and values in memory by their digests."""
+        digests, values = dict(self.digests), dict[str, Any]()
+        if not isinstance(self.model, str):
+            values["model"], digests["model"] = self.model.label, ""
+        for name, how in OPTIONS.items():
+            value = getattr(self, name)
+            if name == "model" or name in digests or value is None:
+                continue
+            if not isinstance(value, str | Path) and how.kind in (str, Path) and not how.many:
+                values[name], digests[name] = None, _digest_in_memory(value)
+            elif how.content and (how.kind is Path or str(value).lower().endswith(ARRAYS)):
+                digests[name] = _digest_of_file(Path(value))
+        return dataclasses.replace(self, digests=digests, **values)
+
+    @property
+    def in_memory(self) -> tuple[str, ...]:
+        """The fields of a kept question whose values no command can name: they were objects of Python."""
+        lost = ("model",) if self.digests.get("model") == "" else ()
+        return (*lost, *(name for name in self.digests if name != "model" and getattr(self, name) is None))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the kept question ready for JSON: a group after the other, then the digests."""
+        kept = self.kept()
+        document: dict[str, Any] = {
+            group: {name: _to_json(getattr(kept, name)) for name in names} for group, names in GROUPS.items()
+        }
+        return {**document, "digests": dict(kept.digests)}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Question:
+        """Return the question of `to_json`'s output. Fields that are not known, as of a later version, are left out.
+
+        Raises:
+            TypeError: a value has another type than its field.
+        """
+        values: dict[str, Any] = {}
+        for group, names in GROUPS.items():
+            part = _mapping(document.get(group, {}), group)
+            values |= {name: _from_json(name, part[name]) for name in names if name in part}
+        if "model" not in values:
+            raise TypeError("the question has no model")
+        digests = _mapping(document.get("digests", {}), "digests")
+        if not all(isinstance(text, str) for pair in digests.items() for text in pair):
+            raise TypeError(f"digests are {digests!r:.50}")
+        return cls(digests={name: digest for name, digest in digests.items() if name in OPTIONS}, **values)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of the question, the same wherever the files that it names lie."""
+        kept = self.kept()
+        values = {
+            name: _to_json(getattr(kept, name)) for name in OPTIONS if name == "model" or name not in kept.digests
+        }
+        values |= {name: portable(value) for name, value in values.items() if isinstance(value, str)}
+        text = json.dumps([values, dict(kept.digests)], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _groups() -> Iterator[tuple[str, dict[str, dataclasses.Field[Any]]]]:
+    for group, cls in (("model", ModelOptions), ("compile", CompileOptions), ("place", PlaceOptions),
+                       ("judge", JudgeOptions)):  # fmt: skip
+        yield group, {item.name: item for item in dataclasses.fields(cls)}
+
+
+GROUPS: Mapping[str, tuple[str, ...]] = {group: tuple(items) for group, items in _groups()}
+"""The names of the fields of each group, in order."""
+GROUP_OF: Mapping[str, str] = {name: group for group, names in GROUPS.items() for name in names}
+OPTIONS: Mapping[str, FieldOption] = {
+    name: item.metadata[OPTION] for _, items in _groups() for name, item in items.items()
+}
+"""How each field is asked for."""
+DEFAULTS: Mapping[str, Any] = {
+    name: item.default for _, items in _groups() for name, item in items.items() if name != "model"
+}
+ANNOTATIONS: Mapping[str, str] = {name: str(item.type) for _, items in _groups() for name, item in items.items()}
+"""The type of each field, as it is written."""
+
+
+def _digest_of_file(path: Path) -> str:
+    """Return the digest of a file; "" where it cannot be read: whoever needs it says so."""
+    try:
+        return digest_of_file(path)
+    except OSError:
+        return ""
+
+
+def _digest_in_memory(value: Any) -> str:
+    """Return a digest of arrays, or of what else a field has in memory."""
+    digest = hashlib.sha256()
+    for array in _arrays(value):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    if callable(value):
+        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}".encode())
+    return digest.hexdigest()
+
+
+def _arrays(value: Any) -> Iterator[np.ndarray]:
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _arrays(item)
+    elif hasattr(value, "shape"):
+        import numpy as np
+
+        yield np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _from_json(name: str, value: Any) -> Any:
+    how = OPTIONS[name]
+    if value is None and DEFAULTS.get(name) is None and name != "model":
+        return None
+    if how.many:
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise TypeError(f"{name} is {value!r:.50}, not a list of texts")
+        return tuple(value)
+    text = isinstance(value, str)
+    fits = {str: text, Path: text, bool: isinstance(value, bool), int: type(value) is int,
+            float: type(value) in (int, float) or (text and value in ("inf", "-inf", "nan"))}  # fmt: skip
+    if not fits[how.kind]:
+        raise TypeError(f"{name} is {value!r:.50}, not {how.kind.__name__}")
+    return how.kind(value)
+
+
+def _mapping(value: Any, name: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} is {value!r:.50}, not an object")
+    return value

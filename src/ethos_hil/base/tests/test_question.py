@@ -1,0 +1,135 @@
+"""A question survives JSON whole, has one digest wherever its files lie, and says what is wrong with a value."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ethos_hil.base.asking import PROFILE, RUN, TESTING, again, words
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import portable
+from ethos_hil.base.question import DEFAULTS, GROUPS, OPTIONS, Question
+
+OTHER = {name: how.example for name, how in OPTIONS.items() if name != "model"}
+
+
+def asked(**values: Any) -> Question:
+    return Question("net.py:net", **values)
+
+
+def test_the_four_groups_are_the_question() -> None:
+    names = [name for group in GROUPS.values() for name in group]
+    assert sorted([*names, "digests"]) == sorted(item.name for item in fields(Question))
+    assert len(set(names)) == len(names) == len(OPTIONS)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_each_field_has_an_example_that_is_kept_and_moves_the_digest(name: str) -> None:
+    question = asked(**{name: OTHER[name]})
+    assert question.given == (name,)
+    kept = Question.from_json(json.loads(json.dumps(question.to_json())))
+    assert getattr(kept, name) == OTHER[name]
+    assert kept.digest == question.digest != asked().digest
+
+
+def test_every_field_at_once_is_kept() -> None:
+    question = asked(**OTHER)
+    kept = Question.from_json(json.loads(json.dumps(question.to_json())))
+    assert kept == question.kept()
+    assert kept.digest == question.digest
+
+
+def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
+    for folder, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.npz").write_bytes(content)
+    one, same, other = (asked(inputs=tmp_path / folder / "x.npz").digest for folder in "abc")
+    assert one == same != other
+    kept = Question.from_json(asked(inputs=tmp_path / "a/x.npz").to_json())
+    (tmp_path / "a/x.npz").unlink()
+    assert kept.digest == one
+
+
+def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
+    zeros, ones = ((np.zeros(3, np.float32),),), ((np.ones(3, np.float32),),)
+    question = asked(inputs=zeros)
+    assert question.digest == asked(inputs=((np.zeros(3, np.float32),),)).digest != asked(inputs=ones).digest
+    kept = Question.from_json(question.to_json())
+    assert (kept.inputs, kept.in_memory, kept.digest) == (None, ("inputs",), question.digest)
+    assert again(kept) == ""
+
+
+def test_another_value_takes_the_old_digest_away(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    path.write_bytes(b"1")
+    kept = asked(inputs=path).kept()
+    assert kept.but(inputs=None).digest == asked().digest
+    assert kept.but(repeat=3).digests == kept.digests
+
+
+def test_folders_of_a_machine_do_not_count() -> None:
+    assert Question("/ci/build/net.py:net").digest == Question("net.py:net").digest
+    assert portable("board:/etc/boards/mine.toml") == "board:mine.toml"
+
+
+@pytest.mark.parametrize(
+    ("values", "message", "hint"),
+    [
+        ({"scheme": "a8w4"}, "--scheme is 'a8w4'", "did you mean a8w8? valid: a8w8, a16w8"),
+        ({"optimise": "fast"}, "--optimise is 'fast'", "valid: Performance, Size"),
+        ({"events": ("npu_actve",)}, "--events is 'npu_actve'", "did you mean npu_active?"),
+        ({"repeat": 0}, "--repeat is 0", "give a number from 1 to 10,000,000, such as 3"),
+        ({"timeout": 0}, "--timeout is 0", "from 0.001 to 10,000,000"),
+        ({"atol": float("nan")}, "--atol is nan", "from 0"),
+        ({"min_sqnr": float("inf")}, "--min-sqnr is inf", "such as 20.0"),
+        ({"arena_cache_size": -1}, "--arena-cache-size is -1", "from 0 to 4,294,967,296"),
+        ({"npu": "ethos-u56"}, "'ethos-u56' is not an Ethos-U configuration", "did you mean"),
+        ({"trust_elf": True}, "--trust-elf is for an ELF of yours", "--runner"),
+        ({"optimise": "Size", "arena_cache_size": 1}, "--arena-cache-size says nothing with --optimise Size", "leave"),
+        ({"allow_cpu_only": True, "max_cpu_ops": 1}, "--allow-cpu-only and --max-cpu-ops contradict", "leave out"),
+    ],
+)
+def test_what_is_wrong_names_field_value_and_remedy(values: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        asked(**values).check()
+    assert message in caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("name", OTHER)
+@pytest.mark.parametrize("value", [{}, [1], 7.5, True, None, "text"])
+def test_json_of_another_type_is_refused(name: str, value: object) -> None:
+    document = json.loads(json.dumps(asked().to_json()))
+    group = next(group for group, names in GROUPS.items() if name in names)
+    document[group][name] = value
+    try:
+        kept = getattr(Question.from_json(document), name)
+    except TypeError:
+        return
+    kind = OPTIONS[name].kind
+    assert kept == DEFAULTS[name] or isinstance(kept, float if kind is float else kind)
+
+
+def test_a_command_names_what_is_not_its_default() -> None:
+    assert words(asked(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
+    assert again(asked(scheme="a16w8", leave=("aten.add",), timeout=60.0)) == (
+        "ethos-hil run net.py:net --scheme a16w8 --leave=aten.add --npu ethos-u55-128 --timeout 60"
+    )
+    assert again(asked(profile=True, found_by="prefix", timeout=600.0, method="encode")) == (
+        "ethos-hil profile net.py:net --program-method encode --npu ethos-u55-128 --method prefix"
+    )
+    assert PROFILE.default("timeout") == 600
+
+
+def test_a_test_is_asked_again_by_pytest() -> None:
+    name = "suites/ops/test_add.py::test_add_same_U55_BI"
+    assert again(Question(name, target="corstone-300", strict=True)) == (
+        f"pytest {name} --npu ethos-u55-128 --target corstone-300 --strict-waits"
+    )
+    assert again(Question(name.replace("U55_BI", "BI"), npu="")) == f"pytest {name.replace('U55_BI', 'BI')}"
+    assert TESTING.fields == ("npu", "memory_mode", "target", "strict", "strict_board")
