@@ -7,7 +7,8 @@ from typing import Any
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.record import BenchInfo, RunFacts, TargetInfo
+from ethos_hil.base.record import RunFacts, TargetInfo
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.targets.registry import kind_of, name_in_records

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
 
-from ethos_hil.base.asking import again
+from ethos_hil.base.asking import BENCH, again, words
 from ethos_hil.base.plain_text import portable
 from ethos_hil.base.record import Record
 
+_OF_MODELS = "models"
+_OUR_GRIDS = ("default", _OF_MODELS)
+"""Grids that are not files of the user's: that of `ethos-hil bench`, and of its MODELs."""
 _BUNDLED = ("virtual", "fvp", "board")
 """Kinds of targets with an NPU; a test against the reference alone, or one that failed before it ran, had none."""
 _NAMED = 8
@@ -19,7 +22,15 @@ _NAMED = 8
 
 def rerun(record: Record) -> str:
     """Return the command that asks a record's question again, on any machine; "" where no command can."""
-    return again(record.asked, elsewhere=True)
+    point = record.bench
+    if point is None:
+        return again(record.asked, elsewhere=True)
+    model, *options = words(record.asked, BENCH, elsewhere=True)
+    users = (point.source.rpartition(":")[0],) if point.grid not in _OUR_GRIDS else ()
+    grid = [word for file in users for word in ("--grid", portable(file))]
+    case = [model] if point.grid == _OF_MODELS else ["--case", point.case, *grid]
+    booted = "--boot" if record.executions else "--no-boot"
+    return shlex.join((*BENCH.command, *case, *options, booted))
 
 
 def bundle(run: str, record: Record) -> str:

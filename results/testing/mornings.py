@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from ethos_hil.base.record import Divergence, Op, Output, Record, RunInfo
+from ethos_hil.base.record import Divergence, Op, Output, Record
+from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.change import RunComparison

@@ -12,7 +12,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.base.record import Accuracy, BenchInfo, Record
+from ethos_hil.base.record import Accuracy, Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause, Word

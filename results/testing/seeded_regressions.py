@@ -14,7 +14,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.base.record import ArtifactInfo, Metric, Record, SuiteTest, TargetInfo
+from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
+from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.change import VERDICT
 from ethos_hil.results.gate.word import Cause, Word

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Metric, Op, Record, TargetInfo
+from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.store import StoredRecord
 

@@ -20,7 +20,8 @@ import duckdb
 import fastparquet
 import pytest
 
-from ethos_hil.base.record import BenchInfo, Metric, Record
+from ethos_hil.base.record import Metric, Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.tests.test_record import RECORD
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.compaction.columns import ADDED

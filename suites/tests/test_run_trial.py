@@ -81,7 +81,7 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
 
 
 def test_a_verdict_on_nothing_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ethos_hil.harness.run.verify", lambda *_, **__: Comparison(()))
+    monkeypatch.setattr("ethos_hil.harness.verdict.findings.verify", lambda *_, **__: Comparison(()))
     record = came_of(tuple)
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "no-reference")
 

@@ -10,7 +10,8 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
 from ethos_hil.base.judge import Evidence, Findings, decide, judge
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
-from ethos_hil.base.record import Check, Decision, Metric, Op, Record, RunFacts, SuiteTest, TargetInfo
+from ethos_hil.base.record import Check, Decision, Metric, Op, Record, RunFacts, TargetInfo
+from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.record import Record, RunnerInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import Record, RunnerInfo, TargetInfo
+from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bundle.archive import packed, unpacked
 from ethos_hil.harness.bundle.run_bundle import RunBundle

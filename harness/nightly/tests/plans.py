@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.ending import standing_of
-from ethos_hil.base.record import ArtifactInfo, Metric, Record, RunInfo, SuiteTest, TargetInfo
+from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
+from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.nightly.night import Start, opened
 from ethos_hil.harness.nightly.plan import NightlyPlan, SuitePart

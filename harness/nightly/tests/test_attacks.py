@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.ending import Quarantined
-from ethos_hil.base.record import BenchInfo, Record
+from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base import environment
-from ethos_hil.base.record import Record, SuiteTest
+from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.nightly.recorded import audited, recorded, tried
 from ethos_hil.harness.nightly.tests.plans import record

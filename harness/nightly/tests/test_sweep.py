@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.record import BenchInfo, Record
+from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import FailureKind, Standing
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config

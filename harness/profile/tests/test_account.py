@@ -36,8 +36,8 @@ def profiled(npu: str, method: ProfileMethod = ProfileMethod.SHARES, model: str 
 
 
 @pytest.fixture(scope="module", params=NPUS)
-def report(question: pytest.FixtureRequest) -> Report:
-    return profiled(question.param)
+def report(request: pytest.FixtureRequest) -> Report:
+    return profiled(request.param)
 
 
 @pytest.fixture(scope="module")

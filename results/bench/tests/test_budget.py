@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
-from ethos_hil.base.record import BenchInfo, Record
+from ethos_hil.base.record import Record
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.answer import answer
 from ethos_hil.results.bench.asked import STATE, AskedBudget, budgets_of, keep_budget
 from ethos_hil.results.bench.budget import BadBudget, Budget

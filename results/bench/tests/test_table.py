@@ -12,7 +12,7 @@ import duckdb
 import pytest
 
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.record import BenchInfo
+from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.scaling import scaling
 from ethos_hil.results.bench.table import COLUMNS, bench_rows

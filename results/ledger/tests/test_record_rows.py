@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
-from ethos_hil.base.record import JOB, ArtifactInfo, DelegateInfo, Metric, Op, Record, SuiteTest, TargetInfo
+from ethos_hil.base.record import JOB, ArtifactInfo, DelegateInfo, Metric, Op, Record, TargetInfo
+from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
 from ethos_hil.results.ledger.operation_class import operation_class

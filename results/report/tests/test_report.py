@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.inference_profile import Slice
-from ethos_hil.base.record import Record, RunInfo, TargetInfo
+from ethos_hil.base.question import Question
+from ethos_hil.base.record import Record, TargetInfo
+from ethos_hil.base.record_context import BenchInfo, RunInfo
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import Account, Accounted, JudgedResults, Problem, take_account
@@ -220,6 +222,20 @@ def test_commands_have_no_folder_of_the_machine_that_ran() -> None:
     board = TargetInfo("board:/ci/build/bench.toml", "board", "")
     assert rerun(replace(one, target=board)).startswith("ethos-hil run net.py:net ")
     assert rerun(replace(one, target=board)).endswith(" --target board:bench.toml")
+
+
+def test_a_point_of_a_benchmark_is_asked_again_by_bench() -> None:
+    point = replace(
+        samples.model(),
+        bench=BenchInfo("mine", "conv_56", "conv3x3", (), "grids/mine.toml:12"),
+        question=Question("conv_56", npu="ethos-u85-256", memory_mode="Sram_Only", system_config="Mine"),
+        executions=3,
+    )
+    options = "--npu ethos-u85-256 --memory-mode Sram_Only --system-config Mine --boot"
+    assert rerun(point) == f"ethos-hil bench --case conv_56 --grid grids/mine.toml {options}"
+    ours = replace(point, bench=BenchInfo("default", "conv_56", "conv3x3"), executions=0)
+    assert rerun(ours) == f"ethos-hil bench --case conv_56 {options.replace('--boot', '--no-boot')}"
+    assert rerun(replace(ours, bench=BenchInfo("models", "net.py:net", "model"))).startswith("ethos-hil bench conv_56 ")
 
 
 def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:

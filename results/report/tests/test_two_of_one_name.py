@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.record import BenchInfo, Metric, Record, RunInfo, RunnerInfo, TargetInfo
+from ethos_hil.base.record import Metric, Record, RunnerInfo, TargetInfo
+from ethos_hil.base.record_context import BenchInfo, RunInfo
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.compare import compare_runs

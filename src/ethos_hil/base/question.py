@@ -573,11 +573,8 @@ def _arrays(value: Any) -> Iterator[np.ndarray]:
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    unwritten = isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value))
+    return str(value) if unwritten else list(value) if isinstance(value, tuple) else value
 
 
 def _from_json(name: str, value: Any) -> Any:

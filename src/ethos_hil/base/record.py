@@ -18,6 +18,7 @@ from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.question import DEFAULT_TARGET, Question
+from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 SCHEMA_VERSION = 2
@@ -301,68 +302,6 @@ class ArtifactInfo:
     key: str = ""
 
 
-@dataclass(frozen=True)
-class SuiteTest:
-    """The suite's test that a record belongs to.
-
-    Attributes:
-        id: pytest's id: "suites/ops/test_elementwise.py::test_add_same_U55_BI".
-        operator, case, profile: "add", "same", "U55_BI".
-        source: where the case is declared, "suites/ops/test_elementwise.py:13".
-        defect: the issue upstream, or the place in this repository, of the defect that it fails for, as it declares;
-            "" where it declares none or fails otherwise.
-    """
-
-    id: str
-    operator: str
-    case: str
-    profile: str
-    source: str
-    defect: str = ""
-
-
-@dataclass(frozen=True)
-class BenchInfo:
-    """The point of a benchmark's grid that a record belongs to. NPU, memory mode, system and target are the record's.
-
-    Attributes:
-        grid: the grid's name: "default", or that of the user's file.
-        case: the case's name, unique in its grid.
-        group: what it is a case of, "conv3x3": points of a group are compared with one another.
-        tags: of the case: "short" or "long", and the user's own.
-        source: where the case is declared, "grid.toml:12".
-    """
-
-    grid: str
-    case: str
-    group: str
-    tags: tuple[str, ...] = ()
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class RunInfo:
-    """The run that a record belongs to.
-
-    Attributes:
-        name: of its run folder.
-        commit: of the git work tree that it was started in, "" where there is none.
-        dirty: whether that tree had changes.
-        shard: which part of the tests this process's machine ran, "2/4"; "" for all.
-        part: which part of a nightly's plan asked for it (docs/nightly.md); "" outside a nightly.
-        attempt: which attempt it is: 2 where the first one could not be made, and was repeated.
-        job: the CI's job, by its number or address; "" outside a CI.
-    """
-
-    name: str
-    commit: str = ""
-    dirty: bool = False
-    shard: str = ""
-    part: str = ""
-    attempt: int = 1
-    job: str = ""
-
-
 _NO_TARGET = ("tosa_reference_model", "none", "")
 """What stands in a target's place where a test has none, or failed before it had one."""
 
@@ -506,9 +445,9 @@ class Record(RunFacts, Decision):
         return Question(
             self.label,
             npu=self.npu,
-            memory_mode=self.memory_mode or None,
+            memory_mode=self.memory_mode or None if self.npu else None,
             method=None if self.method == "forward" else self.method,
-            target=DEFAULT_TARGET if self.target.name in _NO_TARGET else self.target.name,
+            target=self.target.name if self.npu and self.target.name not in _NO_TARGET else DEFAULT_TARGET,
             scheme="a16w8" if program is not None and program.scheme == "a16w8" else "a8w8",
             optimise=known.get("--optimise"),
         )

@@ -13,7 +13,8 @@ import fastparquet
 import pytest
 
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.record import Metric, RunInfo
+from ethos_hil.base.record import Metric
+from ethos_hil.base.record_context import RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
 from ethos_hil.results.export.runs import points
 from ethos_hil.results.export.runs.tests import made

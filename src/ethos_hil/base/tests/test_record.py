@@ -27,7 +27,6 @@ from ethos_hil.base.inference_profile import (
 from ethos_hil.base.record import (
     Accuracy,
     ArtifactInfo,
-    BenchInfo,
     Check,
     DelegateInfo,
     Divergence,
@@ -35,11 +34,10 @@ from ethos_hil.base.record import (
     Op,
     Output,
     Record,
-    RunInfo,
     RunnerInfo,
-    SuiteTest,
     TargetInfo,
 )
+from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
 RECORD = Record(
