@@ -48,7 +48,7 @@ def pages() -> dict[str, str]:
     lines = ["| defect | met by | NPUs | here |", "|---|---|---|---|"]
     for defect in DEFECTS:
         here = " or ".join("repaired" if repaired else "refused" for _, repaired in defect.treatments)
-        npus = ", ".join(family.upper() for family in defect.families)
+        npus = ", ".join(family.name.upper() for family in defect.families)
         lines.append(f"| [{defect.id}]({defect.id}.md) | {_text(defect)[0].rstrip('.')} | {npus} | {here} |")
     return {"defects": "\n".join(lines) + "\n", **{defect.id: _page(defect) for defect in DEFECTS}}
 
@@ -66,7 +66,7 @@ def _page(defect: VelaDefect) -> str:
     return _PAGE.format(
         title=title,
         versions=", ".join(defect.versions),
-        npus=", ".join(f"Ethos-{family.upper()}" for family in defect.families),
+        npus=", ".join(family.title for family in defect.families),
         id=defect.id,
         effect=effect.strip(),
         remedy=defect.remedy[0].upper() + defect.remedy[1:],

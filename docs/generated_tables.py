@@ -55,12 +55,13 @@ def _published() -> dict[str, str]:
 
 
 def _model_error() -> str:
-    from ethos_hil.results.ledger.model_error import HELD_OUT
+    from ethos_hil.base.npu.ethos_u import FAMILIES
 
     lines = ["| family | published runs | median error | worst error | worst is |", "|---|---:|---:|---:|---|"]
     lines += [
-        f"| {each.family.upper()} | {each.runs} | {each.median:.1%} | {each.worst:.1%} | {each.worst_of} |"
-        for each in HELD_OUT.values()
+        f"| {family.name.upper()} | {error.runs} | {error.median:.1%} | {error.worst:.1%} | {error.worst_of} |"
+        for family in FAMILIES
+        if (error := family.held_out)
     ]
     return "\n".join(lines) + "\n"
 

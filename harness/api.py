@@ -216,14 +216,14 @@ def target(
         UsageError: there is no such target, or it does not support this NPU.
         ToolError: the target is not available.
     """
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.targets.base import Capability
     from ethos_hil.harness.targets.registry import make_target
     from ethos_hil.harness.virtual.pool import BoardPool
 
     npu = npu_of(npu, name)
     rules: dict[str, Any] = {"strict": strict, "strict_board": strict_board, "fast": fast}
-    board = make_target(name, NpuName.parse(npu), **rules)
+    board = make_target(name, EthosU.parse(npu), **rules)
     if Capability.STAYS_UP not in board.capabilities():
         yield OpenTarget(name, npu, None, **rules)
         return

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.regular_file import read_bytes
@@ -248,7 +248,7 @@ def _run_artifact(
     finally:
         board.reset()
     watch.begin("verifying")
-    default = VelaSetup.default(NpuName.parse(board.npu)).system
+    default = VelaSetup.default(EthosU.parse(board.npu)).system
     known = follows or board.cycle_provenance != "modelled" or system == default
     doubts = () if known else _of_default_memories(artifact, default.name)
     runner = firmware.info if isinstance(firmware, Runner) else None

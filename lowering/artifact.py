@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -186,7 +186,7 @@ class Artifact:
 
     key: str
     model: str
-    npu: NpuName | None
+    npu: EthosU | None
     pte: bytes
     delegates: tuple[Delegate, ...]
     example_inputs: tuple[np.ndarray, ...] = ()
@@ -403,7 +403,7 @@ class Artifact:
                 key=manifest["key"],
                 question=manifest["question"],
                 model=manifest["model"],
-                npu=NpuName.parse(manifest["npu"]) if manifest["npu"] else None,
+                npu=EthosU.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
                 etrecord=files.get(_ETRECORD, b""),
                 versions=manifest["versions"],

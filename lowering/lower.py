@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 def lower(
     model: str | TorchModel | ProgramFile,
-    target: NpuName | TosaSpec,
+    target: EthosU | TosaSpec,
     *,
     memory_mode: MemoryMode | None = None,
     vela: VelaSetup | None = None,
@@ -153,7 +153,7 @@ def lower(
 def host_modules(
     model: TorchModel,
     method: str,
-    npu: NpuName,
+    npu: EthosU,
     *,
     vela: VelaSetup | None = None,
     scheme: Scheme = "a8w8",
@@ -181,7 +181,7 @@ def host_modules(
     return _hosts(exported, ready, model.sources)
 
 
-def _from_program(model: ProgramFile, npu: NpuName, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
+def _from_program(model: ProgramFile, npu: EthosU, memory_mode: MemoryMode | None, cache: Cache) -> Artifact:
     artifact = Artifact.of_program(model.data, model.label)
     compiled_for = artifact.memory_mode
     if None not in (memory_mode, compiled_for) and memory_mode != compiled_for:

@@ -10,6 +10,7 @@ import difflib
 from dataclasses import dataclass
 
 from ethos_hil.base.clock import BadClock, StatedClock, is_frequency, parse_frequency
+from ethos_hil.base.npu.ethos_u import FAMILIES
 
 _ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock; its SDK has the cores' clocks"
 _MPS3 = "the board's FPGA image: NPU and processor have one clock (harness/socs)"
@@ -73,19 +74,7 @@ PARTS = (
     KnownClock("mps4-fi101", "Arm MPS4 with FI101", "", 25e6, 25e6, _MPS3),
 )  # fmt: skip
 """Boards and parts. docs/latency.md shows them."""
-SYSTEM_CLOCKS = {
-    "Ethos_U55_Deep_Embedded": 200e6,
-    "Ethos_U55_High_End_Embedded": 500e6,
-    "Ethos_U65_Embedded": 500e6,
-    "Ethos_U65_Mid_End": 500e6,
-    "Ethos_U65_High_End": 1e9,
-    "Ethos_U65_Client_Server": 1e9,
-    "Ethos_U85_SYS_Flash_Low": 200e6,
-    "Ethos_U85_SYS_Flash_High": 500e6,
-    "Ethos_U85_SYS_DRAM_Low": 500e6,
-    "Ethos_U85_SYS_DRAM_Mid": 1e9,
-    "Ethos_U85_SYS_DRAM_High": 1e9,
-}
+SYSTEM_CLOCKS = {name: hz for family in FAMILIES for name, hz in family.clocks.items()}
 """`core_clock` of each System_Config of the Arm/vela.ini in Vela 5.1's wheel; a test compares them."""
 
 

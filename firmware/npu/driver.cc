@@ -92,7 +92,7 @@ void initialise(const EventSet& events, DeviceMemoryMode mode) {
   at(Register::CMD) = CMD_STAY_AWAKE;
   const Identity npu = identify();
   GENERATION.set_up_ports(npu);
-  for (std::uint32_t port = 0; port < 2; ++port) GENERATION.timing(npu, mode, port).apply(port);
+  for (std::uint32_t port = 0; port < 2; ++port) GENERATION.memories(npu).at(mode, port).apply(port);
 
   // No source says that a reset clears what is enabled in the PMU, or what has overflowed.
   const std::uint32_t events_mask = (1u << GENERATION.counters) - 1;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "link/formats.h"
 #include "npu/identity.h"
 #include "npu/timing_adapter.h"
 
@@ -21,8 +20,8 @@ struct Generation {
   // Sets up the AXI ports behind the selectors of QCONFIG and REGIONCFG (see driver.cc).
   void (*set_up_ports)(const Identity& npu);
 
-  // The memory behind `port` (0 or 1) in Vela's system configuration for this NPU.
-  const TimingAdapter& (*timing)(const Identity& npu, DeviceMemoryMode mode, std::uint32_t port);
+  // The memories in Vela's system configuration for this NPU.
+  const TimingAdapters& (*memories)(const Identity& npu);
 };
 
 extern const Generation GENERATION;

@@ -3,12 +3,10 @@
 namespace ethos_hil::npu {
 
 Text& operator<<(Text& text, const Identity& identity) {
-  constexpr const char* PRODUCTS[] = {"ethos-u55-", "ethos-u65-", "ethos-u85-"};
-  const std::uint32_t product = identity.product();
-  if (product < sizeof PRODUCTS / sizeof *PRODUCTS) {
-    text << PRODUCTS[product] << identity.macs();
+  if (const Family* family = identity.family()) {
+    text << family->name << "-" << identity.macs();
   } else {
-    text << "unknown product " << product << " with " << identity.macs() << " MACs";
+    text << "unknown product " << identity.product() << " with " << identity.macs() << " MACs";
   }
   return text << ", architecture " << identity.architecture_major() << "." << identity.architecture_minor() << "."
               << identity.architecture_patch() << " (CONFIG " << Hex{identity.config} << ", ID " << Hex{identity.id}
@@ -16,8 +14,9 @@ Text& operator<<(Text& text, const Identity& identity) {
 }
 
 bool can_run(const Identity& npu, const Identity& program) {
-  const bool same_inside =
-      npu.product() == PRODUCT_U85 ? npu.axi_ports() == program.axi_ports() : npu.shram_kib() == program.shram_kib();
+  const Family* family = npu.family();
+  const bool same_inside = family != nullptr && !family->has_shram ? npu.axi_ports() == program.axi_ports()
+                                                                   : npu.shram_kib() == program.shram_kib();
   return npu.product() == program.product() && npu.macs() == program.macs() && same_inside &&
          npu.stream_version() == program.stream_version() && (npu.has_custom_dma() || !program.has_custom_dma()) &&
          npu.architecture_major() == program.architecture_major() &&

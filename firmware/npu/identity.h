@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "link/text.h"
+#include "npu/families.h"
 
 namespace ethos_hil::npu {
 
@@ -18,16 +19,16 @@ struct Identity {
 
   std::uint32_t macs() const { return 1u << (config & 0xF); }
   std::uint32_t stream_version() const { return config >> 4 & 0xF; }
-  // Ethos-U55 and U65: KiB of internal memory. Ethos-U85: the number of ports of each kind.
+  // KiB of internal memory, or without SHRAM the number of ports of each kind.
   std::uint32_t shram_kib() const { return config >> 8 & 0xFF; }
   std::uint32_t axi_ports() const { return config >> 8 & 0x7; }
   bool has_custom_dma() const { return (config >> 27 & 1) != 0; }
   std::uint32_t product() const { return config >> 28; }
+  // Null for a family that the firmware does not know.
+  const Family* family() const {
+    return product() < sizeof FAMILIES / sizeof *FAMILIES ? FAMILIES + product() : nullptr;
+  }
 };
-
-constexpr std::uint32_t PRODUCT_U55 = 0;
-constexpr std::uint32_t PRODUCT_U65 = 1;
-constexpr std::uint32_t PRODUCT_U85 = 2;
 
 // "ethos-u55-128, architecture 1.0.6 (CONFIG 0x00001807, ID 0x10066001)"
 Text& operator<<(Text& text, const Identity& identity);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "link/formats.h"
+
 namespace ethos_hil::npu {
 
 struct TimingAdapter {
@@ -17,6 +19,17 @@ struct TimingAdapter {
 
   // Sets up the adapter at `port`. No effect where there is none.
   void apply(std::uint32_t port) const;
+};
+
+// The adapters of ports 0 and 1, for the memories of Vela's system configuration.
+struct TimingAdapters {
+  TimingAdapter usual[2];
+  TimingAdapter dedicated[2];  // in the memory mode Dedicated_Sram
+
+  const TimingAdapter& at(DeviceMemoryMode mode, std::uint32_t port) const {
+    const TimingAdapter* adapters = mode == DeviceMemoryMode::DEDICATED_SRAM ? dedicated : usual;
+    return adapters[mode == DeviceMemoryMode::SRAM_ONLY ? 0 : port];
+  }
 };
 
 }  // namespace ethos_hil::npu

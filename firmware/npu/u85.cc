@@ -24,17 +24,15 @@ void set_up_ports(const Identity&) {
   at(Register::POWER_CTRL) = 0;
 }
 
-// Vela's Ethos_U85_SYS_DRAM_Mid, in numbers of ExecuTorch's corstone_utils.cmake.
-constexpr TimingAdapter SRAM{8, 8, 32, 32, 3999, 1, 4000};
-constexpr TimingAdapter DRAM{64, 32, 500, 250, 4000, 1000, 3750};
-
-const TimingAdapter& timing(const Identity&, DeviceMemoryMode mode, std::uint32_t port) {
-  return port == 0 || mode == DeviceMemoryMode::SRAM_ONLY ? SRAM : DRAM;
-}
+const TimingAdapters& memories(const Identity&) { return U85_MEMORIES; }
 
 }  // namespace
 
-constexpr Generation GENERATION{
-    0x1000, 8, STATUS_BUS_ERROR | STATUS_PARSE_ERROR | STATUS_ECC | STATUS_BRANCH_FAULT, has, set_up_ports, timing};
+constexpr Generation GENERATION{FAMILIES[PRODUCT_U85].pmu_base,
+                                FAMILIES[PRODUCT_U85].counters,
+                                STATUS_BUS_ERROR | STATUS_PARSE_ERROR | STATUS_ECC | STATUS_BRANCH_FAULT,
+                                has,
+                                set_up_ports,
+                                memories};
 
 }  // namespace ethos_hil::npu

@@ -49,7 +49,10 @@ constexpr NamedEvents U85_EVENTS{7,
                                  "ETHOSU_PMU_SRAM_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_SRAM_WR_DATA_BEAT_WRITTEN, "
                                  "ETHOSU_PMU_EXT_RD_DATA_BEAT_RECEIVED, ETHOSU_PMU_EXT_WR_DATA_BEAT_WRITTEN, "
                                  "ETHOSU_PMU_NPU_IDLE, ETHOSU_PMU_MAC_ACTIVE, ETHOSU_PMU_WD_ACTIVE"};
-const NamedEvents& events_of_npu() { return npu::identify().product() == npu::PRODUCT_U85 ? U85_EVENTS : U55_EVENTS; }
+const NamedEvents& events_of_npu() {
+  const npu::Family* family = npu::identify().family();
+  return family != nullptr && family->counters >= U85_EVENTS.count ? U85_EVENTS : U55_EVENTS;
+}
 
 // Sums over all delegate calls.
 struct Totals {
@@ -234,7 +237,8 @@ void run(const Text& problem) {
   const Program program(pte);
   const char* name = program.first_plan();
   say(Text() << "Running method " << shown(name));
-  const std::uint32_t fast_scratch = npu::identify().product() == npu::PRODUCT_U55 ? 0 : FAST_SCRATCH;
+  const npu::Family* family = npu::identify().family();
+  const std::uint32_t fast_scratch = family != nullptr && !family->dedicated ? 0 : FAST_SCRATCH;
   const NpuMemory npu_memory{DeviceMemoryMode::SHARED_SRAM, fast_scratch};
   Method method(program, name, memory, npu_memory);
   say(Text() << "Method '" << shown(name) << "' loaded.");

@@ -12,7 +12,7 @@ import pytest
 from programs import delegate
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import DeviceMemoryMode
@@ -195,7 +195,7 @@ def test_several_delegates_with_cpu_operators_between_them() -> None:
 
     torch.manual_seed(4)
     example = (torch.randn(1, 3, 16, 16),)
-    artifact = lower(from_module(Net().eval(), example, [example]), NpuName.parse(NPU))
+    artifact = lower(from_module(Net().eval(), example, [example]), EthosU.parse(NPU))
     assert len(artifact.delegates) == 2
     report = run_artifact(artifact, VirtualTarget(NPU, strict=True), Question("net"))
     assert report.record.verdict == "verified", report.record.failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from saboteur import Change, sabotaged
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run_artifact
@@ -18,7 +18,7 @@ NPU = "ethos-u55-128"
 
 def profiled(*changes: Change) -> Report:
     _, convolutions = contract_programs(NPU)
-    board = make_target("virtual", NpuName.parse(NPU))
+    board = make_target("virtual", EthosU.parse(NPU))
     question = Question("convolutions", npu=NPU, profile=True, found_by=ProfileMethod.PREFIX)
     return run_artifact(convolutions.artifact, board, question, firmware=sabotaged("corstone300", *changes))
 

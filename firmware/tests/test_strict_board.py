@@ -10,7 +10,7 @@ import torch
 from saboteur import Change, sabotaged
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
@@ -51,7 +51,7 @@ def lowered(npu: str, mode: str | None = None) -> Artifact:
     torch.manual_seed(5)
     example = (torch.randn(1, 3, 12, 12),)
     memory = None if mode is None else MemoryMode.parse(mode)
-    return lower(from_module(Net().eval(), example, [example]), NpuName.parse(npu), memory_mode=memory)
+    return lower(from_module(Net().eval(), example, [example]), EthosU.parse(npu), memory_mode=memory)
 
 
 def report(
@@ -319,7 +319,7 @@ def test_scratch_that_does_not_fit_the_sram_is_reached_through_the_port_of_the_d
             return torch.relu(x) + 1.0
 
     example = (torch.randn(1, 64, 128, 128),)
-    artifact = lower(from_module(Wide(), example), NpuName.parse(U55))
+    artifact = lower(from_module(Wide(), example), EthosU.parse(U55))
     board = VirtualTarget(U55, rules=NPU_RULES)
     done = run_artifact(artifact, board, Question("wide", timeout=120))
     assert done.record.verdict == "verified", done.record.failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.ask.quantisation import check_calibration, in_user_code, quantise_as_asked
@@ -49,7 +49,7 @@ def lower_question(
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
-    target: NpuName | TosaSpec = question.npu_name if spec is None else spec
+    target: EthosU | TosaSpec = question.npu_name if spec is None else spec
     settings: dict[str, Any] = {
         "progress": progress,
         "vela": VelaSetup.asked(question) if spec is None else None,

@@ -12,7 +12,7 @@ from pathlib import Path
 from ethos_hil.base.crew import WorkerCrew, error_told
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import judge
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.case import BenchPoint
@@ -141,7 +141,7 @@ def run_bench(
 
 def _jobs(points: Sequence[BenchPoint], settings: PointSettings, prefix: str) -> Iterator[BenchJob]:
     """Yield jobs of points that share a TOSA program."""
-    for _, group in groupby(points, key=lambda each: (each.case.name, NpuName.parse(each.npu).family == "u85")):
+    for _, group in groupby(points, key=lambda each: (each.case.name, EthosU.parse(each.npu).family.tosa)):
         yield BenchJob(tuple(group), settings, prefix)
 
 

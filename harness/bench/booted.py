@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.judge import Findings
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import facts_of
@@ -37,7 +37,7 @@ def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifa
     Raises:
         UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`; or nothing is on the NPU.
     """
-    npu = NpuName.parse(point.npu)
+    npu = EthosU.parse(point.npu)
     board = make_target(point.target, npu, pool=pool)
     question = settings.question(point, repeat=(settings.repeat or default_repeat(board)) + settings.warm_up)
     if artifact is None:

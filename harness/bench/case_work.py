@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Findings, judge
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import unforeseen
@@ -152,7 +152,7 @@ def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:
 def _without_npu(plugin: TargetPlugin, point: BenchPoint) -> UsageError | None:
     """Return that a target cannot have a point's NPU, or None."""
     try:
-        check_npu(plugin, NpuName.parse(point.npu))
+        check_npu(plugin, EthosU.parse(point.npu))
     except UsageError as error:
         return error
     return None

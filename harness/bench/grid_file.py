@@ -14,7 +14,7 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import CheckedToml, read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -62,7 +62,7 @@ def _grid(path: Path, shown: str, ini: VelaIni | None = None) -> BenchGrid:
     return BenchGrid(
         file.data.get("name", DEFAULT.split("_")[0] if shown == DEFAULT else path.stem),
         cases,
-        _known(file, "npus", NpuName.parse) or NpuName.VALID,
+        _known(file, "npus", EthosU.parse) or EthosU.names(),
         _known(file, "memory_modes", _memory_mode if ini is None else str),  # one's own are not looked up
         _known(file, "system_configs", lambda name: _system(name, ini or VelaIni.shipped())),
     )

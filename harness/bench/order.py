@@ -9,7 +9,7 @@ from typing import cast
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Scheme
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, BenchCase, BenchGrid
@@ -105,8 +105,8 @@ class BenchOrder:
 
 def _npus(asked: Sequence[str]) -> tuple[str, ...]:
     if ALL in asked:
-        return NpuName.VALID
-    return tuple(dict.fromkeys(NpuName.parse(name).name for name in asked))
+        return EthosU.names()
+    return tuple(dict.fromkeys(EthosU.parse(name).name for name in asked))
 
 
 def _modes(asked: Sequence[str], *, own: bool) -> tuple[str, ...]:
@@ -123,7 +123,7 @@ def _check_targets(targets: Sequence[str], grid: BenchGrid, settings: PointSetti
         virtual = plugin.kind == "virtual"
         if not any(settings.booted(case, virtual=virtual) for case in grid.cases):
             continue
-        able = [npu for npu in grid.npus or NpuName.VALID if npu in plugin.npus]
-        missing = [error for npu in able if (error := plugin.find(NpuName.parse(npu))) is not None]
+        able = [npu for npu in grid.npus or EthosU.names() if npu in plugin.npus]
+        missing = [error for npu in able if (error := plugin.find(EthosU.parse(npu))) is not None]
         if able and len(missing) == len(able):
             raise missing[0]

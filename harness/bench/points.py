@@ -9,18 +9,16 @@ from typing import Any
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, VelaIni
+from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""
-_FAMILY = "Ethos_{}_"
-"""How the names of Arm's systems with an NPU begin."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
     Raises:
         UsageError: there is nothing to do, an NPU or file is unknown, or nothing of what was asked for can be.
     """
-    npus = tuple(dict.fromkeys(NpuName.parse(name).name for name in grid.npus or NpuName.VALID))
+    npus = tuple(dict.fromkeys(EthosU.parse(name).name for name in grid.npus or EthosU.names()))
     grid = replace(grid, npus=npus)
     if not grid.cases or not targets:
         raise UsageError(f"the grid {grid.name} has no cases", hint="docs/bench-grids.md has examples")
@@ -112,8 +110,9 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
 
 
 def _of_case(case: BenchCase, grid: BenchGrid, targets: Sequence[str]) -> Iterator[BenchPoint]:
-    for name in sorted(grid.npus, key=lambda name: NpuName.parse(name).family == "u85"):
-        npu = NpuName.parse(name)
+    # Those that share TOSA programs come one after another.
+    for name in sorted(grid.npus, key=lambda name: EthosU.parse(name).family.tosa, reverse=True):
+        npu = EthosU.parse(name)
         modes = _modes(npu, grid.memory_modes)
         for target in targets:
             for system in _systems(npu, grid.system_configs):
@@ -121,7 +120,7 @@ def _of_case(case: BenchCase, grid: BenchGrid, targets: Sequence[str]) -> Iterat
                     yield BenchPoint(case, name, mode, system, target)
 
 
-def _modes(npu: NpuName, asked: Sequence[str]) -> tuple[str, ...]:
+def _modes(npu: EthosU, asked: Sequence[str]) -> tuple[str, ...]:
     if not asked:
         return tuple(mode.name for mode in MemoryMode.one_of_each_kind(npu))
     if ALL in asked:
@@ -129,16 +128,16 @@ def _modes(npu: NpuName, asked: Sequence[str]) -> tuple[str, ...]:
     return tuple(asked)
 
 
-def _systems(npu: NpuName, asked: Sequence[str]) -> Sequence[str]:
+def _systems(npu: EthosU, asked: Sequence[str]) -> Sequence[str]:
     """Return the systems for an NPU: of those that are asked for without the ones of Arm's for another family."""
     if not asked:
-        return (SYSTEMS[npu.family],)
+        return (npu.family.system.name,)
     mine = [name for name in asked if _may_have(npu, name)]
     return mine or asked[:1]
 
 
-def _may_have(npu: NpuName, system: str) -> bool:
-    family = next((each for each in SYSTEMS if system.startswith(_FAMILY.format(each.upper()))), npu.family)
+def _may_have(npu: EthosU, system: str) -> bool:
+    family = next((each for each in FAMILIES if system.startswith(each.system_prefix)), npu.family)
     return family == npu.family
 
 
@@ -159,7 +158,7 @@ def _check_systems(grid: BenchGrid, settings: PointSettings) -> None:
     """Check names before anything is compiled. Raises UsageError."""
     ini = VelaIni.shipped() if settings.vela_ini is None else VelaIni.read(settings.vela_ini)
     for name in grid.system_configs:
-        able = [npu for npu in map(NpuName.parse, grid.npus) if ini.name != SHIPPED or _may_have(npu, name)]
+        able = [npu for npu in map(EthosU.parse, grid.npus) if ini.name != SHIPPED or _may_have(npu, name)]
         if not able:
             npus = ", ".join(grid.npus)
             raise UsageError(f"--system-config {name} is for none of {npus}", hint="ask for an NPU of its family too")

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.formats.tosa import without_locations
@@ -28,9 +28,9 @@ class RecompilationDeparts(CompileError):
     """The frozen TOSA is not certain to be what lowering for that NPU makes; it has to be lowered."""
 
 
-def shares_tosa(one: NpuName, other: NpuName) -> bool:
+def shares_tosa(one: EthosU, other: EthosU) -> bool:
     """Return whether ExecuTorch makes the same TOSA program for both (executorch 1.4.1, EthosUCompileSpec)."""
-    return (one.family == "u85") == (other.family == "u85")
+    return one.family.tosa == other.family.tosa
 
 
 def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
@@ -77,7 +77,7 @@ def _flags(setup: VelaSetup) -> tuple[str, ...]:
     )
 
 
-def _compiled(known: Delegate, arguments: Sequence[str], npu: NpuName) -> Delegate:
+def _compiled(known: Delegate, arguments: Sequence[str], npu: EthosU) -> Delegate:
     assert known.tosa is not None, "a delegate that was lowered here has its TOSA"
     done = _mended(known.tosa, arguments, npu)
     output = done.output
@@ -92,7 +92,7 @@ def _compiled(known: Delegate, arguments: Sequence[str], npu: NpuName) -> Delega
     return replace(known, vela=output.blob, npu_ops=rows, summary=output.summary, compiled=rewritten, defects=defects)
 
 
-def _mended(tosa: bytes, arguments: Sequence[str], npu: NpuName) -> Mended:
+def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
     """Compile a program, and repair Vela's known defects in it as lowering does."""
 
     def place(finding: DefectFinding) -> str:

@@ -13,7 +13,7 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Op, RunFacts, TargetInfo
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
@@ -62,7 +62,7 @@ def timed_findings(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequ
         Fault: a command stream cannot be decoded.
     """
     check_delegated(artifact)
-    npu, plugin, soc = NpuName.parse(point.npu), find_plugin(point.target), soc_of(point)
+    npu, plugin, soc = EthosU.parse(point.npu), find_plugin(point.target), soc_of(point)
     footprint = Footprint.of(artifact)
     mode = memory_mode(artifact, footprint, _sram_of(soc))
     delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]

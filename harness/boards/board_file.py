@@ -14,7 +14,8 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.boards.board import (
     UNTRIED,
     Board,
@@ -214,19 +215,19 @@ class _BoardReader:
             place, f"{'.'.join(place)}: no {what} is called {name!r}", hint=f"{suggestion}there are {', '.join(known)}"
         )
 
-    def _names(self) -> list[NpuName]:
+    def _names(self) -> list[EthosU]:
         names = []
         for index, text in enumerate(self._data["npus"]):
             try:
-                names.append(NpuName.parse(text))
+                names.append(EthosU.parse(text))
             except UsageError as error:
                 raise self._error(("npus", index), f"npus[{index + 1}]: {error.message}", hint=error.hint) from None
         return names
 
     def _choices(self) -> tuple[NpuChoice, ...]:
-        macs: dict[str, list[int]] = {}
+        macs: dict[Family, list[int]] = {}
         for name in self._names():
-            macs.setdefault(f"ethos-{name.family}", []).append(name.macs)
+            macs.setdefault(name.family, []).append(name.macs)
         return tuple(NpuChoice(family, tuple(sorted(each)), each[0]) for family, each in macs.items())
 
     def _npus(self, soc: Soc) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.board import Board, Server
 from ethos_hil.harness.boards.board_schema import PLACES
 from ethos_hil.harness.socs.soc import KIB, Soc, Window
@@ -174,7 +175,7 @@ def _vectors(soc: Soc) -> Iterator[Complaint]:
 def _driver(board: Board) -> Iterator[Complaint]:
     driver = board.soc.firmware.driver
     for index, name in enumerate(board.npus):
-        if ("u85" in name) != (driver == "u85"):
+        if EthosU.parse(name).family.driver != driver:
             yield Complaint(
                 "soc.firmware.driver", f"found {driver!r}, which does not drive npus[{index + 1}], an {name}"
             )

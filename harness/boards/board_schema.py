@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.harness.boards.board import QUIRKS, Server, ServerDialect
 
 JsonSchema = dict[str, Any]
@@ -93,9 +94,10 @@ def _soc(whole: bool) -> JsonSchema:
 def _firmware(whole: bool) -> JsonSchema:
     window = {"base": _says("First address.", _ADDRESS), "size": _says("Bytes.", _SIZE)}
     package = _table(window, ("base", "size"), whole=whole)
+    drivers = sorted({family.driver for family in FAMILIES})
     properties = {
         "port": _says("The folder of firmware/boards with the code for this kind of board.", _TEXT),
-        "driver": _says("The file of firmware/npu for this generation of NPU.", {"enum": ["u55", "u85"]}),
+        "driver": _says("The file of firmware/npu for this family of NPU.", {"enum": drivers}),
         "cpu": _says("GCC's -mcpu.", {"enum": ["cortex-m55", "cortex-m85"]}),
         **{part: _says(f"The memory for {what}.", _TEXT) for part, what in PLACES.items()},
         "package": _says("Where the host puts programs.", package),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import board_files, find_board, is_path
 from ethos_hil.harness.boards.group import BoardGroup
@@ -36,11 +36,11 @@ def plugin_of(boards: tuple[Board, ...], name: str) -> TargetPlugin:
     if not npus:
         raise UsageError(f"no NPU is on all boards of {name}", hint="name boards with the same NPU")
 
-    def make(npu: NpuName, settings: TargetSettings) -> Target:
+    def make(npu: EthosU, settings: TargetSettings) -> Target:
         members = [BoardTarget(board, npu.name) for board in boards]
         return members[0] if len(members) == 1 else BoardGroup(name, members)
 
-    def find(npu: NpuName) -> ToolError | None:
+    def find(npu: EthosU) -> ToolError | None:
         return next((lacking for board in boards if (lacking := missing(board)) is not None), None)
 
     return TargetPlugin(
@@ -73,11 +73,11 @@ def located(target: str, folder: Path) -> str:
     return f"{FAMILY}:{_AND.join(found)}"
 
 
-def _nameless(npu: NpuName, settings: TargetSettings) -> Target:
+def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
     raise UsageError(f"--target {FAMILY} needs the board's name", hint=f"{FAMILY}:NAME; `ethos-hil boards` lists them")
 
 
-def _nothing(npu: NpuName) -> None:
+def _nothing(npu: EthosU) -> None:
     return None
 
 

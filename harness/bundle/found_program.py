@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ethos_hil.base.asking import again
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind
@@ -179,7 +179,7 @@ def soc_of(record: Record) -> str:
     """
     from ethos_hil.harness.targets.registry import make_target
 
-    return record.target.soc or make_target(record.target.name, NpuName.parse(record.npu)).soc
+    return record.target.soc or make_target(record.target.name, EthosU.parse(record.npu)).soc
 
 
 def _data(**files: Path) -> RunData:

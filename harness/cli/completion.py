@@ -5,9 +5,9 @@ from __future__ import annotations
 
 def npus(incomplete: str) -> list[str]:
     """Return every Ethos-U configuration."""
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
 
-    return [name for name in NpuName.VALID if name.startswith(incomplete)]
+    return [name for name in EthosU.names() if name.startswith(incomplete)]
 
 
 def targets(incomplete: str) -> list[str]:

@@ -59,7 +59,7 @@ def ledger(
     Example: ethos-hil ledger results/runs --contribute ledger/fvp-11.27-jane.jsonl --who jane
     """
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
-    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.results.ledger.merge import joined, merged
     from ethos_hil.results.ledger.summary import Grouping, summarise
     from ethos_hil.results.ledger.tables import csv_table, document
@@ -80,7 +80,7 @@ def ledger(
     if contribute_to is not None:
         contribute(contribute_to, found.rows, who=who)
     rows = joined(found.rows)
-    summary, rules = summarise(rows, groups), timing_rules()
+    summary, rules = summarise(rows, groups), RULES
     for each in found.contradictions:
         sys.stderr.write(one_line(f"contradiction: {each}") + "\n")
     if json_file is not None:

@@ -150,7 +150,7 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
 
 def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> int:
     """Check all that a night reads before it begins, and show its parts. Return the exit status."""
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.nightly import preparation
     from ethos_hil.harness.nightly.plan import npu_for
@@ -161,7 +161,7 @@ def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> 
     preparation.check_named(config)
     preparation.check_written(config)
     other = preparation.before(config, "")
-    missing = {target: find_plugin(target).find(NpuName.parse(npu_for(target, plan))) for target in plan.targets}
+    missing = {target: find_plugin(target).find(EthosU.parse(npu_for(target, plan))) for target in plan.targets}
     down = {target: error.message for target, error in missing.items() if error is not None}
     if json_file is not None:
         parts = [{"name": part.name, "target": part.target} for part in plan.parts]

@@ -72,7 +72,7 @@ def report(
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
-    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.gate.gate import gate
@@ -109,7 +109,7 @@ def report(
             output=None if output == _STDOUT else output,
             baseline=baseline,
             ledger=counts,
-            rules=timing_rules(),
+            rules=RULES,
             clock=stated,
             advise=sentences,
             links=links,

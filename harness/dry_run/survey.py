@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Check, TargetInfo
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
@@ -97,7 +97,7 @@ def survey_runner(path: Path, target: str, npu: str) -> Survey:
     Raises:
         UsageError, ToolError: it is no ELF that a Cortex-M can run, or the target is not there.
     """
-    board = make_target(target, NpuName.parse(npu))
+    board = make_target(target, EthosU.parse(npu))
     return Survey(describe(board), lint_rows(Runner.read(path), board.soc))
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
@@ -132,7 +132,7 @@ def _boards(text: str, address: str) -> dict[str, Board]:
 def _member(text: str) -> TargetPlugin:
     boards = _boards(text, coordinator())
 
-    def make(npu: NpuName, settings: TargetSettings) -> Target:
+    def make(npu: EthosU, settings: TargetSettings) -> Target:
         return FarmTarget(PlaceChoice.parse(text), boards, npu.name)
 
     plugin = plugin_of(tuple(boards.values()), f"{FAMILY}:{text}")
@@ -146,11 +146,11 @@ def _names() -> tuple[str, ...]:
         return ("PLACE",)
 
 
-def _nameless(npu: NpuName, settings: TargetSettings) -> Target:
+def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
     raise UsageError(f"--target {FAMILY} needs the name of a place", hint=f"{FAMILY}:PLACE; docs/farm.md has more")
 
 
-def _missing(npu: NpuName) -> ToolError | None:
+def _missing(npu: EthosU) -> ToolError | None:
     try:
         labgrid_python()
     except ToolError as error:

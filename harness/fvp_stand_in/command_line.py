@@ -276,7 +276,7 @@ def _npu(model: FvpModel, values: Mapping[str, bool | int | str]) -> str:
     if macs not in model.npu.macs:
         valid = ", ".join(str(count) for count in model.npu.macs)
         raise CommandLineError(f"{fvp.npu_path}.num_macs is {macs}; {fvp.executable} has {valid}")
-    return f"{model.npu.family}-{macs}"
+    return f"ethos-{model.npu.family}-{macs}"
 
 
 def _pmu_trace(model: FvpModel, values: Mapping[str, bool | int | str]) -> Path | None:

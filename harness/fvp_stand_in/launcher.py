@@ -88,7 +88,7 @@ def _answer(action: Action, model: FvpModel) -> str:
 
     return (
         f"{model.fvp.executable}: ethos-hil {version('ethos-hil')}, a virtual {model.soc.name} with a functional "
-        f"{model.npu.family}\n"
+        f"ethos-{model.npu.family}\n"
         "This is not Arm's Fixed Virtual Platform: same command line, no licence, no cycle accuracy.\n"
     )
 

@@ -256,14 +256,14 @@ def _machine(
         added=image.added,
     )
     try:
-        from ethos_hil.harness.npu import Configuration
+        from ethos_hil.base.npu.ethos_u import EthosU
         from ethos_hil.harness.virtual.board import QemuBoard
         from ethos_hil.harness.virtual.engine import Engine
         from ethos_hil.harness.virtual.machine import Machine
 
         return Machine(
             QemuBoard(soc, qemu, rules=settings.rules, fittings=fittings, foreign=True),
-            Configuration.parse(settings.npu),
+            EthosU.parse(settings.npu),
             deadline,
             engine=engine or Engine,
             answered=image.answered,

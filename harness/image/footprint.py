@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ethos_hil.harness.image.formats import DeviceMemoryMode
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.lowering.artifact import Artifact, Delegate
 
 ALIGNMENT = 32
@@ -45,7 +45,7 @@ class Footprint:
         fast, unknown = 0, None
         mode = artifact.memory_mode
         if artifact.npu is not None and (mode is None or mode.dedicated):
-            npu = Npu(Configuration.parse(artifact.npu.name))
+            npu = Npu(artifact.npu)
             try:
                 fast = max((_fast_scratch(npu, delegate) for delegate in artifact.delegates), default=0)
             except Fault as fault:

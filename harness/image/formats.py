@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ethos_hil.base.npu.ethos_u import FAMILIES
+
 _CODES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q"}
 _CPP_TYPES = {"u8": "std::uint8_t", "u16": "std::uint16_t", "u32": "std::uint32_t", "u64": "std::uint64_t"}
 
@@ -104,8 +106,8 @@ MAX_CHUNK = 1024
 """Bytes of a package in one frame to the device."""
 MAX_COMMAND = 32
 """Bytes of payload in another frame to the device."""
-EVENT_COUNTERS = 8
-"""PMU event counters of an Ethos-U85. An Ethos-U55 or U65 has only the first four."""
+EVENT_COUNTERS = max(family.event_counters for family in FAMILIES)
+"""The most PMU event counters that an NPU has. Others have only the first of them."""
 
 PackageHeader = Struct(
     "PackageHeader",

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.lowering.artifact import Artifact
 
@@ -38,7 +39,7 @@ def npu_time_limit(artifact: Artifact, npu: str, soc: Soc, timeout: float, *, mo
 
 def _most_cycles(artifact: Artifact, npu: str) -> int:
     """Return the modelled cycles of the longest job, or 0 where a command stream cannot be decoded."""
-    model = Npu(Configuration.parse(npu))
+    model = Npu(EthosU.parse(npu))
     try:
         streams = [delegate.blob.command_stream for delegate in artifact.delegates]
         return max((model.decode(stream).timing().cycles for stream in streams), default=0)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
@@ -19,7 +20,6 @@ from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
@@ -146,18 +146,18 @@ def _stream(artifact: Artifact, place: Destination) -> Check:
     words = sorted({(delegate.blob.config_word, delegate.blob.id_word) for delegate in artifact.delegates})
     if not words:
         return Check("command stream", "none", "", OK)
-    npu = Configuration.parse(place.npu)
-    available = _versions(npu.config_word, npu.id_word)
+    npu = EthosU.parse(place.npu)
+    available = _versions(npu.size.config_word, npu.family.id_word)
     needed = ", ".join(dict.fromkeys(_versions(config, identity) for config, identity in words)) + by
     fits = all(_runs(npu, config, identity) for config, identity in words)
     fix = None if fits else "lower the model again, with the Vela that requirements.lock names"
     return Check("command stream", needed, available, OK if fits else FAIL, fix)
 
 
-def _runs(npu: Configuration, config: int, identity: int) -> bool:
-    same_stream = config >> 4 & 0xF == npu.config_word >> 4 & 0xF
-    same_major = identity >> 28 == npu.id_word >> 28
-    return same_stream and same_major and identity >> 20 & 0xFF <= npu.id_word >> 20 & 0xFF
+def _runs(npu: EthosU, config: int, identity: int) -> bool:
+    same_stream = config >> 4 & 0xF == npu.size.config_word >> 4 & 0xF
+    same_major = identity >> 28 == npu.family.id_word >> 28
+    return same_stream and same_major and identity >> 20 & 0xFF <= npu.family.id_word >> 20 & 0xFF
 
 
 def _versions(config: int, identity: int) -> str:
@@ -168,12 +168,14 @@ def _versions(config: int, identity: int) -> str:
 
 def _mode(artifact: Artifact, place: Destination, asked: MemoryMode | None) -> Check:
     mode = artifact.memory_mode
-    dedicated = "Shared_Sram, Sram_Only" + ("" if place.npu.startswith("ethos-u55") else ", Dedicated_Sram")
+    usable = "Shared_Sram, Sram_Only"
+    if EthosU.parse(place.npu).family.arena_anywhere:
+        usable += ", Dedicated_Sram"
     if mode is None:
-        return Check("memory mode", "not stated in the program", dedicated, NOTE if artifact.delegates else OK)
+        return Check("memory mode", "not stated in the program", usable, NOTE if artifact.delegates else OK)
     if asked is not None and asked != mode:
         return Check("memory mode", str(mode), str(asked), FAIL, f"--memory-mode {mode}, or lower the model again")
-    return Check("memory mode", str(mode), dedicated, OK)
+    return Check("memory mode", str(mode), usable, OK)
 
 
 def _runner(artifact: Artifact, footprint: Footprint) -> Check:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import (
     EVENT_COUNTERS,
@@ -46,12 +47,8 @@ _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
 _REBUILD = "build the firmware again with `make firmware`"
 
-_PRODUCT_SHIFT, _ETHOS_U85 = 28, 2
-"""CONFIG.product of the NPU (Arm's core driver, ethosu85_interface.h)."""
 STOP_SIZE = 4
 """Bytes of the STOP that ends a prefix."""
-_EVENT_COUNTERS_U55 = 4
-"""Of an Ethos-U55 or U65."""
 _CALL_PARTS = tuple(part for part in StepPart if part is not StepPart.KERNEL)
 """Of a delegate's call."""
 _Item = TypeVar("_Item")
@@ -232,9 +229,9 @@ class Collector:
                 + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
                 kind=FailureKind.LINK,
             )
-        product = self._hello["npu_config"] >> _PRODUCT_SHIFT
-        event_counters = EVENT_COUNTERS if product == _ETHOS_U85 else _EVENT_COUNTERS_U55
-        self._current = _RunInProgress(begin["input_set"], begin["repeat"], event_counters)
+        family = family_of(self._hello["npu_config"] >> 28)
+        counters = EVENT_COUNTERS if family is None else family.event_counters
+        self._current = _RunInProgress(begin["input_set"], begin["repeat"], counters)
 
     def _on_run_end(self, frame: Frame, end: dict[str, int]) -> None:
         current = self._run(frame)

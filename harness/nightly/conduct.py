@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
@@ -69,7 +69,7 @@ class Conductor:
             check_pytest()
         self._choose()
         for target in self._plan.targets:
-            missing = find_plugin(target).find(NpuName.parse(npu_for(target, self._plan)))
+            missing = find_plugin(target).find(EthosU.parse(npu_for(target, self._plan)))
             if missing is not None:
                 self._done.down[target] = f"{missing.message} ({missing.hint})" if missing.hint else missing.message
         self._try_known()

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from itertools import product
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
@@ -18,14 +19,12 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-NPU_SUFFIXES = ("U55_BI", "U65_BI", "U85_BI")
+NPU_SUFFIXES = tuple(family.suffix for family in FAMILIES)
 HOST_SUFFIXES = ("MI", "BI")
 """Profiles that no target computes: they run once, whatever the targets and memory modes are."""
 KNOWN = "known model: "
 """How the names of the parts begin that have to be verified first."""
 _ALIASES = {"FP": "MI", "INT": "BI"}
-_USUAL = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
-"""The NPU of each family's profile, if no other is asked for."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,7 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
     suites = tuple(part for number, each in enumerate(config.suites, 1) for part in _sessions(number, each))
     models = tuple(part for number, each in enumerate(config.models, 1) for part in _runs(number, each))
     for part in models:
-        check_npu(find_plugin(part.target), NpuName.parse(part.npu))
+        check_npu(find_plugin(part.target), EthosU.parse(part.npu))
     sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each, config))
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
     _check_once(plan)
@@ -191,14 +190,14 @@ def npu_for(target: str, plan: NightlyPlan) -> str:
 def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
     asked = [part.npu for part in parts if part.target == target]
     able = find_plugin(target).npus
-    return next((npu for npu in (*asked, *_USUAL) if npu in able), able[0])
+    return next((npu for npu in (*asked, *map(str, EthosU.usual())) if npu in able), able[0])
 
 
 def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
     asked = tuple(_suffix(each) for each in entry.suffixes) or (*HOST_SUFFIXES, *NPU_SUFFIXES)
     modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
-    able = {f"{NpuName.parse(npu).family.upper()}_BI" for npu in entry.npus} or {*NPU_SUFFIXES}
+    able = {EthosU.parse(npu).family.suffix for npu in entry.npus} or {*NPU_SUFFIXES}
     unable = [each for each in asked if entry.suffixes and each not in (*able, *HOST_SUFFIXES)]
     if unable:
         raise UsageError(
@@ -208,7 +207,7 @@ def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     first = True
     for target, mode, npus in product(entry.targets, modes, _groups(entry.npus)):
         check_name(target)
-        families = [f"{NpuName.parse(npu).family.upper()}_BI" for npu in npus] or NPU_SUFFIXES
+        families = [EthosU.parse(npu).family.suffix for npu in npus] or NPU_SUFFIXES
         suffixes = [each for each in asked if each in families or (first and each in HOST_SUFFIXES)]
         first = False
         if suffixes:
@@ -218,8 +217,8 @@ def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
 
 def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the NPUs in groups that have no two of one family: a session has one for each."""
-    groups: list[dict[str, str]] = []
-    for npu in map(NpuName.parse, npus):
+    groups: list[dict[Family, str]] = []
+    for npu in map(EthosU.parse, npus):
         free = next((group for group in groups if npu.family not in group), None)
         if free is None:
             groups.append(free := {})
@@ -231,7 +230,7 @@ def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
     modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
     for target, mode, npu in product(entry.targets, modes, entry.npus):
         check_name(target)
-        npu = NpuName.parse(npu).name
+        npu = EthosU.parse(npu).name
         place = " ".join(filter(None, (npu, target, mode)))
         yield ModelPart(f"model {number}: {place}", entry.model, npu, target, mode, entry.profile, entry.inputs)
 

@@ -1,6 +1,6 @@
 """A bit-exact functional model of Arm's Ethos-U55, U65 and U85, as a library; docs/npu.md says what it covers.
 
-    npu = Npu(Configuration.parse("ethos-u55-128"))
+    npu = Npu(EthosU.parse("ethos-u55-128"))
     program = npu.decode(command_stream)
     execution = npu.run(program, {0: weights, 1: scratch})
 
@@ -15,9 +15,9 @@ Register names, codes and widths come from the description in Vela's wheel (etho
 from Vela's disassembly.
 """
 
-from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.npu import Execution, Extent, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.timing.timing_model import OpRecord
 
-__all__ = ["CONFIGURATIONS", "Configuration", "Execution", "Extent", "Fault", "Npu", "NpuProgram", "OpRecord", "forget"]
+__all__ = ["EthosU", "Execution", "Extent", "Fault", "Npu", "NpuProgram", "OpRecord", "forget"]

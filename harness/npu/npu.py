@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import effort_budget
 from ethos_hil.harness.npu.compute import blas, branch
@@ -23,7 +25,6 @@ from ethos_hil.harness.npu.compute.pooling import PoolStep
 from ethos_hil.harness.npu.compute.resize import ResizeStep
 from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.waits import Waits, find_waits
-from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import (
@@ -42,7 +43,6 @@ from ethos_hil.harness.npu.isa.operations import (
 )
 from ethos_hil.harness.npu.timing import hazards, timing_model
 from ethos_hil.harness.npu.timing.hazards import Hazard
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.npu.timing.timing_model import DEFAULT_PORTS, OpRecord, Timing
 from ethos_hil.harness.npu.weights import decompress, weight_order_u55, weight_order_u85
 
@@ -76,7 +76,7 @@ class Extent:
 class NpuProgram:
     """A command stream decoded for one configuration. `Npu.decode` makes it; it holds no memory of a board."""
 
-    def __init__(self, stream: bytes, configuration: Configuration) -> None:
+    def __init__(self, stream: bytes, configuration: EthosU) -> None:
         self.stream = stream
         self.configuration = configuration
         self.instructions = decode(stream, configuration)
@@ -192,13 +192,11 @@ class Npu:
     that its cycles are modelled with, by default those of the system that ExecuTorch compiles for.
     """
 
-    def __init__(
-        self, configuration: Configuration, *, strict: bool = False, system: MemorySystem | None = None
-    ) -> None:
+    def __init__(self, configuration: EthosU, *, strict: bool = False, system: MemorySystem | None = None) -> None:
         self.configuration = configuration
         self.strict = strict
         self.system = system
-        self._internal = np.zeros(configuration.internal_bytes, np.uint8)
+        self._internal = np.zeros(configuration.size.internal_bytes, np.uint8)
 
     def decode(self, stream: bytes) -> NpuProgram:
         """Return the program of a register command stream (without driver actions); cached by content. Raises Fault."""
@@ -320,19 +318,19 @@ def _widened(old: Extent, access: Access) -> Extent:
     return Extent(old.read_end, begin, max(old.write_end, access.end))
 
 
-def _check_addresses(op: Op, access: Access, configuration: Configuration) -> None:
+def _check_addresses(op: Op, access: Access, configuration: EthosU) -> None:
     if access.begin < 0:
         message = "the strides reach below the start of its region"
         raise Fault(FailureKind.BUS, op.offset, op.name, access.register, access.begin, message, region=access.region)
-    if access.region == INTERNAL and access.end > configuration.internal_bytes:
+    if access.region == INTERNAL and access.end > configuration.size.internal_bytes:
         raise Fault(
             FailureKind.BUS,
             op.offset,
             op.name,
             access.register,
             access.begin,
-            f"beyond the {configuration.internal_bytes} bytes of internal memory",
-            hint=TABLE_HINT if access.begin == configuration.internal_bytes else None,
+            f"beyond the {configuration.size.internal_bytes} bytes of internal memory",
+            hint=TABLE_HINT if access.begin == configuration.size.internal_bytes else None,
             region=INTERNAL,
         )
 
@@ -372,13 +370,13 @@ class _Programs:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[bytes, Configuration], NpuProgram] = OrderedDict()
+        self._kept: OrderedDict[tuple[bytes, EthosU], NpuProgram] = OrderedDict()
 
     def clear(self) -> None:
         with self._lock:
             self._kept.clear()
 
-    def get(self, stream: bytes, configuration: Configuration) -> NpuProgram:
+    def get(self, stream: bytes, configuration: EthosU) -> NpuProgram:
         key = (bytes(stream), configuration)
         with self._lock:
             program = self._kept.get(key)

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from ethos_hil.base.inference_profile import Edge, InferenceProfile
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Op
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.link.outcome import Outcome
@@ -37,7 +37,7 @@ def inference_profile(
     Raises:
         Fault: a command stream cannot be decoded.
     """
-    npu = NpuName.parse(board.npu)
+    npu = EthosU.parse(board.npu)
     delegates = {each.instruction: CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates}
     flows = {instruction: data_flow(each, instruction) for instruction, each in delegates.items()}
     slices, timed = timeline(outcome.runs[0], delegates, ops, _names(artifact))

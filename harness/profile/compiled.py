@@ -7,16 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.image.formats import DeviceMemoryMode
-from ethos_hil.harness.npu import Configuration, NpuProgram
+from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.operations import Op
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
-from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.stream_parts import rows_of
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.map.rows import row_at
-from ethos_hil.lowering.vela.ini import SYSTEMS, SystemConfiguration, VelaIni
+from ethos_hil.lowering.vela.ini import SystemConfiguration, VelaIni
 
 
 @dataclass(frozen=True)
@@ -36,27 +37,26 @@ class CompiledDelegate:
     delegate: Delegate
     program: NpuProgram
     rows: tuple[NpuOp, ...]
-    configuration: Configuration
+    configuration: EthosU
     system: MemorySystem
     memories: tuple[str, str]
     ports: Mapping[int, int]
 
     @classmethod
-    def of(cls, artifact: Artifact, delegate: Delegate, npu: NpuName, mode: DeviceMemoryMode) -> CompiledDelegate:
+    def of(cls, artifact: Artifact, delegate: Delegate, npu: EthosU, mode: DeviceMemoryMode) -> CompiledDelegate:
         """Return a delegate of an artifact that is run in a memory mode.
 
         Raises:
             Fault: its command stream cannot be decoded.
         """
-        configuration = Configuration.parse(npu.name)
         system = system_of(artifact, npu)
-        program = NpuProgram(delegate.blob.command_stream, configuration)
+        program = NpuProgram(delegate.blob.command_stream, npu)
         return cls(
             delegate,
             program,
             rows_of(program, delegate.npu_ops),
-            configuration,
-            MemorySystem.of(system, configuration.generation),
+            npu,
+            memory_system(system, npu.family),
             (system.axi0.name, system.axi1.name),
             MODES[mode.name.title()],
         )
@@ -76,6 +76,6 @@ class CompiledDelegate:
         return self.memories[self.ports.get(region, 0)]
 
 
-def system_of(artifact: Artifact, npu: NpuName) -> SystemConfiguration:
+def system_of(artifact: Artifact, npu: EthosU) -> SystemConfiguration:
     """Return the system that an artifact is compiled for; where that is not known, the one that ExecuTorch chooses."""
-    return artifact.system or VelaIni.shipped().system(SYSTEMS[npu.family], npu)
+    return artifact.system or VelaIni.shipped().system(npu.family.system.name, npu)

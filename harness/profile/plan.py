@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
@@ -29,7 +29,7 @@ class ProfilePlan:
 
     method: ProfileMethod
     event_sets: tuple[tuple[int, ...], ...]
-    npu: NpuName
+    npu: EthosU
     repeat: int
     mode: DeviceMemoryMode = DeviceMemoryMode.SHARED_SRAM
 
@@ -40,7 +40,7 @@ class ProfilePlan:
         Raises:
             UsageError: the target cannot do it, or no event has such a name.
         """
-        npu = NpuName.parse(board.npu)
+        npu = EthosU.parse(board.npu)
         method = profile_method(question, board)
         numbers = event_numbers(question.events)
         sets = event_sets(numbers, npu) if method is ProfileMethod.PREFIX else (DEFAULT_EVENTS,)

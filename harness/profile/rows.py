@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.options import ProfileMethod
@@ -16,7 +16,7 @@ from ethos_hil.lowering.artifact import Artifact, NpuOp
 
 
 def prefix_rows(
-    artifact: Artifact, npu: NpuName, outcome: Outcome, event_sets: Sequence[Sequence[int]], provenance: str
+    artifact: Artifact, npu: EthosU, outcome: Outcome, event_sets: Sequence[Sequence[int]], provenance: str
 ) -> tuple[Op, ...]:
     """Return rows for each delegate call: first the cost of the job, then each operation. Their sum is the call's.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import CutAt
-from ethos_hil.harness.npu import Configuration, NpuProgram
+from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma, Op
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
@@ -36,7 +36,7 @@ class StreamPart:
     end: int | None
 
 
-def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[StreamPart, ...]:
+def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: EthosU) -> tuple[StreamPart, ...]:
     """Return the parts of a delegate's command stream, in order.
 
     Args:
@@ -48,7 +48,7 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
         Fault: the stream cannot be decoded.
         ValueError: a row of the map ends where no operation ends: it would be cut in its middle.
     """
-    program = NpuProgram(stream, Configuration.parse(str(npu)))
+    program = NpuProgram(stream, npu)
     rows = rows_of(program, rows)
     operations = {op.offset for op in program.ops}
     inside = next((row for row in rows if row.end_offset not in operations), None)
@@ -68,12 +68,12 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
     return tuple(found)
 
 
-def parts_of(delegate: Delegate, npu: NpuName) -> tuple[StreamPart, ...]:
+def parts_of(delegate: Delegate, npu: EthosU) -> tuple[StreamPart, ...]:
     """Return the parts of a delegate. Raises Fault."""
     return stream_parts(delegate.blob.command_stream, delegate.npu_ops, npu)
 
 
-def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
+def cuts(artifact: Artifact, npu: EthosU) -> tuple[CutAt, ...]:
     """Return the cuts that time every part of an artifact: before the first operation, and where each part ends.
 
     Raises:

@@ -11,10 +11,10 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.record import Op
-from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Dma
-from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.stream_parts import rows_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
@@ -163,9 +163,8 @@ def measured(
 
 
 def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
-    configuration = Configuration.parse(setup.npu.name)
-    system = MemorySystem.of(setup.system, configuration.generation)
-    npu = Npu(configuration, system=system)
+    system = memory_system(setup.system, setup.npu.family)
+    npu = Npu(setup.npu, system=system)
     program = npu.decode(delegate.blob.command_stream)
     ports = MODES[setup.mode.kind]
     wrong, execution = "", None

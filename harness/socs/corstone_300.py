@@ -12,6 +12,8 @@ same address for the BRAM.
 
 from __future__ import annotations
 
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
 from ethos_hil.harness.socs.soc import (
     KIB,
     MIB,
@@ -42,8 +44,8 @@ SOC = Soc(
         Memory(0x60000000, 2048 * MIB, name="DDR", npu=True),
     ),
     npus=(
-        NpuChoice("ethos-u55", (32, 64, 128, 256), 128, Fvp("FVP_Corstone_SSE-300_Ethos-U55", *_PATHS)),
-        NpuChoice("ethos-u65", (256, 512), 256, Fvp("FVP_Corstone_SSE-300_Ethos-U65", *_PATHS)),
+        NpuChoice(U55, (32, 64, 128, 256), 128, Fvp("FVP_Corstone_SSE-300_Ethos-U55", *_PATHS)),
+        NpuChoice(U65, (256, 512), 256, Fvp("FVP_Corstone_SSE-300_Ethos-U65", *_PATHS)),
     ),
     npu_registers=Window(0x58102000, 0x1000, 0x48102000),
     npu_irq=56,

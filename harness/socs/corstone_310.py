@@ -12,6 +12,8 @@ SSE-310 has other addresses, those of AN547.
 
 from __future__ import annotations
 
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
 from ethos_hil.harness.socs.soc import (
     KIB,
     MIB,
@@ -43,8 +45,8 @@ SOC = Soc(
         Memory(0x60000000, 2048 * MIB, name="DDR", npu=True),
     ),
     npus=(
-        NpuChoice("ethos-u55", (32, 64, 128, 256), 256, Fvp("FVP_Corstone_SSE-310", *_PATHS)),
-        NpuChoice("ethos-u65", (256, 512), 256, Fvp("FVP_Corstone_SSE-310_Ethos-U65", *_PATHS)),
+        NpuChoice(U55, (32, 64, 128, 256), 256, Fvp("FVP_Corstone_SSE-310", *_PATHS)),
+        NpuChoice(U65, (256, 512), 256, Fvp("FVP_Corstone_SSE-310_Ethos-U65", *_PATHS)),
     ),
     npu_registers=Window(0x50004000, 0x1000, 0x40004000),
     npu_irq=16,

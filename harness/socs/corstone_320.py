@@ -12,6 +12,7 @@ learning path zephyr_cs320_mps4. The kit's images.txt for SSE-320 has port 1 for
 
 from __future__ import annotations
 
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.harness.socs.soc import (
     KIB,
     MIB,
@@ -45,7 +46,7 @@ SOC = Soc(
     ),
     npus=(
         NpuChoice(
-            "ethos-u85",
+            U85,
             (128, 256, 512, 1024, 2048),
             256,
             Fvp(

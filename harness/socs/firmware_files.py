@@ -20,10 +20,13 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.npu.memories import AdapterSettings
 from ethos_hil.harness.socs.registry import SOCS, find_soc, shipped_socs
 from ethos_hil.harness.socs.soc import KIB, MIB, FirmwareBoard, Soc
 
 PRESETS = "boards/presets.json"
+NPUS = "npu/families.h"
 ALL_BOARDS = "boards"
 """The preset that builds the firmware of all boards but the Corstones, which have one each."""
 _FOLDER = Path(__file__).resolve().parents[2] / "firmware"
@@ -41,7 +44,7 @@ def firmware_files(socs: Sequence[Soc] | None = None) -> dict[str, str]:
         UsageError: a system's driver or port is not there.
     """
     chosen = shipped_socs() if socs is None else tuple(socs)
-    files = {PRESETS: _presets(chosen)}
+    files = {PRESETS: _presets(chosen), NPUS: npus_header()}
     for soc in chosen:
         files |= {f"boards/{soc.firmware.name}/{name}": text for name, text in files_of(soc, _source(soc)).items()}
     return files
@@ -123,6 +126,47 @@ def _written(name: str, value: int) -> str:
 
 def _grouped(number: int) -> str:
     return f"{number:,}".replace(",", "'")
+
+
+def npus_header() -> str:
+    """Return what the firmware has to know of the families of NPUs."""
+    products, rows, memories = "", "", ""
+    for family in FAMILIES:
+        name, more = family.name.upper(), family.dedicated_adapters or family.adapters
+        products += f"constexpr std::uint32_t PRODUCT_{name} = {family.product};\n"
+        flags = ", ".join(str(flag).lower() for flag in (family.has_shram, family.arena_anywhere))
+        rows += f'    {{"ethos-{family}", {flags}, 0x{family.pmu_base:04x}, {family.event_counters}}},\n'
+        memories += f"constexpr TimingAdapters {name}_MEMORIES{{{{{_settings(family.adapters)}}},\n"
+        memories += f"{' ' * 38}{{{_settings(more)}}}}};\n"
+    return f"""// Generated from src/ethos_hil/base/npu (harness/socs/firmware_files.py). Do not edit.
+#pragma once
+
+#include <cstdint>
+
+#include "npu/timing_adapter.h"
+
+namespace ethos_hil::npu {{
+
+{products}
+struct Family {{
+  const char* name;
+  bool has_shram;
+  bool dedicated;          // whether programs can be for the memory mode Dedicated_Sram
+  std::uint32_t pmu_base;  // offset
+  std::uint32_t counters;  // of events
+}};
+
+// By product.
+constexpr Family FAMILIES[] = {{
+{rows}}};
+
+{memories}
+}}  // namespace ethos_hil::npu
+"""
+
+
+def _settings(adapters: tuple[AdapterSettings, ...]) -> str:
+    return ", ".join(f"{{{', '.join(map(str, adapter))}}}" for adapter in adapters)
 
 
 _SEGMENTS = {
@@ -211,7 +255,7 @@ def _presets(socs: Sequence[Soc]) -> str:
 
 def _preset(soc: Soc) -> dict[str, Any]:
     board = soc.firmware.name
-    npus = " or ".join(npu.family.replace("ethos-u", "Ethos-U") for npu in soc.npus)
+    npus = " or ".join(npu.family.title for npu in soc.npus)
     return {
         "name": board,
         "displayName": f"{soc.summary}, {npus}",

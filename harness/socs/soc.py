@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ethos_hil.base.npu.family import Family
+
 KIB, MIB = 1 << 10, 1 << 20
 LEAST_BAUD_DIVIDER = 16
 """Of a CMSDK APB UART (Arm Cortex-M System Design Kit TRM, "APB UART"): cycles of its clock for a bit."""
@@ -88,13 +90,13 @@ class NpuChoice:
     """One kind of NPU that a system can have.
 
     Attributes:
-        family: its name without the MAC count, as Vela spells it: "ethos-u55".
+        family: of the NPU.
         macs: the MAC counts it comes with.
         default_macs: the MAC count of an FVP without a setting.
         fvp: the FVP that has it, or None.
     """
 
-    family: str
+    family: Family
     macs: tuple[int, ...]
     default_macs: int
     fvp: Fvp | None = None
@@ -102,7 +104,7 @@ class NpuChoice:
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of its configurations: "ethos-u55-32" and so on."""
-        return tuple(f"{self.family}-{macs}" for macs in self.macs)
+        return tuple(f"ethos-{self.family}-{macs}" for macs in self.macs)
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,7 @@ class FirmwareBoard:
     Attributes:
         name: of its folder below firmware/boards and below build/firmware, and of its preset.
         port: the folder below firmware/boards with the code for this kind of board.
-        driver: the file below firmware/npu for this generation of NPU, without its ending.
+        driver: the file below firmware/npu for its families of NPU, without its ending.
         boot: where the processor finds its vector table; code and initial data that fit go there too.
         code: the rest of the code, and constants.
         data: variables and the stack of the fault handler.

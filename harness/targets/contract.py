@@ -26,7 +26,7 @@ from typing import ClassVar
 import pytest
 
 from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image
@@ -61,7 +61,7 @@ class TargetContract:
 
     def make(self) -> Target:
         """A new target, as users get it. Override it to test one that is made otherwise."""
-        return make_target(self.target, NpuName.parse(self.npu), fast=self.fast)
+        return make_target(self.target, EthosU.parse(self.npu), fast=self.fast)
 
     # --- What the tests share. ---
 
@@ -117,7 +117,7 @@ class TargetContract:
 
     def test_it_is_what_its_plugin_says(self, board: Target) -> None:
         plugin = find_plugin(self.target)
-        assert plugin.find(NpuName.parse(self.npu)) is None, "its plug-in says that something is missing"
+        assert plugin.find(EthosU.parse(self.npu)) is None, "its plug-in says that something is missing"
         assert (board.kind, board.npu) == (plugin.kind, self.npu)
         assert board.name
         assert board.soc in plugin.socs, f"{board.soc} is not among {plugin.socs}"
@@ -135,7 +135,7 @@ class TargetContract:
 
     def test_a_strict_board_names_the_rules_that_it_holds_a_program_to(self) -> None:
         if TargetOption.STRICT_BOARD in find_plugin(self.target).options:
-            strict = make_target(self.target, NpuName.parse(self.npu), strict_board=True)
+            strict = make_target(self.target, EthosU.parse(self.npu), strict_board=True)
             assert strict.rules(foreign=False), "it is strict by no rule"
 
     # --- A run that goes well. ---
@@ -192,7 +192,7 @@ class TargetContract:
 
         with BoardPool() as pool:
             for program in (*programs, programs[0]):
-                one = make_target(self.target, NpuName.parse(self.npu), fast=self.fast, pool=pool)
+                one = make_target(self.target, EthosU.parse(self.npu), fast=self.fast, pool=pool)
                 fresh = self.run(board, program.image(board.soc))
                 kept = self.run(one, program.image(board.soc))
                 assert [run.cycles for run in kept.runs] == [run.cycles for run in fresh.runs]

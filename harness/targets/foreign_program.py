@@ -7,12 +7,12 @@ from collections.abc import Collection
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.segments import ElfError, segments
 from ethos_hil.harness.link.console_text import ConsoleText
 from ethos_hil.harness.link.outcome import Ended
-from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.virtual.address_map import needed
@@ -28,7 +28,7 @@ from ethos_hil.harness.virtual.semihosting import Semihosting
 def boot(
     elf: bytes,
     semihosting: Semihosting,
-    configuration: Configuration,
+    configuration: EthosU,
     soc: Soc,
     timeout: float,
     *,

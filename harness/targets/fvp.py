@@ -20,7 +20,7 @@ from types import SimpleNamespace
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import BinaryRefused, EthosHilError, TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
@@ -104,7 +104,7 @@ class FvpTarget(Target):
     def __init__(
         self,
         soc: str,
-        npu: NpuName,
+        npu: EthosU,
         *,
         fast: bool = False,
         trust_elf: bool = False,
@@ -398,7 +398,7 @@ def _own_limit(where: str, lines: list[str]) -> TargetError:
     return TargetError(message, kind=FailureKind.TIMEOUT, hint="raise --timeout", console=tuple(lines))
 
 
-def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
+def _find(soc: str, npu: EthosU) -> TargetNotAvailable | None:
     model = fvp_model(soc, npu.name)
     assert model is not None
     try:
@@ -409,7 +409,7 @@ def _find(soc: str, npu: NpuName) -> TargetNotAvailable | None:
 
 
 def _plugin(soc: Soc) -> TargetPlugin:
-    def make(npu: NpuName, asked: TargetSettings) -> FvpTarget:
+    def make(npu: EthosU, asked: TargetSettings) -> FvpTarget:
         return FvpTarget(soc.name, npu, fast=asked.fast, trust_elf=asked.trust_elf, tell=asked.tell)
 
     return TargetPlugin(

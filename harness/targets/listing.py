@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plugins import PluginError
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import TARGETS
@@ -72,7 +72,7 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
 
 
 def _listed(plugin: TargetPlugin, distribution: str) -> ListedTarget:
-    problems = {npu: plugin.find(NpuName.parse(npu)) for npu in plugin.npus}
+    problems = {npu: plugin.find(EthosU.parse(npu)) for npu in plugin.npus}
     missing = next((problem for problem in problems.values() if problem is not None), None)
     return ListedTarget(
         name=plugin.name,

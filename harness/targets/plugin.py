@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import ToolError
 
 if TYPE_CHECKING:
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.targets.base import Target
     from ethos_hil.harness.virtual.pool import BoardPool
 
@@ -90,8 +90,8 @@ class TargetPlugin:
     description: str
     socs: tuple[str, ...]
     npus: tuple[str, ...]
-    make: Callable[[NpuName, TargetSettings], Target]
-    find: Callable[[NpuName], ToolError | None]
+    make: Callable[[EthosU, TargetSettings], Target]
+    find: Callable[[EthosU], ToolError | None]
     options: frozenset[TargetOption] = frozenset()
     family: TargetFamily | None = None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 
@@ -102,7 +102,7 @@ def check_option(plugin: TargetPlugin, option: TargetOption, flag: str) -> None:
     raise UsageError(_REFUSALS[option].format(flag=flag, name=plugin.name), hint=f"{other}leave out {flag}")
 
 
-def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
+def check_npu(plugin: TargetPlugin, npu: EthosU) -> None:
     """Check that a target can have an NPU. Nothing is started.
 
     Raises:
@@ -117,7 +117,7 @@ def check_npu(plugin: TargetPlugin, npu: NpuName) -> None:
 
 def make_target(
     name: str,
-    npu: NpuName,
+    npu: EthosU,
     *,
     strict: bool = False,
     fast: bool = False,
@@ -172,7 +172,7 @@ def make_target(
     return board
 
 
-def _check_description(board: Target, plugin: TargetPlugin, npu: NpuName) -> None:
+def _check_description(board: Target, plugin: TargetPlugin, npu: EthosU) -> None:
     """Check what a record says of a target, so that no record has a kind or a provenance that nobody knows.
 
     Raises:

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
-from ethos_hil.harness.npu import Configuration, Execution
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
+from ethos_hil.harness.npu import Execution
+from ethos_hil.harness.npu.timing.memory_system import memory_system
 from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Target
@@ -84,7 +85,7 @@ class VirtualTarget(Target):
             UsageError: the functional model can't be that NPU, or the system cannot have it; says which it can be.
             ToolError: no system has that name.
         """
-        self._configuration = Configuration.parse(npu)
+        self._configuration = EthosU.parse(npu)
         self._soc = virtual_soc(npu) if soc is None else find_soc(soc) if isinstance(soc, str) else soc
         if not self._soc.virtual:
             known = ", ".join(each.name for each in SOCS if each.virtual)
@@ -109,7 +110,7 @@ class VirtualTarget(Target):
 
     def compiled_for(self, system: SystemConfiguration | None) -> bool:
         """Model the cycles of the next runs with the memories of this system."""
-        self._memories = None if system is None else MemorySystem.of(system, self._configuration.generation)
+        self._memories = None if system is None else memory_system(system, self._configuration.family)
         return system is not None
 
     def capabilities(self) -> frozenset[Capability]:
@@ -249,7 +250,7 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
     return tuple(complete)
 
 
-def _find(npu: NpuName) -> TargetNotAvailable | None:
+def _find(npu: EthosU) -> TargetNotAvailable | None:
     try:
         find_qemu()
     except TargetNotAvailable as error:
@@ -257,7 +258,7 @@ def _find(npu: NpuName) -> TargetNotAvailable | None:
     return None
 
 
-def _make(npu: NpuName, settings: TargetSettings) -> VirtualTarget:
+def _make(npu: EthosU, settings: TargetSettings) -> VirtualTarget:
     return VirtualTarget(
         npu.name,
         strict=settings.strict,

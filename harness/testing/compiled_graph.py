@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.verdict.run_delegate import SCRATCH, regions
 from ethos_hil.lowering.formats.vela_blob import VelaIo
 from ethos_hil.lowering.vela.compiler import flags, run_vela
@@ -49,7 +49,7 @@ class CompiledGraph:
 
     def program(self) -> NpuProgram:
         """The decoded stream."""
-        return Npu(Configuration.parse(self.npu)).decode(self.stream)
+        return Npu(EthosU.parse(self.npu)).decode(self.stream)
 
     def memory(self, inputs: Sequence[Array]) -> dict[int, npt.NDArray[np.uint8]]:
         """Regions with poison everywhere but in weights and inputs (no inputs: all poison)."""
@@ -58,7 +58,7 @@ class CompiledGraph:
 
     def run(self, inputs: Sequence[Array]) -> tuple[list[bytes], Execution]:
         """Executes on a fresh NPU that tolerates no hazards; the outputs' bytes."""
-        npu = Npu(Configuration.parse(self.npu), strict=True)
+        npu = Npu(EthosU.parse(self.npu), strict=True)
         memory = self.memory(inputs)
         execution = npu.run(npu.decode(self.stream), memory)
         return [place.of(memory[SCRATCH]).tobytes() for place in self.outputs], execution
@@ -66,7 +66,7 @@ class CompiledGraph:
 
 def modes_of(npu: str) -> tuple[str, ...]:
     """The memory modes to try on a configuration, one of each kind, ExecuTorch's default first."""
-    return tuple(mode.name for mode in MemoryMode.one_of_each_kind(NpuName.parse(npu)))
+    return tuple(mode.name for mode in MemoryMode.one_of_each_kind(EthosU.parse(npu)))
 
 
 def compile_graph(tosa: bytes, npu: str, *more: str, mode: str | None = None) -> CompiledGraph:
@@ -81,7 +81,7 @@ def compile_graph(tosa: bytes, npu: str, *more: str, mode: str | None = None) ->
     Raises:
         VelaRefusal: the NPU cannot run the graph; CompileError: Vela fails in another way.
     """
-    name = NpuName.parse(npu)
+    name = EthosU.parse(npu)
     chosen = MemoryMode.chosen(mode, name)
     output = run_vela(tosa, [*flags(name, chosen), *more])
     blob = output.parsed

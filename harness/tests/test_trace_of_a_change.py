@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 from datetime import UTC, datetime
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -21,7 +21,7 @@ U55, U85 = "ethos-u55-128", "ethos-u85-256"
 
 
 def ran(npu: str, artifact: Artifact | None = None) -> Record:
-    board = make_target("virtual", NpuName.parse(npu))
+    board = make_target("virtual", EthosU.parse(npu))
     program = contract_programs(npu)[1].artifact if artifact is None else artifact
     return run_artifact(program, board, Question("convolutions", npu=npu, repeat=2)).record
 

@@ -16,9 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from ethos_hil.base.errors import OracleError, raise_if_interrupted
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Divergence
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, replay
 from ethos_hil.harness.verdict.run_delegate import run_delegate
@@ -141,7 +142,7 @@ class _Case:
 
     @cached_property
     def npu(self) -> Npu:
-        return Npu(Configuration.parse(str(self.artifact.npu or self.target.npu)))
+        return Npu(EthosU.parse(str(self.artifact.npu or self.target.npu)))
 
     def expected(self, names: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Return the reference's values of some tensors and of the outputs."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu import Configuration, Execution, Npu, NpuProgram
+from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.verdict.run_delegate import POISON
 from ethos_hil.lowering.formats.npu_network import CONSTANTS, NetworkTensor, NpuNetwork
@@ -33,7 +33,7 @@ class NetworkRunner:
         """
         self.network = network
         self.mode = mode or MemoryMode.default(network.npu)
-        self._npu = Npu(Configuration.parse(str(network.npu)), strict=strict)
+        self._npu = Npu(network.npu, strict=strict)
         self.program: NpuProgram = self._npu.decode(network.stream)
         self._memory: Memory = {
             **{region: np.full(size, POISON, np.uint8) for region, size in network.memory.items()},

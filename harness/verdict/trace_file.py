@@ -9,30 +9,30 @@ from typing import Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import Configuration, Npu
-from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, MemorySystem
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, memory_system
 from ethos_hil.harness.npu.trace import records
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.map.rows import row_at
 
 
-def lines(artifact: Artifact, npu: NpuName) -> Iterator[dict[str, Any]]:
+def lines(artifact: Artifact, npu: EthosU) -> Iterator[dict[str, Any]]:
     """Return a record for each operation of each delegate, in the order of the calls.
 
     Raises Fault where a command stream cannot be decoded.
     """
-    decoder = Npu(Configuration.parse(str(artifact.npu or npu)))
+    decoder = Npu(artifact.npu or npu)
     ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
     system = artifact.system
-    memories = None if system is None else MemorySystem.of(system, decoder.configuration.generation)
+    memories = None if system is None else memory_system(system, decoder.configuration.family)
     for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
         program = decoder.decode(delegate.blob.command_stream)
         for record in records(program, program.timing(ports, memories)):
             yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
 
 
-def write(artifact: Artifact, npu: NpuName, path: Path) -> None:
+def write(artifact: Artifact, npu: EthosU, path: Path) -> None:
     """Write the file, whole or not at all.
 
     Raises:

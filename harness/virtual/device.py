@@ -4,7 +4,7 @@ A job runs to its end inside the write to CMD that starts it, so software never 
 says that the job does not end. Registers that are not described here, and uses whose effect is not established, stop
 the run with the register named: no answer is better than a guessed one.
 
-harness/virtual/registers.py has each generation's registers. A Fault of kind "parse" sets STATUS.cmd_parse_error, one
+harness/virtual/registers.py has each family's registers. A Fault of kind "parse" sets STATUS.cmd_parse_error, one
 of kind "bus" bus_status with the AXI interface and channel of the access; the other kinds are limits of the model, not
 of the board, and stop the run. Two more facts, observed with Arm's core driver: cmd_end_reached outlives clear_irq, and
 PROT takes effect with the soft reset that a write to RESET starts.
@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from ethos_hil.harness.npu import Configuration, Execution, Fault
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Execution, Fault
 from ethos_hil.harness.npu.npu import Extent
 from ethos_hil.harness.virtual.pmu import Pmu, Unmodelled
-from ethos_hil.harness.virtual.registers import LAYOUTS, REGIONS
+from ethos_hil.harness.virtual.registers import REGIONS, RegisterLayout
 
 _READ_ONLY = ("ID", "STATUS", "QREAD", "PROT", "CONFIG", "COND_STATUS")
 
@@ -72,9 +73,9 @@ class Device:
         fault: the Fault that ended the last job, until the next reset.
     """
 
-    def __init__(self, configuration: Configuration, engine: JobEngine) -> None:
+    def __init__(self, configuration: EthosU, engine: JobEngine) -> None:
         self.configuration = configuration
-        self._layout = LAYOUTS[configuration.generation]
+        self._layout = RegisterLayout.of(configuration.family)
         self._engine = engine
         self._protection = 0
         self._stored: dict[str, int] = {}
@@ -109,8 +110,8 @@ class Device:
         if counted is not None:
             return counted
         values = {
-            "ID": self.configuration.id_word,
-            "CONFIG": self.configuration.config_word,
+            "ID": self.configuration.family.id_word,
+            "CONFIG": self.configuration.size.config_word,
             "CMD": self._power,
             "QREAD": self._queue_read,
             "PROT": self._protection,

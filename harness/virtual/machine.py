@@ -16,10 +16,11 @@ from types import TracebackType
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link import control_bytes
-from ethos_hil.harness.npu import Configuration, Fault, Npu
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
@@ -95,7 +96,7 @@ class Machine:
     def __init__(
         self,
         board: QemuBoard,
-        configuration: Configuration,
+        configuration: EthosU,
         deadline: Deadline,
         *,
         engine: EngineFactory = Engine,
@@ -360,7 +361,7 @@ class Machine:
             peripherals |= self._cache.peripherals
         return peripherals
 
-    def _npu(self, configuration: Configuration, before: Device | None) -> Device:
+    def _npu(self, configuration: EthosU, before: Device | None) -> Device:
         """Return the NPU's registers, those of the run `before` where they outlive it."""
         jobs: JobEngine = self.engine
         if Rule.CACHE in self._board.rules and self._cache is not None:

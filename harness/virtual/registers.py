@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ethos_hil.harness.npu.isa.configuration import Generation
+from ethos_hil.base.npu.family import Family
 
 REGIONS = 8
 _WORD = 0xFFFFFFFF
@@ -19,7 +19,7 @@ _HIGH_WORD = 0xFF
 
 @dataclass(frozen=True)
 class RegisterLayout:
-    """The register block of one generation.
+    """The register block of one family.
 
     Attributes:
         names: the registers' names, by offset.
@@ -35,6 +35,22 @@ class RegisterLayout:
     counters: int
     channels: Mapping[str, int]
     attributes: bool
+
+    @classmethod
+    def of(cls, family: Family) -> RegisterLayout:
+        """Return a family's register block."""
+        counters = family.event_counters
+        return cls(
+            names=_COMMON
+            | _pmu(family.pmu_base, counters)
+            | {offset: name for offset, (name, _) in family.registers.items()},
+            stored=_COMMON_STORED
+            | {name: bits for name, bits in family.registers.values() if bits}
+            | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
+            counters=counters,
+            channels={**_CHANNELS, **family.channels},
+            attributes=family.memory_attributes,
+        )
 
     def port_registers(self, selector: int) -> tuple[str, ...]:
         """Return the registers that say what is behind a selector of memory."""
@@ -101,40 +117,3 @@ def _pmu(base: int, counters: int) -> dict[int, str]:
         **{base + 0x300 + 4 * i: f"PMEVCNTR{i}" for i in range(counters)},
         **{base + 0x380 + 4 * i: f"PMEVTYPER{i}" for i in range(counters)},
     }
-
-
-def _limited(limit_bits: int) -> RegisterLayout:
-    """Return the layout of an Ethos-U55 or U65; they differ in how many transactions AXI_LIMITn can allow."""
-    counters = 4
-    return RegisterLayout(
-        names=_COMMON | _pmu(0, counters) | {0x40 + 4 * i: f"AXI_LIMIT{i}" for i in range(4)},
-        stored=_COMMON_STORED
-        | {f"AXI_LIMIT{i}": limit_bits for i in range(4)}
-        | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
-        counters=counters,
-        channels=_CHANNELS,
-        attributes=False,
-    )
-
-
-def _u85() -> RegisterLayout:
-    counters = 8
-    own = {0x30: "COND_STATUS", 0x38: "POWER_CTRL", 0x50: "AXI_SRAM", 0x54: "AXI_EXT"}
-    limits = 0x31F3F  # outstanding reads and writes, length of bursts
-    return RegisterLayout(
-        names=_COMMON | _pmu(0x1000, counters) | own | {0x40 + 4 * i: f"MEM_ATTR{i}" for i in range(4)},
-        stored=_COMMON_STORED
-        | {"POWER_CTRL": 0x3F, "AXI_SRAM": limits, "AXI_EXT": limits}
-        | {f"MEM_ATTR{i}": 0xF7 for i in range(4)}
-        | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
-        counters=counters,
-        channels=_CHANNELS | {"DMA0_IDX": 6},
-        attributes=True,
-    )
-
-
-LAYOUTS: Mapping[Generation, RegisterLayout] = {
-    Generation.U55: _limited(0x0F1F00F3),
-    Generation.U65: _limited(0x1F3F00F3),
-    Generation.U85: _u85(),
-}

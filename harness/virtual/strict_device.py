@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Mapping
 
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.npu import Extent
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.device import Device, JobEngine, NpuJob
@@ -43,7 +43,7 @@ class StrictDevice(Device):
     """
 
     def __init__(
-        self, configuration: Configuration, engine: JobEngine, soc: Soc, rules: Collection[Rule], seed: int = 0
+        self, configuration: EthosU, engine: JobEngine, soc: Soc, rules: Collection[Rule], seed: int = 0
     ) -> None:
         """Make the registers as they are when power comes.
 

@@ -8,12 +8,14 @@ import platform
 from functools import cache
 from pathlib import Path
 
+from ethos_hil.base import npu
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.upstream.patches.switch import patches_on
 
 NOT_SHIPPED = frozenset({"tests", "testing"})
 """Folders that a wheel does not have (pyproject.toml, `packages.find`)."""
-_LOWERING = Path(__file__).parents[1]
+_PARTS = (Path(__file__).parents[1], Path(npu.__file__).parent)
+"""What decides how models are lowered: this room, and the descriptions of NPUs."""
 _PACKAGES = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")
 
 
@@ -38,7 +40,7 @@ def check_source_unchanged() -> None:
     Raises:
         ToolError: it was changed since.
     """
-    if source_digest(_LOWERING)[:16] != _SOURCE:
+    if source_digest(*_PARTS)[:16] != _SOURCE:
         raise ToolError(
             "the code of ethos_hil.lowering was changed after this process began to use it",
             hint="start it again; nothing was kept",
@@ -72,17 +74,18 @@ def installed_digest(record: str) -> str:
     return hashlib.sha256(kept.encode()).hexdigest()
 
 
-def source_digest(folder: Path) -> str:
-    """Return the SHA-256 of all modules below a folder, by their paths in it; hexadecimal.
+def source_digest(*folders: Path) -> str:
+    """Return the SHA-256 of all modules below folders, by their paths in them; hexadecimal.
 
     What no wheel has is left out, so that a checkout and the wheel of its commit are one state: tests make no artifact.
     """
     digest = hashlib.sha256()
-    modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
-    for name, path in sorted(modules.items()):
-        if NOT_SHIPPED.isdisjoint(name.split("/")):
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for folder in folders:
+        modules = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
+        for name, path in sorted(modules.items()):
+            if NOT_SHIPPED.isdisjoint(name.split("/")):
+                digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
-_SOURCE = source_digest(_LOWERING)[:16]
+_SOURCE = source_digest(*_PARTS)[:16]

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.vela_blob import BadPayload, DriverPayload, VelaBlob, VelaIo
 
 CONSTANTS, SCRATCH, FAST = 0, 1, 2
@@ -86,9 +86,9 @@ class NpuNetwork:
         return self._driver.stream
 
     @property
-    def npu(self) -> NpuName:
+    def npu(self) -> EthosU:
         """The NPU that it was compiled for. Raises UsageError when the payload names none."""
-        return NpuName.from_config_word(self._driver.config_word)
+        return EthosU.from_config_word(self._driver.config_word)
 
     def checked(self, where: str) -> NpuNetwork:
         """Return the network. Raises UsageError if its parts contradict one another; `where` names the file."""
@@ -96,7 +96,7 @@ class NpuNetwork:
             driver = self._driver
         except BadPayload as error:
             raise damaged(where, f"{self.name}: {error}") from error
-        NpuName.from_config_word(driver.config_word)
+        EthosU.from_config_word(driver.config_word)
         if sum(self.memory.values()) > MOST_BYTES:
             raise damaged(where, f"{self.name} needs {sum(self.memory.values()):,} bytes, more than any Ethos-U has")
         for tensor in (*self.inputs, *self.outputs, *self.states):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
@@ -135,7 +135,7 @@ class _Origin:
 
 def lower_named(
     text: str,
-    target: NpuName | TosaSpec,
+    target: EthosU | TosaSpec,
     *,
     vela: VelaSetup | None = None,
     scheme: Scheme = "a8w8",
@@ -250,7 +250,7 @@ def _identity(text: str, origin: _Origin) -> str:
 
 
 def _key(
-    target: NpuName | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool, as_upstream: bool
+    target: EthosU | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool, as_upstream: bool
 ) -> tuple[str, ...]:
     toolchain = (
         TosaToolchain(target, scheme)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -35,7 +35,7 @@ class ProgramDelegates:
     """
 
     methods: Mapping[str, tuple[ProgramDelegate, ...]]
-    npu: NpuName | None
+    npu: EthosU | None
     memory_mode: MemoryMode | None
     vela_flags: tuple[str, ...] = ()
 
@@ -58,7 +58,7 @@ class ProgramDelegates:
                         f"{where} is for {entry.id!r}", hint=f"only Ethos-U delegates ({_BACKEND}) can run"
                     )
                 blob = VelaBlob.parse(entry.data, where)
-                npus.add(NpuName.from_config_word(blob.config_word))
+                npus.add(EthosU.from_config_word(blob.config_word))
                 flags.add(_vela_flags(entry.compile_specs))
                 modes.add(MemoryMode.of_flags(_vela_flags(entry.compile_specs)))
                 delegates.append(ProgramDelegate(call.delegate, at, entry.data))

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from tosa.AvgPool2dAttribute import AvgPool2dAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.forward_flatbuffer import Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.clamp import add_clamp
@@ -63,6 +64,6 @@ DEFECT = VelaDefect(
     effect="writes the sums of an average pool that is a part of a larger map behind the memory that it reserves for "
     "them",
     remedy="use a stride of at most 3, or a batch of 1 and an activation behind the pool",
-    families=("u85",),
+    families=(U85,),
     repair=split_averages,
 )

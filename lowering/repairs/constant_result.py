@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from tosa.TransposeAttribute import TransposeAttribute
 
-from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.command_stream import DMA_START, operations
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -52,7 +53,7 @@ def fold_transposes(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 def constant_results(blob: VelaBlob) -> tuple[int, ...]:
     """Return the byte offsets of a delegate's operations that write among its constants, in stream order."""
-    return scan_results(blob.command_stream, NpuName.from_config_word(blob.config_word).family)
+    return scan_results(blob.command_stream, EthosU.from_config_word(blob.config_word).family)
 
 
 def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
@@ -62,7 +63,7 @@ def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
         if command.code == DMA_START:
             written = registers[_DESTINATION_REGION] & (_INTERNAL | _REGION) == _CONSTANTS
         else:
-            stored = family != "u85" or not registers[_OFM_PRECISION] & _NOT_IN_MEMORY
+            stored = not family.keeps_results or not registers[_OFM_PRECISION] & _NOT_IN_MEMORY
             written = stored and registers[_OFM_REGION] & _REGION == _CONSTANTS
         if written:
             found.append(command.offset)

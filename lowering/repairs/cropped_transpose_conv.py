@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect

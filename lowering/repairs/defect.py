@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
-WITHOUT_U85: tuple[Family, ...] = ("u55", "u65")
+WITHOUT_U85 = (U55, U65)
 Treatment = Callable[[DraftBlock, Family], list[DraftOperator]]
 """Returns the operators of a block that meet a defect. One that repairs edits the block so that they no longer do."""
 
@@ -35,7 +38,7 @@ class VelaDefect:
     versions: tuple[str, ...]
     effect: str
     remedy: str
-    families: tuple[Family, ...] = ("u55", "u65", "u85")
+    families: tuple[Family, ...] = FAMILIES
     repair: Treatment | None = None
     refuse: Treatment | None = None
     seen: Callable[[VelaOutput], bool] | None = None

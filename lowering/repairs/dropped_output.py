@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from tosa.TransposeAttribute import TransposeAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.outputs import outputs_are_missing

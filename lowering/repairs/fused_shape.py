@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 

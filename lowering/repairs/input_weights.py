@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from tosa.RescaleAttribute import RescaleAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
@@ -45,6 +46,6 @@ DEFECT = VelaDefect(
     versions=("5.1.0",),
     effect="gives all channels of a convolution whose weights are computed the first channel's scale",
     remedy="make the weights a parameter, or write the convolution as a matrix product",
-    families=("u85",),
+    families=(U85,),
     refuse=find_input_weights,
 )

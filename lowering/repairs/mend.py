@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs import table_beyond_shram
 from ethos_hil.lowering.repairs.constant_result import constant_results
@@ -55,7 +56,7 @@ def mend(
         KnownDefect: a defect cannot be repaired.
         CompileError: the compiled program contradicts its TOSA program in a way that is not known.
     """
-    npu = NpuName.from_config_word(output.parsed.config_word)
+    npu = EthosU.from_config_word(output.parsed.config_word)
     rewritten, findings = treated(output, npu.family)
     if as_upstream:
         return Mended(output, findings)
@@ -71,7 +72,7 @@ def mend(
     return Mended(output, findings)
 
 
-def _check(output: VelaOutput, npu: NpuName) -> None:
+def _check(output: VelaOutput, npu: EthosU) -> None:
     """Check what shows that a compiled program is not its TOSA program. Raises CompileError."""
     left = overruns(output.parsed)
     if left:

@@ -10,7 +10,7 @@ The activation, which maps each element by itself, moves before the transpositio
 
 from __future__ import annotations
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.hoisting import hoist

@@ -12,7 +12,7 @@ A CLAMP to all values of the type keeps the RESHAPE away from the minimum. Vela 
 
 from __future__ import annotations
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect

@@ -11,7 +11,7 @@ A CLAMP to all values of the type writes the part in the reduction's place.
 
 from __future__ import annotations
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import VelaDefect

@@ -31,7 +31,7 @@ from tosa.Conv2dAttribute import Conv2dAttribute
 from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
 from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.cropped_transpose_conv import set_out_pad
@@ -50,7 +50,7 @@ def part_biases(block: DraftBlock, family: Family) -> list[DraftOperator]:
     for operator, number in _others(block, _weights):
         _lengthen(block, operator, number)
         found.append(operator)
-    for operator, _ in _others(block, _fill) if family != "u85" else ():
+    for operator, _ in _others(block, _fill) if family.fills_borders else ():
         _fill_itself(block, operator)
         found.append(operator)
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 

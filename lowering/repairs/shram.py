@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.command_stream import DMA_START, commands
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 
@@ -36,8 +36,8 @@ class Overrun:
 
 
 def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
-    """Return a delegate's transfers that leave SHRAM, in stream order; none for an Ethos-U85, which has no SHRAM."""
-    if NpuName.from_config_word(blob.config_word).family == "u85":
+    """Return a delegate's transfers that leave SHRAM, in stream order; none where the NPU has no SHRAM."""
+    if not EthosU.from_config_word(blob.config_word).family.has_shram:
         return ()
     return scan(blob.command_stream, (blob.config_word >> 8 & 0xFF) * 1024)
 

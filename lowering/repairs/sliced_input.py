@@ -29,7 +29,7 @@ from tosa.Conv3dAttribute import Conv3dAttribute
 from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
 from tosa.MaxPool2dAttribute import MaxPool2dAttribute
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import VelaDefect

@@ -11,7 +11,8 @@ stream, by a transfer that ends beyond SHRAM; if one is left, lowering fails.
 
 from __future__ import annotations
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u55 import U55
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.hoisting import hoist
@@ -28,7 +29,7 @@ DEFECT = VelaDefect(
     versions=("5.1.0",),
     effect="places a table that it fuses with a transposition beyond the SHRAM of a small Ethos-U55",
     remedy="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the like",
-    families=("u55",),
+    families=(U55,),
     repair=free_tables,
     seen=lambda output: bool(overruns(output.parsed)),
 )

@@ -15,7 +15,7 @@ import struct
 from tosa.ResizeAttribute import ResizeAttribute
 from tosa.ResizeMode import ResizeMode
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
 from ethos_hil.lowering.vela.compiler import VelaCrash, VelaRefusal, flags
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -32,7 +32,7 @@ _FLAGS = {Generator.REGOR: "--debug-force-regor", Generator.PYTHON: "--debug-for
 
 def compile_tflite(
     tflite: bytes,
-    npu: NpuName,
+    npu: EthosU,
     *,
     mode: MemoryMode | None = None,
     generator: Generator = Generator.REGOR,

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 MODELS = Path(__file__).resolve().parent / "known_model.py"
 DATA = Path(__file__).resolve().parent / "data"
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 
 Lowered = Callable[..., Artifact]
 
@@ -31,7 +31,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Cache:
 def lowered(cache: Cache) -> Lowered:
     """Lower a function of known_model.py: lowered("known"), lowered("add", Npu("u85", 256), "Sram_Only")."""
 
-    def get(name: str, npu: NpuName = U55, memory_mode: str | None = None) -> Artifact:
+    def get(name: str, npu: EthosU = U55, memory_mode: str | None = None) -> Artifact:
         from ethos_hil.lowering.lower import lower
 
         return lower(f"{MODELS}:{name}", npu, memory_mode=MemoryMode.chosen(memory_mode, npu), cache=cache)

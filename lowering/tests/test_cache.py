@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, Delegate, NpuOp
 from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
@@ -38,7 +38,7 @@ def make_artifact(key: str = KEY) -> Artifact:
     return Artifact(
         key=key,
         model="net.py:add",
-        npu=NpuName("u55", 128),
+        npu=EthosU.parse("ethos-u55-128"),
         pte=plain.pte,
         delegates=(delegate,),
         example_inputs=(np.arange(48, dtype=np.float32).reshape(1, 4, 4, 3), np.ones((1, 4, 4, 3), np.float32)),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall
@@ -17,7 +17,7 @@ from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import MODELS, U55, Lowered
 from ethos_hil.lowering.tests.known_model import marked
 
-U65, U85 = NpuName("u65", 256), NpuName("u85", 256)
+U65, U85 = EthosU.parse("ethos-u65-256"), EthosU.parse("ethos-u85-256")
 pytestmark = pytest.mark.slow
 
 
@@ -27,7 +27,7 @@ def calls(artifact: Artifact, inputs: tuple[np.ndarray, ...]) -> list[int]:
 
 
 @pytest.mark.parametrize("npu", [U55, pytest.param(U65, marks=pytest.mark.proof)], ids=str)
-def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: NpuName) -> None:
+def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: EthosU) -> None:
     artifact = lowered("branching", npu)
     instructions = artifact.plan.instructions
     jumps = [at for at, each in enumerate(instructions) if isinstance(each, JumpFalseCall)]
@@ -56,7 +56,7 @@ def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> No
 
 @pytest.mark.parametrize("npu", [U55, U85], ids=str)
 @pytest.mark.parametrize("name", ["branching", pytest.param("nested", marks=pytest.mark.proof)])
-def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: NpuName) -> None:
+def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, npu: EthosU) -> None:
     """The example goes one way; the other inputs go the other way, and give other outputs."""
     artifact = lowered(name, npu)
     (x,) = artifact.example_inputs
@@ -137,7 +137,7 @@ def test_layers_in_a_branch_are_left_to_the_cpu_where_the_branch_is(lowered: Low
     ids=str,
 )
 def test_what_upstream_cannot_lower_is_said_with_the_way_out(
-    cache: Cache, name: str, npu: NpuName, said: str, hint: str
+    cache: Cache, name: str, npu: EthosU, said: str, hint: str
 ) -> None:
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:{name}", npu, cache=cache)

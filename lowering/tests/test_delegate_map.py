@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.formats.command_stream import DMA_START
 from ethos_hil.lowering.formats.tosa import Ancestor, Location, TosaGraph, TosaOperator, TosaTensor
@@ -214,8 +214,8 @@ EXPECTED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("npu", [NpuName("u55", 128), NpuName("u85", 256)], ids=str)
-def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: NpuName) -> None:
+@pytest.mark.parametrize("npu", [EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")], ids=str)
+def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: EthosU) -> None:
     rows = lowered("known", npu).npu_ops
     known = {(marked(marker), module) for marker, module, _ in EXPECTED}
     for row in rows:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.pte_model import DelegateCall
@@ -28,7 +28,7 @@ pytestmark = [
 ]
 
 
-def whole(name: str, target: NpuName | TosaSpec, cache: Cache) -> Artifact:
+def whole(name: str, target: EthosU | TosaSpec, cache: Cache) -> Artifact:
     return lower(f"{MODELS}:{name}", target, whole=True, cache=cache)
 
 
@@ -38,8 +38,8 @@ def constants(artifact: Artifact) -> dict[str, object]:
     return {plan.name: plan.values[plan.outputs[0]] for plan in artifact.program.plans if plan.name not in names}
 
 
-@pytest.mark.parametrize("npu", [U55, NpuName("u85", 256)], ids=str)
-def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, lowered: Lowered, npu: NpuName) -> None:
+@pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
+def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, lowered: Lowered, npu: EthosU) -> None:
     artifact = whole("known", npu, cache)
     assert [type(each) for each in artifact.plan.instructions] == [DelegateCall]
     assert artifact.cpu_ops == ()
@@ -64,7 +64,7 @@ def test_its_map_is_as_complete_as_that_of_partitions(cache: Cache) -> None:
     assert {row.source for row in rows} >= {marked("stem"), marked("add"), marked("head"), marked("softmax")}
 
 
-def upstream_by_id(name: str, npu: NpuName, border: tuple[np.ndarray, ...]) -> bytes:
+def upstream_by_id(name: str, npu: EthosU, border: tuple[np.ndarray, ...]) -> bytes:
     """The blob that upstream's backend gives for a quantised program whose border is taken off by upstream's passes."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, to_edge

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
@@ -53,7 +53,7 @@ NET = """
     def mean_of_nothing():
         return of(lambda x: x.mean(1), 2, 0)
 """
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def net(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", [U55, NpuName("u85", 256), TosaSpec.parse("TOSA-1.0+INT")], ids=str)
-def test_an_input_without_elements_is_refused(net: Path, tmp_path: Path, target: NpuName | TosaSpec) -> None:
+@pytest.mark.parametrize("target", [U55, EthosU.parse("ethos-u85-256"), TosaSpec.parse("TOSA-1.0+INT")], ids=str)
+def test_an_input_without_elements_is_refused(net: Path, tmp_path: Path, target: EthosU | TosaSpec) -> None:
     with pytest.raises(CompileError) as caught:
         lower(f"{net}:empty_input", target, cache=Cache(tmp_path / "cache"))
     assert caught.value.message.startswith("an input of aten.add.Tensor at net.py:")

@@ -123,11 +123,11 @@ def test_the_listing_can_be_read(lowered: Lowered) -> None:
 
 
 def test_the_listing_of_a_program_that_branches_shows_where_to(lowered: Lowered) -> None:
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
 
     jumps = listing(lowered("branching"))
     assert "unless value" in jumps
-    inside = listing(lowered("branching", NpuName("u85", 256)))
+    inside = listing(lowered("branching", EthosU.parse("ethos-u85-256")))
     assert "COND_IF submodule_0, submodule_1(" in inside
     assert "TOSA submodule_1: " in inside
 

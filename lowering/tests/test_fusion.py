@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -14,7 +14,7 @@ from ethos_hil.lowering.tests.conftest import U55
 
 pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).resolve().parents[2] / "suites" / "models"
-U85 = NpuName("u85", 256)
+U85 = EthosU.parse("ethos-u85-256")
 
 
 def line(file: str, text: str) -> str:
@@ -24,7 +24,7 @@ def line(file: str, text: str) -> str:
     return f"{file}:{number}"
 
 
-def rows(model: str, npu: NpuName, cache: Cache) -> tuple[NpuOp, ...]:
+def rows(model: str, npu: EthosU, cache: Cache) -> tuple[NpuOp, ...]:
     return lower(f"ethos_hil.suites.models:{model}", npu, cache=cache).npu_ops
 
 

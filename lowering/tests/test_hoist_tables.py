@@ -9,7 +9,8 @@ import pytest
 import tosa_reference_model
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.u55 import U55
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
@@ -25,7 +26,7 @@ from ethos_hil.lowering.vela.memory_mode import MemoryMode
 def hoist_tables(tosa: bytes) -> tuple[bytes, int]:
     """The same program with its tables before transpositions, and how many moved."""
     draft = TosaDraft(tosa)
-    moved = sum(len(free_tables(block, "u55")) for block in draft.blocks)
+    moved = sum(len(free_tables(block, U55)) for block in draft.blocks)
     return draft.finish(), moved
 
 
@@ -82,7 +83,7 @@ def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str
     assert delegate.tosa is not None
 
     def compiled(tosa: bytes) -> VelaBlob:
-        return run_vela(tosa, flags(NpuName.parse(npu), MemoryMode("Shared_Sram"))).parsed
+        return run_vela(tosa, flags(EthosU.parse(npu), MemoryMode("Shared_Sram"))).parsed
 
     assert overruns(compiled(delegate.tosa))  # when this fails, hoisting is no longer needed
     assert overruns(compiled(hoist_tables(delegate.tosa)[0])) == ()
@@ -90,7 +91,7 @@ def test_vela_overruns_shram_unless_tables_come_first(lowered: Lowered, npu: str
 
 @pytest.mark.slow
 def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
-    artifact = lowered("late_tables", NpuName("u55", 64))
+    artifact = lowered("late_tables", EthosU.parse("ethos-u55-64"))
     (delegate,) = artifact.delegates
     assert overruns(delegate.blob) == ()
     assert [note.split(":")[0] for note in artifact.notes] == ["vela-table-beyond-shram"]
@@ -115,7 +116,7 @@ def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_
 
     monkeypatch.setattr(hoisting, "_move", lambda block, operator, chain: None)  # compiled as it is
     with pytest.raises(CompileError) as caught:
-        lower(f"{MODELS}:late_tables", NpuName("u55", 64), cache=Cache(tmp_path))
+        lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))
     assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")
     assert "ethos-u55-128" in (caught.value.hint or "")
     assert list(tmp_path.rglob("*.pte")) == []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -25,7 +25,7 @@ def lower_products(cache: Path) -> Artifact:
 
     inputs = (torch.randn(2, 4, 4), torch.randn(2, 4, 4))
     model = from_module(Products(), inputs, [inputs], label="products", root=Path(__file__).parent)
-    return lower(model, NpuName("u55", 128), cache=Cache(cache))
+    return lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(cache))
 
 
 def test_what_upstream_takes_apart_is_still_known(tmp_path: Path) -> None:

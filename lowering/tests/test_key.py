@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions
 from ethos_hil.lowering.cache import key as module
 from ethos_hil.lowering.cache.key import identity
@@ -138,12 +138,12 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         CompileOptions(arena_cache_size=65537),
         CompileOptions(vela_flags=("--disable-cascading",)),
     ]
-    u55, u65, shared, sram = NpuName.parse("ethos-u55-128"), NpuName.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
+    u55, u65, shared, sram = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
     toolchains = [
         EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a8w8"),
         EthosUToolchain(VelaSetup.default(u55, MemoryMode(sram)), "a8w8"),
         EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a16w8"),
-        EthosUToolchain(VelaSetup.default(NpuName.parse("ethos-u55-256"), MemoryMode(shared)), "a8w8"),
+        EthosUToolchain(VelaSetup.default(EthosU.parse("ethos-u55-256"), MemoryMode(shared)), "a8w8"),
         EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), "a8w8"),
         *(
             EthosUToolchain(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)), "a8w8")

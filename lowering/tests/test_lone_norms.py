@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -42,7 +42,7 @@ class Dense(nn.Module):
 def lowered(folder: Path, *, as_upstream: bool) -> Artifact:
     torch.manual_seed(0)
     model = from_module(Dense().eval(), (torch.randn(2, 3, 6, 6),))
-    return lower(model, NpuName.parse("ethos-u55-128"), cache=Cache(folder), as_upstream=as_upstream)
+    return lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(folder), as_upstream=as_upstream)
 
 
 def test_they_are_delegated(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -33,7 +33,7 @@ pytestmark = [
 COMPILING = {"quantising", "lowering to TOSA and Vela"}
 
 
-def upstream_alone(name: str, npu: NpuName) -> bytes:
+def upstream_alone(name: str, npu: EthosU) -> bytes:
     """Return the program of ExecuTorch's documented flow, without our code."""
     from executorch.backends.arm.ethosu import EthosUPartitioner
     from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
@@ -65,12 +65,12 @@ def upstream_alone(name: str, npu: NpuName) -> bytes:
     ("name", "npu"),
     [
         pytest.param("known", U55, marks=pytest.mark.proof),
-        ("two_partitions", NpuName("u55", 64)),
-        ("calibrated", NpuName("u85", 256)),
+        ("two_partitions", EthosU.parse("ethos-u55-64")),
+        ("calibrated", EthosU.parse("ethos-u85-256")),
     ],
     ids=str,
 )
-def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: NpuName) -> None:
+def test_the_program_is_byte_for_byte_upstreams(lowered: Lowered, name: str, npu: EthosU) -> None:
     artifact = lowered(name, npu)
     assert artifact.pte == upstream_alone(name, npu)
     assert artifact.notes == ()
@@ -86,14 +86,14 @@ def test_what_is_kept_holds_no_paths_of_this_machine(lowered: Lowered) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NpuName.VALID)
+@pytest.mark.parametrize("name", EthosU.names())
 def test_every_npu_is_lowered_for(lowered: Lowered, name: str) -> None:
-    npu = NpuName.parse(name)
+    npu = EthosU.parse(name)
     artifact = lowered("add", npu)
     (delegate,) = artifact.delegates
     assert artifact.npu == npu
     assert npu.matches(delegate.blob.config_word)
-    assert NpuName.from_config_word(delegate.blob.config_word) == npu
+    assert EthosU.from_config_word(delegate.blob.config_word) == npu
     assert delegate.npu_ops
     assert f"--accelerator-config={name}" in artifact.vela_flags
 
@@ -153,7 +153,7 @@ def close_to_float(artifact: Artifact, name: str) -> None:
 # --- The cache's view of models. ---
 
 
-def stages_of(model: str | TorchModel, cache: Cache, npu: NpuName = U55) -> tuple[Artifact, set[str]]:
+def stages_of(model: str | TorchModel, cache: Cache, npu: EthosU = U55) -> tuple[Artifact, set[str]]:
     stages: list[str] = []
     artifact = lower(model, npu, cache=cache, progress=stages.append)
     return artifact, set(stages)
@@ -169,8 +169,8 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     code = (
         "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
         "from ethos_hil.lowering.lower import lower;"
-        "from ethos_hil.base.npu_name import NpuName; cache = Cache(Path(sys.argv[1]));"
-        "print(lower(sys.argv[2], NpuName('u55', 128), cache=cache).key);"
+        "from ethos_hil.base.npu.ethos_u import EthosU; cache = Cache(Path(sys.argv[1]));"
+        "print(lower(sys.argv[2], EthosU('u55', 128), cache=cache).key);"
         "assert not {'executorch', 'torchao'} & set(sys.modules)"
     )
     command = [sys.executable, "-c", code, str(cache.root.parent), f"{MODELS}:add"]
@@ -179,7 +179,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
     assert run.stderr == ""
 
 
-def key_of(model: TorchModel, npu: NpuName = U55, mode: str = "Shared_Sram") -> str:
+def key_of(model: TorchModel, npu: EthosU = U55, mode: str = "Shared_Sram") -> str:
     from ethos_hil.lowering.cache.key import identity
     from ethos_hil.lowering.upstream.export import export
 
@@ -224,7 +224,7 @@ def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> Non
         "module path": key_of(write_net(tmp_path / "f", NET.replace("self.conv", "self.convolution"))),
         "shape": key_of(write_net(tmp_path / "g", NET.replace("6, 6", "6, 7"))),
         "calibration": key_of(write_net(tmp_path / "h", NET.replace("torch.ones(1, 3", "torch.zeros(1, 3"))),
-        "npu": key_of(model, NpuName("u55", 256)),
+        "npu": key_of(model, EthosU.parse("ethos-u55-256")),
         "memory mode": key_of(model, mode="Sram_Only"),
     }
     with torch.no_grad():
@@ -275,7 +275,7 @@ def test_a_program_lowered_here_is_recognised(lowered: Lowered, cache: Cache, tm
 
 def test_a_program_for_another_npu_names_both(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
-        lower(str(DATA / "add.pte"), NpuName("u55", 256), cache=Cache(tmp_path))
+        lower(str(DATA / "add.pte"), EthosU.parse("ethos-u55-256"), cache=Cache(tmp_path))
     assert "is compiled for ethos-u55-128, not for ethos-u55-256" in caught.value.message
     assert "--npu ethos-u55-128" in (caught.value.hint or "")
 

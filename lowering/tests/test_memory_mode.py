@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import DATA, U55, Lowered
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-U65, U85 = NpuName("u65", 256), NpuName("u85", 256)
+U65, U85 = EthosU.parse("ethos-u65-256"), EthosU.parse("ethos-u85-256")
 
 
 def test_names_are_those_of_velas_file() -> None:
@@ -35,9 +35,9 @@ def test_names_are_those_of_velas_file() -> None:
 def test_defaults_are_upstreams() -> None:
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 
-    for name in NpuName.VALID:
+    for name in EthosU.names():
         flags = EthosUCompileSpec(name).compiler_flags
-        assert MemoryMode.of_flags(flags) == MemoryMode.default(NpuName.parse(name))
+        assert MemoryMode.of_flags(flags) == MemoryMode.default(EthosU.parse(name))
 
 
 def test_a_name_is_read_in_any_case_and_a_wrong_one_lists_the_right_ones() -> None:
@@ -79,7 +79,7 @@ def test_vela_refuses_what_we_refuse(cache: Cache) -> None:
     [(U55, "Sram_Only"), (U65, None), (U85, "Dedicated_Sram_512KB")],
     ids=str,
 )
-def test_the_mode_reaches_vela_the_program_and_the_artifact(lowered: Lowered, npu: NpuName, name: str | None) -> None:
+def test_the_mode_reaches_vela_the_program_and_the_artifact(lowered: Lowered, npu: EthosU, name: str | None) -> None:
     artifact = lowered("add", npu, name)
     expected = MemoryMode.chosen(name, npu)
     assert artifact.memory_mode == MemoryMode.of_flags(artifact.vela_flags) == expected

@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.repairs import mend as mending
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
@@ -25,7 +29,7 @@ def place(finding: DefectFinding) -> str:
 
 
 def mended(graph: Graph, npu: str, *, as_upstream: bool = False) -> Mended:
-    name = NpuName.parse(npu)
+    name = EthosU.parse(npu)
     arguments = flags(name, MemoryMode.default(name))
     return mend(run_vela(graph.serialize(), arguments), arguments, as_upstream=as_upstream, place=place)
 
@@ -46,7 +50,7 @@ def table_behind_a_reshape() -> Graph:
 def test_a_program_without_a_defect_is_left_alone() -> None:
     graph = Graph()
     graph.output(layer(graph, np.random.default_rng(0), graph.input((1, 8, 8, 4)), 6, 3))
-    name = NpuName.parse("ethos-u55-128")
+    name = EthosU.parse("ethos-u55-128")
     arguments = flags(name, MemoryMode.default(name))
     output = run_vela(graph.serialize(), arguments)
     done = mend(output, arguments, as_upstream=False, place=place)
@@ -124,10 +128,10 @@ def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("words", "family", "found"),
     [
-        ([0x11F | 1 << 16, 0x005, 0x11F, 0x006], "u55", (12,)),
-        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], "u55", (12,)),  # there it is how to round
-        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], "u85", ()),  # a chain
-        ([0x131 | 0x100 << 16, 0x010, 0x131 | 2 << 16, 0x010, 0x131, 0x010], "u65", (20,)),
+        ([0x11F | 1 << 16, 0x005, 0x11F, 0x006], U55, (12,)),
+        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], U55, (12,)),  # there it is how to round
+        ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], U85, ()),  # a chain
+        ([0x131 | 0x100 << 16, 0x010, 0x131 | 2 << 16, 0x010, 0x131, 0x010], U65, (20,)),
     ],
     ids=["elementwise", "rounded", "chained", "copied"],
 )
@@ -156,22 +160,22 @@ def query_of_a_batch(dimensions: tuple[int, ...] = (3, 2, 4, 5, 6)) -> Graph:
 
 
 def test_a_program_on_which_vela_crashes_is_repaired() -> None:
-    arguments = flags(NpuName.parse("ethos-u55-128"), MemoryMode.default(NpuName.parse("ethos-u55-128")))
+    arguments = flags(EthosU.parse("ethos-u55-128"), MemoryMode.default(EthosU.parse("ethos-u55-128")))
     tosa = query_of_a_batch().serialize()
     with pytest.raises(VelaCrash) as crash:
         run_vela(tosa, arguments)
-    done = mend_crash(crash.value, tosa, arguments, "u55", place)
+    done = mend_crash(crash.value, tosa, arguments, U55, place)
     assert [each.defect.id for each in done.findings] == ["vela-sliced-input"]
     assert len(done.output.parsed.outputs) == 1
 
 
 def test_a_crash_that_nothing_explains_is_raised() -> None:
-    arguments = flags(NpuName.parse("ethos-u55-128"), MemoryMode.default(NpuName.parse("ethos-u55-128")))
+    arguments = flags(EthosU.parse("ethos-u55-128"), MemoryMode.default(EthosU.parse("ethos-u55-128")))
     with pytest.raises(VelaCrash) as crash:
         run_vela(query_of_a_batch().serialize(), arguments)
     harmless = query_of_a_batch((3, 1, 4, 5, 6)).serialize()
     with pytest.raises(VelaCrash) as caught:
-        mend_crash(crash.value, harmless, arguments, "u55", place)
+        mend_crash(crash.value, harmless, arguments, U55, place)
     assert caught.value is crash.value
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.lower import lower
@@ -202,7 +202,7 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
 
 @pytest.mark.slow
 def test_methods_are_lowered_for_an_ethos_u85_as_well(lowered: Lowered) -> None:
-    artifact = lowered("methods", NpuName("u85", 256))
+    artifact = lowered("methods", EthosU.parse("ethos-u85-256"))
     assert [len(artifact.of(name).delegates) for name in NAMES] == [1, 1, 1, 0, 0]
 
 

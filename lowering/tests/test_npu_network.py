@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.npu_network import MOST_BYTES, NpuNetwork, short_shape
 from ethos_hil.lowering.formats.vela_npz import read_npz
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 def pool() -> bytes:
@@ -162,6 +162,6 @@ def test_an_input_that_the_npu_never_reads_has_no_place() -> None:
     result = graph.tensor((1, 8, 10, 8), "int8", 0.1, 3)
     options = "TransposeConvOptions"
     graph.add("TRANSPOSE_CONV", [sizes, weights, source, bias], [result], options, padding=0, stride_w=2, stride_h=2)
-    made = compile_tflite(graph.output(result).serialize(), NpuName.parse("ethos-u85-256"), raw=False)
+    made = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"), raw=False)
     found = read_tflite(made, "net.tflite")
     assert [[tensor.name for tensor in network.inputs] for network in found.networks] == [["tensor1"]]

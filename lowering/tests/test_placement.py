@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -103,7 +103,7 @@ class CountsMask(nn.Module):
 def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
     """Upstream's partitioner takes it for an Ethos-U85, and its passes fail on it."""
     model = from_module(CountsMask(), (torch.randn(1, 4, 8),))
-    (call,) = of(lower(model, NpuName.parse("ethos-u85-256"), cache=cache), "aten::cumsum.out")
+    (call,) = of(lower(model, EthosU.parse("ethos-u85-256"), cache=cache), "aten::cumsum.out")
     assert (call.reason, call.remedy) == (
         "the NPU makes running sums of quantised numbers only, not of integers or booleans", "cast its input to float"
     )  # fmt: skip

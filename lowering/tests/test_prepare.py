@@ -172,7 +172,9 @@ from torch import nn
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.model import from_module
+from ethos_hil.base.npu.ethos_u import EthosU
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -181,7 +183,7 @@ class Net(nn.Module):
         return torch.relu(self.b(torch.nn.functional.silu(self.a(x)))).mean((2, 3)), x.mean((1, 2, 3)), (x * x).sum(1)
 torch.manual_seed(0)
 module, inputs = Net().eval(), (torch.rand(1, 3, 96, 96),)
-made = lower(from_module(module, inputs), NpuName.parse("ethos-u55-128"), cache=Cache(Path(sys.argv[1])))
+made = lower(from_module(module, inputs), EthosU.parse("ethos-u55-128"), cache=Cache(Path(sys.argv[1])))
 print(made.key, hashlib.sha256(made.pte + b"".join(each.tobytes() for each in made.quantised)).hexdigest())
 """
 

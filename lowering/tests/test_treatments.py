@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import Family
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs.batched_average import split_averages
 from ethos_hil.lowering.repairs.constant_result import fold_transposes
@@ -65,15 +68,15 @@ def pool(batch: int, stride: tuple[int, int], pad: int, depth: int = 5) -> Calla
 
 
 AVERAGE = ["AVG_POOL2D"]
-case(split_averages, "u85", "a batch", AVERAGE, lambda g, _: pool(2, (4, 4), 1)(g))
-case(split_averages, "u85", "a batch of one channel", AVERAGE, lambda g, _: pool(2, (4, 4), 1, 1)(g))
-case(split_averages, "u85", "a large stride along one axis", AVERAGE, lambda g, _: pool(2, (1, 4), 1)(g))
-case(split_averages, "u85", "a stride of 3", [], lambda g, _: pool(2, (3, 3), 1)(g))
-case(split_averages, "u85", "no padding", [], lambda g, _: pool(2, (4, 4), 0)(g))
-case(split_averages, "u85", "one sample", [], lambda g, _: pool(1, (4, 4), 1)(g))
-case(split_averages, "u85", "a part of a map", AVERAGE,
+case(split_averages, U85, "a batch", AVERAGE, lambda g, _: pool(2, (4, 4), 1)(g))
+case(split_averages, U85, "a batch of one channel", AVERAGE, lambda g, _: pool(2, (4, 4), 1, 1)(g))
+case(split_averages, U85, "a large stride along one axis", AVERAGE, lambda g, _: pool(2, (1, 4), 1)(g))
+case(split_averages, U85, "a stride of 3", [], lambda g, _: pool(2, (3, 3), 1)(g))
+case(split_averages, U85, "no padding", [], lambda g, _: pool(2, (4, 4), 0)(g))
+case(split_averages, U85, "one sample", [], lambda g, _: pool(1, (4, 4), 1)(g))
+case(split_averages, U85, "a part of a map", AVERAGE,
      lambda g, _: g.pad(g.reshape(pool(1, (4, 4), 1)(g), (1, 9, 1, 5)), (0, 0, 1, 0, 0, 0, 0, 0), 3))  # fmt: skip
-case(split_averages, "u85", "another pool in a batch", [],
+case(split_averages, U85, "another pool in a batch", [],
      lambda g, _: g.max_pool(g.input((2, 9, 9, 5)), kernel=(3, 3), stride=(4, 4), pad=(1, 1, 1, 1)))  # fmt: skip
 
 # --- cropped transposed convolutions
@@ -88,21 +91,19 @@ def transposed(
 
 
 CROPPED = ["TRANSPOSE_CONV2D"]
-case(widen_crops, "u55", "one position", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -2, -2, -2))))
-case(widen_crops, "u55", "one row", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 3), (-2, -2, 0, 0))))
-case(widen_crops, "u55", "one column", CROPPED, lambda g, r: small(g, transposed(g, r, (3, 2), (0, 0, -2, -2))))
-case(
-    widen_crops, "u55", "one row, its sums as they are", CROPPED, lambda g, r: transposed(g, r, (2, 3), (-2, -2, 0, 0))
-)
-case(widen_crops, "u55", "one row that is added to", CROPPED,
+case(widen_crops, U55, "one position", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -2, -2, -2))))
+case(widen_crops, U55, "one row", CROPPED, lambda g, r: small(g, transposed(g, r, (2, 3), (-2, -2, 0, 0))))
+case(widen_crops, U55, "one column", CROPPED, lambda g, r: small(g, transposed(g, r, (3, 2), (0, 0, -2, -2))))
+case(widen_crops, U55, "one row, its sums as they are", CROPPED, lambda g, r: transposed(g, r, (2, 3), (-2, -2, 0, 0)))
+case(widen_crops, U55, "one row that is added to", CROPPED,
      lambda g, r: g.binary("ADD", transposed(g, r, (2, 3), (-2, -2, 0, 0)), g.input((1, 1, 7, 4), "int32")),
 )  # fmt: skip
-case(widen_crops, "u55", "two rows", [], lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -1, -2, -1))))
-case(widen_crops, "u55", "nothing cropped", [], lambda g, r: small(g, transposed(g, r, (2, 2), (0, 0, 0, 0))))
-case(widen_crops, "u55", "a row of one", [], lambda g, r: small(g, transposed(g, r, (1, 2), (-1, -1, 0, 0))))
-case(widen_crops, "u55", "a stride of 1", [],
+case(widen_crops, U55, "two rows", [], lambda g, r: small(g, transposed(g, r, (2, 2), (-2, -1, -2, -1))))
+case(widen_crops, U55, "nothing cropped", [], lambda g, r: small(g, transposed(g, r, (2, 2), (0, 0, 0, 0))))
+case(widen_crops, U55, "a row of one", [], lambda g, r: small(g, transposed(g, r, (1, 2), (-1, -1, 0, 0))))
+case(widen_crops, U55, "a stride of 1", [],
      lambda g, r: small(g, transposed(g, r, (3, 3), (-2, -2, -2, -2), stride=(1, 1))))  # fmt: skip
-case(widen_crops, "u55", "a stride of 1 along the cropped axis", [],
+case(widen_crops, U55, "a stride of 1 along the cropped axis", [],
      lambda g, r: small(g, transposed(g, r, (3, 2), (-2, -2, 0, 0), stride=(1, 2))))  # fmt: skip
 
 # --- outputs that would be dropped
@@ -135,12 +136,12 @@ def read_by(*names: str) -> Build:
     return build
 
 
-case(keep_outputs, "u55", "a rotation and another", ["TRANSPOSE"], rotated)
-case(keep_outputs, "u55", "a rotation and back", ["TRANSPOSE"], turned_back)
-case(keep_outputs, "u55", "a transposition", ["TABLE"], read_by("TRANSPOSE"))
-case(keep_outputs, "u55", "a transposition behind reshapes", ["TABLE"], read_by("RESHAPE", "RESHAPE", "TRANSPOSE"))
-case(keep_outputs, "u55", "a reshape", [], read_by("RESHAPE", "TABLE"))
-case(keep_outputs, "u55", "something else before the transposition", [], read_by("TABLE", "TRANSPOSE"))
+case(keep_outputs, U55, "a rotation and another", ["TRANSPOSE"], rotated)
+case(keep_outputs, U55, "a rotation and back", ["TRANSPOSE"], turned_back)
+case(keep_outputs, U55, "a transposition", ["TABLE"], read_by("TRANSPOSE"))
+case(keep_outputs, U55, "a transposition behind reshapes", ["TABLE"], read_by("RESHAPE", "RESHAPE", "TRANSPOSE"))
+case(keep_outputs, U55, "a reshape", [], read_by("RESHAPE", "TABLE"))
+case(keep_outputs, U55, "something else before the transposition", [], read_by("TABLE", "TRANSPOSE"))
 
 
 @pytest.mark.parametrize(
@@ -189,32 +190,32 @@ def product(graph: Graph, shape: Sequence[int]) -> Value:
 TABLE = ["TABLE"]
 case(
     fold_activations,
-    "u55",
+    U55,
     "of an input",
     [],
     lambda g, r: table(g, r, g.reshape(g.input((1, 4, 6, 16)), (2, 2, 6, 16))),
 )
-case(fold_activations, "u55", "one sample", [], lambda g, r: table(g, r, convolved(g, r, 1, 3)))
-case(fold_activations, "u55", "a batch of sums", [], lambda g, r: table(g, r, plus(g, (2, 4, 6, 16))))
-case(fold_activations, "u55", "sums in the same four dimensions", [],
+case(fold_activations, U55, "one sample", [], lambda g, r: table(g, r, convolved(g, r, 1, 3)))
+case(fold_activations, U55, "a batch of sums", [], lambda g, r: table(g, r, plus(g, (2, 4, 6, 16))))
+case(fold_activations, U55, "sums in the same four dimensions", [],
      lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (4, 2, 6, 16))))  # fmt: skip
-case(fold_activations, "u55", "sums in others", TABLE,
+case(fold_activations, U55, "sums in others", TABLE,
      lambda g, r: table(g, r, g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16))))  # fmt: skip
-case(fold_activations, "u55", "a clamp of sums in others", ["CLAMP"],
+case(fold_activations, U55, "a clamp of sums in others", ["CLAMP"],
      lambda g, r: g.clamp(g.reshape(plus(g, (2, 4, 6, 16)), (48, 1, 1, 16)), -50, 77))  # fmt: skip
-case(fold_activations, "u55", "a batch of products", TABLE,
+case(fold_activations, U55, "a batch of products", TABLE,
      lambda g, r: table(g, r, product(g, (2, 3, 1, 5))))  # fmt: skip
-case(fold_activations, "u55", "a batch of a convolution", [], lambda g, r: table(g, r, convolved(g, r, 2, 3)))
-case(fold_activations, "u55", "a batch of a dense layer", TABLE, lambda g, r: table(g, r, convolved(g, r, 2, 1)))
-case(fold_activations, "u55", "a reshaped convolution", TABLE,
+case(fold_activations, U55, "a batch of a convolution", [], lambda g, r: table(g, r, convolved(g, r, 2, 3)))
+case(fold_activations, U55, "a batch of a dense layer", TABLE, lambda g, r: table(g, r, convolved(g, r, 2, 1)))
+case(fold_activations, U55, "a reshaped convolution", TABLE,
      lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (1, 2, 4, 3, 16))))  # fmt: skip
-case(fold_activations, "u55", "a reshaped dense layer of one sample", TABLE,
+case(fold_activations, U55, "a reshaped dense layer of one sample", TABLE,
      lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 1), (24, 1, 1, 16))))  # fmt: skip
-case(fold_activations, "u55", "a convolution reshaped to its own four dimensions", [],
+case(fold_activations, U55, "a convolution reshaped to its own four dimensions", [],
      lambda g, r: table(g, r, g.reshape(convolved(g, r, 1, 3), (2, 2, 6, 16))))  # fmt: skip
-case(fold_activations, "u55", "a reshaped batch of a convolution", [],
+case(fold_activations, U55, "a reshaped batch of a convolution", [],
      lambda g, r: table(g, r, g.reshape(convolved(g, r, 2, 3), (2, 4, 3, 2, 16))))  # fmt: skip
-case(fold_activations, "u55", "a reshaped batch of a transposed convolution", TABLE,
+case(fold_activations, U55, "a reshaped batch of a transposed convolution", TABLE,
      lambda g, r: table(g, r, g.reshape(small(g, transposed(g, r, (2, 2), ADDED, batch=2)), (2, 5, 1, 5, 4))),
 )  # fmt: skip
 
@@ -236,14 +237,14 @@ def late(dtype: str, *, behind: str = "", twice: bool = False) -> Build:
     return build
 
 
-case(free_tables, "u55", "a table", TABLE, late("int8"))
-case(free_tables, "u55", "a table of what something else reads", [], late("int8", twice=True))
-case(free_tables, "u55", "a clamp", [], late("int16"))
-case(free_tables, "u55", "no transposition", [], lambda g, r: table(g, r, g.reshape(g.input((4, 6)), (1, 24))))
-case(free_padded, "u55", "a table that is padded", TABLE, late("int8", behind="PAD"))
-case(free_padded, "u55", "a clamp of int16 that is padded", ["CLAMP"], late("int16", behind="PAD"))
-case(free_padded, "u55", "a table that is not padded", [], late("int8", behind="CLAMP"))
-case(free_padded, "u55", "sums that are padded", [],
+case(free_tables, U55, "a table", TABLE, late("int8"))
+case(free_tables, U55, "a table of what something else reads", [], late("int8", twice=True))
+case(free_tables, U55, "a clamp", [], late("int16"))
+case(free_tables, U55, "no transposition", [], lambda g, r: table(g, r, g.reshape(g.input((4, 6)), (1, 24))))
+case(free_padded, U55, "a table that is padded", TABLE, late("int8", behind="PAD"))
+case(free_padded, U55, "a clamp of int16 that is padded", ["CLAMP"], late("int16", behind="PAD"))
+case(free_padded, U55, "a table that is not padded", [], late("int8", behind="CLAMP"))
+case(free_padded, U55, "sums that are padded", [],
      lambda g, r: g.pad(plus(g, (1, 4, 5, 6)), (0, 0, 1, 0, 0, 0, 0, 0), 3))  # fmt: skip
 
 # --- minima and maxima
@@ -261,19 +262,17 @@ def joined(graph: Graph, value: Value) -> Value:
     return graph.concat([value, graph.input(value.shape, value.dtype)], 1)
 
 
-case(keep_minima, "u55", "a minimum that is reshaped", ["REDUCE_MIN"], least("int8", flat))
-case(keep_minima, "u55", "of int16", ["REDUCE_MIN"], least("int16", flat))
-case(keep_minima, "u55", "transposed", ["REDUCE_MIN"], least("int8", lambda g, v: g.transpose(v, (1, 0, 2))))
-case(keep_minima, "u55", "of int32", [], least("int32", flat))
-case(keep_minima, "u55", "with its dimensions", [], least("int8", joined))
-case(keep_minima, "u55", "a maximum", [], least("int8", flat, "MAX"))
-case(keep_reductions, "u55", "a part of a map", ["REDUCE_MAX"], least("int8", joined, "MAX"))
-case(keep_reductions, "u55", "a minimum of int16", ["REDUCE_MIN"], least("int16", joined))
-case(
-    keep_reductions, "u55", "a part in another shape", ["REDUCE_MIN"], least("int8", lambda g, v: joined(g, flat(g, v)))
-)
-case(keep_reductions, "u55", "not a part", [], least("int8", flat, "MAX"))
-case(keep_reductions, "u55", "of int32", [], least("int32", joined, "MAX"))
+case(keep_minima, U55, "a minimum that is reshaped", ["REDUCE_MIN"], least("int8", flat))
+case(keep_minima, U55, "of int16", ["REDUCE_MIN"], least("int16", flat))
+case(keep_minima, U55, "transposed", ["REDUCE_MIN"], least("int8", lambda g, v: g.transpose(v, (1, 0, 2))))
+case(keep_minima, U55, "of int32", [], least("int32", flat))
+case(keep_minima, U55, "with its dimensions", [], least("int8", joined))
+case(keep_minima, U55, "a maximum", [], least("int8", flat, "MAX"))
+case(keep_reductions, U55, "a part of a map", ["REDUCE_MAX"], least("int8", joined, "MAX"))
+case(keep_reductions, U55, "a minimum of int16", ["REDUCE_MIN"], least("int16", joined))
+case(keep_reductions, U55, "a part in another shape", ["REDUCE_MIN"], least("int8", lambda g, v: joined(g, flat(g, v))))
+case(keep_reductions, U55, "not a part", [], least("int8", flat, "MAX"))
+case(keep_reductions, U55, "of int32", [], least("int32", joined, "MAX"))
 
 # --- slices
 
@@ -304,34 +303,34 @@ def window(
 
 
 SLICE, MAPS, MAP = ["SLICE"], ((3, 9, 9, 4), (2, 9, 9, 4)), ((1, 9, 9, 6), (1, 9, 9, 4))
-case(keep_slices, "u55", "a batch of a padded convolution", SLICE, sliced(window("CONV2D"), *MAPS))
-case(keep_slices, "u55", "a batch of a padded pool", SLICE, sliced(window("MAX"), *MAPS))
-case(keep_slices, "u55", "a batch without padding", [], sliced(window("CONV2D", 0), *MAPS))
-case(keep_slices, "u55", "one sample", [], sliced(window("CONV2D"), *MAP))
-case(keep_slices, "u55", "a stride of 3", [], sliced(window("CONV2D", 1, (3, 3)), *MAP))
-case(keep_slices, "u55", "a stride of 4 along one axis", SLICE, sliced(window("CONV2D", 1, (4, 1)), *MAP))
-case(keep_slices, "u55", "a dilation of 2", [], sliced(window("CONV2D", 2, (1, 1), (2, 2)), *MAP))
-case(keep_slices, "u55", "a dilation of 3 along one axis", SLICE, sliced(window("CONV2D", 2, (1, 1), (3, 1)), *MAP))
-case(keep_slices, "u55", "a reduction", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
-case(keep_slices, "u55", "a reduction in another type", SLICE,
+case(keep_slices, U55, "a batch of a padded convolution", SLICE, sliced(window("CONV2D"), *MAPS))
+case(keep_slices, U55, "a batch of a padded pool", SLICE, sliced(window("MAX"), *MAPS))
+case(keep_slices, U55, "a batch without padding", [], sliced(window("CONV2D", 0), *MAPS))
+case(keep_slices, U55, "one sample", [], sliced(window("CONV2D"), *MAP))
+case(keep_slices, U55, "a stride of 3", [], sliced(window("CONV2D", 1, (3, 3)), *MAP))
+case(keep_slices, U55, "a stride of 4 along one axis", SLICE, sliced(window("CONV2D", 1, (4, 1)), *MAP))
+case(keep_slices, U55, "a dilation of 2", [], sliced(window("CONV2D", 2, (1, 1), (2, 2)), *MAP))
+case(keep_slices, U55, "a dilation of 3 along one axis", SLICE, sliced(window("CONV2D", 2, (1, 1), (3, 1)), *MAP))
+case(keep_slices, U55, "a reduction", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
+case(keep_slices, U55, "a reduction in another type", SLICE,
      sliced(lambda g, _, v: g.reduce("SUM", g.rescale(v, 1.0, dtype="int32"), 3), *MAP))  # fmt: skip
-case(keep_slices, "u55", "a reduction of int32", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
-case(find_slices, "u55", "a reduction of int32", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
-case(find_slices, "u55", "a reduction of int8", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
-case(keep_slices, "u55", "the first factor", SLICE,
+case(keep_slices, U55, "a reduction of int32", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
+case(find_slices, U55, "a reduction of int32", SLICE, sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP, "int32"))
+case(find_slices, U55, "a reduction of int8", [], sliced(lambda g, _, v: g.reduce("MAX", v, 3), *MAP))
+case(keep_slices, U55, "the first factor", SLICE,
      sliced(lambda g, _, v: g.matmul(v, g.input((2, 4, 3))), (2, 5, 6), (2, 5, 4)))  # fmt: skip
-case(keep_slices, "u55", "the second factor", [],
+case(keep_slices, U55, "the second factor", [],
      sliced(lambda g, _, v: g.matmul(g.input((2, 3, 5)), v), (2, 5, 6), (2, 5, 4)))  # fmt: skip
-case(keep_slices, "u55", "a table", [], sliced(lambda g, r, v: table(g, r, v), *MAP))
-case(keep_slices, "u55", "the first of five dimensions is dropped", SLICE,
+case(keep_slices, U55, "a table", [], sliced(lambda g, r, v: table(g, r, v), *MAP))
+case(keep_slices, U55, "the first of five dimensions is dropped", SLICE,
      sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
-case(keep_slices, "u55", "one map is left", [],
+case(keep_slices, U55, "one map is left", [],
      sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 1, 4, 5, 6), (1, 1, 4, 5, 6)))  # fmt: skip
-case(keep_slices, "u55", "the first of four dimensions is dropped", [],
+case(keep_slices, U55, "the first of four dimensions is dropped", [],
      sliced(lambda g, r, v: table(g, r, g.reshape(v, v.shape[1:])), (3, 4, 5, 6), (1, 4, 5, 6)))  # fmt: skip
-case(keep_slices, "u55", "two of the first of five are left", [],
+case(keep_slices, U55, "two of the first of five are left", [],
      sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 4, 5, 6))), (3, 2, 4, 5, 6), (2, 2, 4, 5, 6)))  # fmt: skip
-case(keep_slices, "u55", "another reshape of five dimensions", [],
+case(keep_slices, U55, "another reshape of five dimensions", [],
      sliced(lambda g, r, v: table(g, r, g.reshape(v, (4, 2, 5, 6))), (3, 2, 4, 5, 6), (1, 2, 4, 5, 6)))  # fmt: skip
 
 # --- scales
@@ -348,10 +347,10 @@ def computed_weights(name: str, *, each: bool = True, constant: bool = False, tw
     return build
 
 
-case(find_input_weights, "u85", "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"))
-case(find_input_weights, "u85", "a second reader has one scale", ["CONV2D"], computed_weights("CONV2D", two=True))
-case(find_input_weights, "u85", "one scale", [], computed_weights("CONV2D", each=False))
-case(find_input_weights, "u85", "constant weights", [], computed_weights("CONV2D", constant=True))
+case(find_input_weights, U85, "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"))
+case(find_input_weights, U85, "a second reader has one scale", ["CONV2D"], computed_weights("CONV2D", two=True))
+case(find_input_weights, U85, "one scale", [], computed_weights("CONV2D", each=False))
+case(find_input_weights, U85, "constant weights", [], computed_weights("CONV2D", constant=True))
 
 
 def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD") -> Build:
@@ -362,14 +361,14 @@ def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD")
     return build
 
 
-case(find_shifted_operands, "u55", "two powers", ["ADD"], summed(2048.0, 1024.0))
-case(find_shifted_operands, "u55", "two powers below 1", ["SUB"], summed(0.5, 0.125, name="SUB"))
-case(find_shifted_operands, "u55", "equal powers", [], summed(1024.0, 1024.0))
-case(find_shifted_operands, "u55", "one that is not a power", [], summed(1024.0, 1000.0))
-case(find_shifted_operands, "u55", "the other one is not a power", [], summed(1000.0, 1024.0))
-case(find_shifted_operands, "u55", "int8", [], summed(2048.0, 1024.0, "int8"))
-case(find_shifted_operands, "u55", "another operator", [], summed(2048.0, 1024.0, name="MAXIMUM"))
-case(find_shifted_operands, "u55", "operands without scales", [],
+case(find_shifted_operands, U55, "two powers", ["ADD"], summed(2048.0, 1024.0))
+case(find_shifted_operands, U55, "two powers below 1", ["SUB"], summed(0.5, 0.125, name="SUB"))
+case(find_shifted_operands, U55, "equal powers", [], summed(1024.0, 1024.0))
+case(find_shifted_operands, U55, "one that is not a power", [], summed(1024.0, 1000.0))
+case(find_shifted_operands, U55, "the other one is not a power", [], summed(1000.0, 1024.0))
+case(find_shifted_operands, U55, "int8", [], summed(2048.0, 1024.0, "int8"))
+case(find_shifted_operands, U55, "another operator", [], summed(2048.0, 1024.0, name="MAXIMUM"))
+case(find_shifted_operands, U55, "operands without scales", [],
      lambda g, r: g.binary("ADD", g.input((4, 6), "int32"), g.input((4, 6), "int32")))  # fmt: skip
 
 # --- biases
@@ -399,12 +398,12 @@ def source_of(graph: Graph) -> Value:
 
 
 CONV = "CONV2D"
-case(part_biases, "u55", "two biases", [CONV], twins(3, 4))
-case(part_biases, "u85", "three biases, one of them twice", [CONV, CONV, CONV], twins(3, 4, 5, 4))
-case(part_biases, "u55", "one bias", [], twins(3, 3))
-case(part_biases, "u55", "other scales", [], twins(3, 4, scales=(0.01, 0.02)))
-case(part_biases, "u55", "other weights", [], twins(3, 4, other_weights=True))
-case(part_biases, "u55", "depthwise", ["DEPTHWISE_CONV2D"], twins(3, 4, name="depthwise"))
+case(part_biases, U55, "two biases", [CONV], twins(3, 4))
+case(part_biases, U85, "three biases, one of them twice", [CONV, CONV, CONV], twins(3, 4, 5, 4))
+case(part_biases, U55, "one bias", [], twins(3, 3))
+case(part_biases, U55, "other scales", [], twins(3, 4, scales=(0.01, 0.02)))
+case(part_biases, U55, "other weights", [], twins(3, 4, other_weights=True))
+case(part_biases, U55, "depthwise", ["DEPTHWISE_CONV2D"], twins(3, 4, name="depthwise"))
 
 
 def filling(*pads: Sequence[int], biases: Sequence[int] = (3, 4, 5), out: Sequence[int] = (4, 4, 4)) -> Build:
@@ -421,13 +420,13 @@ def filling(*pads: Sequence[int], biases: Sequence[int] = (3, 4, 5), out: Sequen
 
 
 ADDS, CUTS = (0, 1, 0, 1), (-1, 0, -1, 0)
-case(part_biases, "u55", "what two transposed convolutions add", CROPPED, filling(ADDS, ADDS))
-case(part_biases, "u65", "one that adds and crops", CROPPED, filling(ADDS, (1, 0, -1, 2)))
-case(part_biases, "u85", "what two add, on an NPU that fills otherwise", [], filling(ADDS, ADDS))
-case(part_biases, "u55", "the second one adds nothing", [], filling(ADDS, CUTS))
-case(part_biases, "u55", "the first one adds nothing", [], filling((0, 0, 0, 0), ADDS))
-case(part_biases, "u55", "two that add with one bias", [], filling(ADDS, ADDS, biases=(3, 3)))
-case(part_biases, "u55", "as many biases as channels", [], filling(ADDS, ADDS, out=(4, 6)))
+case(part_biases, U55, "what two transposed convolutions add", CROPPED, filling(ADDS, ADDS))
+case(part_biases, U65, "one that adds and crops", CROPPED, filling(ADDS, (1, 0, -1, 2)))
+case(part_biases, U85, "what two add, on an NPU that fills otherwise", [], filling(ADDS, ADDS))
+case(part_biases, U55, "the second one adds nothing", [], filling(ADDS, CUTS))
+case(part_biases, U55, "the first one adds nothing", [], filling((0, 0, 0, 0), ADDS))
+case(part_biases, U55, "two that add with one bias", [], filling(ADDS, ADDS, biases=(3, 3)))
+case(part_biases, U55, "as many biases as channels", [], filling(ADDS, ADDS, out=(4, 6)))
 
 # --- enlargements
 
@@ -442,26 +441,26 @@ def enlarged(
 
 
 RESIZE, HALF = ["RESIZE"], ((4, 2, 8, 2), (-1, -3), (1, 3))
-case(repeat_elements, "u55", "two rows, four columns", RESIZE, enlarged(*HALF))
-case(repeat_elements, "u55", "four rows, three columns", RESIZE, enlarged((8, 2, 6, 2), (-3, -2), (3, 2)))
-case(find_uneven, "u55", "two rows, four columns", [], enlarged(*HALF))
+case(repeat_elements, U55, "two rows, four columns", RESIZE, enlarged(*HALF))
+case(repeat_elements, U55, "four rows, three columns", RESIZE, enlarged((8, 2, 6, 2), (-3, -2), (3, 2)))
+case(find_uneven, U55, "two rows, four columns", [], enlarged(*HALF))
 for treat, found in ((repeat_elements, []), (find_uneven, RESIZE)):
-    case(treat, "u55", "from corners", found, enlarged((2, 1, 4, 1)))
-    case(treat, "u55", "with another border", found, enlarged((4, 2, 8, 2), (-1, -3), (1, 1)))
-    case(treat, "u55", "with another offset", found, enlarged((4, 2, 8, 2), (-1, -1), (1, 3)))
-    case(treat, "u55", "by a half", found, enlarged((5, 2, 8, 2), (-1, -3), (1, 3)))
+    case(treat, U55, "from corners", found, enlarged((2, 1, 4, 1)))
+    case(treat, U55, "with another border", found, enlarged((4, 2, 8, 2), (-1, -3), (1, 1)))
+    case(treat, U55, "with another offset", found, enlarged((4, 2, 8, 2), (-1, -1), (1, 3)))
+    case(treat, U55, "by a half", found, enlarged((5, 2, 8, 2), (-1, -3), (1, 3)))
 for treat in (repeat_elements, find_uneven):
-    case(treat, "u55", "two rows, two columns", [], enlarged((4, 2, 4, 2), (-1, -1), (1, 1)))
-    case(treat, "u55", "one row, two columns", [], enlarged((2, 2, 4, 2), (0, -1), (0, 1)))
-    case(treat, "u55", "two rows, one column", [], enlarged((4, 2, 2, 2), (-1, 0), (1, 0)))
-    case(treat, "u55", "bilinear", [], enlarged(*HALF, "BILINEAR"))
+    case(treat, U55, "two rows, two columns", [], enlarged((4, 2, 4, 2), (-1, -1), (1, 1)))
+    case(treat, U55, "one row, two columns", [], enlarged((2, 2, 4, 2), (0, -1), (0, 1)))
+    case(treat, U55, "two rows, one column", [], enlarged((4, 2, 2, 2), (-1, 0), (1, 0)))
+    case(treat, U55, "bilinear", [], enlarged(*HALF, "BILINEAR"))
 
 # --- constants
 
-case(fold_transposes, "u55", "of a constant", ["CONST"],
+case(fold_transposes, U55, "of a constant", ["CONST"],
      lambda g, r: g.concat([g.input((3, 4)), g.transpose(g.const(weights(r, 4, 3), "int8"), (1, 0))], 0))  # fmt: skip
-case(fold_transposes, "u55", "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))
-case(fold_transposes, "u55", "another operator on a constant", [],
+case(fold_transposes, U55, "of an input", [], lambda g, r: g.transpose(g.input((4, 3)), (1, 0)))
+case(fold_transposes, U55, "another operator on a constant", [],
      lambda g, r: g.concat([g.input((3, 4)), g.reverse(g.const(weights(r, 3, 4), "int8"), 1)], 0))  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -39,7 +39,7 @@ class Skip(nn.Module):
 def lowered(activation: Activation, folder: Path, *, as_upstream: bool = False) -> Artifact:
     torch.manual_seed(0)
     model = from_module(Skip(activation).eval(), (torch.randn(1, 3, 8, 8) * 4,))
-    return lower(model, NpuName.parse("ethos-u85-256"), cache=Cache(folder), as_upstream=as_upstream)
+    return lower(model, EthosU.parse("ethos-u85-256"), cache=Cache(folder), as_upstream=as_upstream)
 
 
 def on_cpu(artifact: Artifact) -> set[str]:
@@ -73,8 +73,7 @@ def test_a_model_without_one_keeps_its_bytes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = from_module(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), (torch.randn(1, 3, 8, 8),))
     ours, theirs = (
-        lower(model, NpuName.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=asked)
-        for asked in (False, True)
+        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=asked) for asked in (False, True)
     )
     assert ours.pte == theirs.pte
     assert UNFUSED_ACTIVATIONS not in ours.notes

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import CompileError, ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaRefusal, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 PLACES = (
     (U55, MemoryMode("Shared_Sram")),
-    (NpuName("u65", 512), MemoryMode("Dedicated_Sram_384KB")),
-    (NpuName("u85", 256), MemoryMode("Sram_Only")),
+    (EthosU.parse("ethos-u65-512"), MemoryMode("Dedicated_Sram_384KB")),
+    (EthosU.parse("ethos-u85-256"), MemoryMode("Sram_Only")),
 )
 
 
@@ -39,7 +39,7 @@ def bitwise() -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("npu", "mode"), PLACES, ids=str)
-def test_it_compiles_what_executorchs_call_compiles(npu: NpuName, mode: MemoryMode) -> None:
+def test_it_compiles_what_executorchs_call_compiles(npu: EthosU, mode: MemoryMode) -> None:
     from executorch.backends.arm.arm_vela import vela_compile
     from executorch.backends.arm.ethosu import EthosUCompileSpec
 

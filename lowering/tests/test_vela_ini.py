@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions
-from ethos_hil.lowering.vela.ini import SYSTEMS, VelaIni
+from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 
-U55, U65, U85 = (NpuName.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
+U55, U65, U85 = (EthosU.parse(name) for name in ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256"))
 GOOD = """
 [System_Config.Mine]
 core_clock=250e6
@@ -53,9 +53,9 @@ def ini(folder: Path, text: str) -> Path:
 
 
 @pytest.mark.parametrize("npu", [U55, U65, U85])
-def test_every_system_and_mode_of_arms_file_is_understood(npu: NpuName) -> None:
+def test_every_system_and_mode_of_arms_file_is_understood(npu: EthosU) -> None:
     shipped = VelaIni.shipped()
-    for name in (name for name in shipped.systems if name.startswith(f"Ethos_{npu.family.upper()}_")):
+    for name in (name for name in shipped.systems if name.startswith(npu.family.system_prefix)):
         system = shipped.system(name, npu)
         assert system.core_clock >= 200e6
         assert system.axi0.name == "Sram"
@@ -68,7 +68,7 @@ def test_every_system_and_mode_of_arms_file_is_understood(npu: NpuName) -> None:
                 )
 
 
-def setup_of(npu: NpuName, mode: str | None, **options: Any) -> VelaSetup:
+def setup_of(npu: EthosU, mode: str | None, **options: Any) -> VelaSetup:
     return VelaSetup.of(CompileOptions(npu=npu.name, memory_mode=mode, **options))
 
 
@@ -165,5 +165,5 @@ def test_the_defaults_are_executorchs() -> None:
         assert asked == default
         assert not default.key
         assert not default.told
-        assert default.system.name == SYSTEMS[npu.family]
+        assert default.system.name == npu.family.system.name
         assert compile_spec(default).compiler_flags == EthosUCompileSpec(npu.name).compiler_flags

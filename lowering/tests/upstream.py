@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 
 if TYPE_CHECKING:
     import torch
 
 
-def quantised_by_upstream(model: str, npu: NpuName) -> tuple[Any, torch.export.ExportedProgram]:
+def quantised_by_upstream(model: str, npu: EthosU) -> tuple[Any, torch.export.ExportedProgram]:
     """The EthosUCompileSpec for `npu`, and the program of a MODEL calibrated and quantised for it."""
     import torch
     from executorch.backends.arm.ethosu import EthosUCompileSpec

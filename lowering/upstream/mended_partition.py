@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, origins_of
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
@@ -48,7 +48,7 @@ def mended(
         raise made
     else:
         npu = next(each.removeprefix(_NPU) for each in arguments if each.startswith(_NPU))
-        done = mend_crash(made, tosa, arguments, NpuName.parse(npu).family, place)
+        done = mend_crash(made, tosa, arguments, EthosU.parse(npu).family, place)
     notes += _noted(done, place, as_upstream=as_upstream)
     return done
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from ethos_hil.lowering.upstream.nearest import NAME
 
-U55 = "ethos-u55"
 _LEFT = "Rejected by NotLeft"
 MISPLACED = "its result would have another type in TOSA"
 """Said by `ethos_hil.lowering.upstream.cpu_calls`, not by upstream."""

@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from ethos_hil.base.errors import CompileError, ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaOperator
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo, pack
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import VELA, NativeCrash, NativeTool, ToolAnswer, ToolRaised
-from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, VelaIni
+from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # Neither changes the compiled blob (a test compares it with upstream's); they make Vela write its databases.
@@ -109,13 +109,13 @@ class VelaOutput:
         return VelaBlob.parse(self.blob, "Vela's output")
 
 
-def flags(npu: NpuName, mode: MemoryMode) -> tuple[str, ...]:
+def flags(npu: EthosU, mode: MemoryMode) -> tuple[str, ...]:
     """Return ExecuTorch's arguments of Vela for an NPU in a memory mode."""
     return (
         f"--accelerator-config={npu}",
         "--config=Arm/vela.ini",
         "--output-format=raw",
-        f"--system-config={SYSTEMS[npu.family]}",
+        f"--system-config={npu.family.system.name}",
         f"--memory-mode={mode}",
     )
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import MOST_ARENA
 from ethos_hil.base.regular_file import read_bytes
 
@@ -25,14 +25,6 @@ SHIPPED = "Arm/vela.ini"
 """The name by which Vela knows the file in its wheel."""
 Placement = Literal["Sram_Only", "Shared_Sram", "Dedicated_Sram"]
 """Where constants and arena are: both in the fast memory, only the arena, or none of them."""
-
-# The system of Arm/vela.ini that EthosUCompileSpec (executorch 1.4.1, backends/arm/ethosu/compile_spec.py) chooses for
-# each family; a test compares.
-SYSTEMS: Mapping[Family, str] = {
-    "u55": "Ethos_U55_High_End_Embedded",
-    "u65": "Ethos_U65_High_End",
-    "u85": "Ethos_U85_SYS_DRAM_Mid",
-}
 
 _SYSTEM = "System_Config."
 _MODE = "Memory_Mode."
@@ -63,7 +55,7 @@ class MemoryArea:
         burst_length: most bytes of a transaction.
         read_latency, write_latency: cycles of the NPU.
         max_reads, max_writes: transactions under way at most.
-        ports_used: AXI ports that lead to it; above 1 on Ethos-U85 only.
+        ports_used: AXI ports that lead to it; above 1 where `Family.several_ports`.
     """
 
     name: str
@@ -138,7 +130,7 @@ class VelaIni:
         """The names of its system configurations."""
         return self._names(_SYSTEM)
 
-    def system(self, name: str, npu: NpuName) -> SystemConfiguration:
+    def system(self, name: str, npu: EthosU) -> SystemConfiguration:
         """Return a system configuration.
 
         Raises:
@@ -146,8 +138,8 @@ class VelaIni:
                 for another family of NPUs.
         """
         section = self._section(_SYSTEM, name, "--system-config")
-        if self.name == SHIPPED and not name.startswith(f"Ethos_{npu.family.upper()}_"):
-            mine = [each for each in self._names(_SYSTEM) if each.startswith(f"Ethos_{npu.family.upper()}_")]
+        if self.name == SHIPPED and not name.startswith(npu.family.system_prefix):
+            mine = [each for each in self._names(_SYSTEM) if each.startswith(npu.family.system_prefix)]
             raise UsageError(
                 f"--system-config {name} is a system with another NPU than {npu}", hint=f"use {' or '.join(mine)}"
             )
@@ -253,7 +245,7 @@ class VelaIni:
             raise self._wrong(section, f"{key} is {text!r}", f"a {'whole ' if whole else ''}number {limits} is wanted")
         return number
 
-    def _area(self, section: str, key: str, npu: NpuName) -> MemoryArea:
+    def _area(self, section: str, key: str, npu: EthosU) -> MemoryArea:
         memory = self._value(section, key)
         if memory not in _MEMORIES:
             raise self._wrong(section, f"{key} is {memory!r}", f"known memories: {', '.join(_MEMORIES)}")
@@ -265,7 +257,7 @@ class VelaIni:
             if not numbers[each]:
                 raise self._wrong(section, f"{memory}_{each} is 0", "nothing could be read then")
         ports = 1
-        if npu.family == "u85" and self._found(section, f"{memory}_ports_used") is not None:
+        if npu.family.several_ports and self._found(section, f"{memory}_ports_used") is not None:
             ports = int(self._number(section, f"{memory}_ports_used", least=1, most=4, whole=True))
         return MemoryArea(memory, scale, **numbers, ports_used=ports)
 

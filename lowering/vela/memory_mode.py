@@ -10,14 +10,13 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import Family, NpuName
+from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 
 _FLAG = "--memory-mode="
-# EthosUCompileSpec's defaults (executorch 1.4.1, backends/arm/ethosu/compile_spec.py); a test compares them.
-_DEFAULTS: dict[Family, str] = {"u55": "Shared_Sram", "u65": "Dedicated_Sram_384KB", "u85": "Sram_Only"}
 # Vela's limit of the cache in each mode, bytes; only the NPU's addresses limit the other modes.
 _CACHES = {"Dedicated_Sram_256KB": 256 << 10, "Dedicated_Sram_384KB": 384 << 10, "Dedicated_Sram_512KB": 512 << 10}
 _DEDICATED = "Dedicated_Sram"
+_ABLE = " or -".join(family.name.upper() for family in FAMILIES if family.arena_anywhere)
 _ONE_OF_EACH_KIND = ("Shared_Sram", "Sram_Only", "Dedicated_Sram_384KB")
 
 
@@ -50,12 +49,12 @@ class MemoryMode:
         raise UsageError(f"{text!r} is not a memory mode of Vela", hint=f"{suggestion}valid: {', '.join(cls.VALID)}")
 
     @classmethod
-    def default(cls, npu: NpuName) -> MemoryMode:
+    def default(cls, npu: EthosU) -> MemoryMode:
         """Return ExecuTorch's default mode for `npu`."""
-        return cls(_DEFAULTS[npu.family])
+        return cls(npu.family.memory_mode)
 
     @classmethod
-    def chosen(cls, name: str | None, npu: NpuName) -> MemoryMode:
+    def chosen(cls, name: str | None, npu: EthosU) -> MemoryMode:
         """Return the mode called `name`, or the default. Raises UsageError when `npu` does not support it."""
         if name is None:
             return cls.default(npu)
@@ -64,7 +63,7 @@ class MemoryMode:
         return mode
 
     @classmethod
-    def one_of_each_kind(cls, npu: NpuName) -> tuple[MemoryMode, ...]:
+    def one_of_each_kind(cls, npu: EthosU) -> tuple[MemoryMode, ...]:
         """Return a mode of each kind that `npu` supports, the default first."""
         default = cls.default(npu)
         others = (cls(name) for name in _ONE_OF_EACH_KIND)
@@ -80,7 +79,7 @@ class MemoryMode:
         return None
 
     @classmethod
-    def declared(cls, name: str, placement: str, limit: int | None, npu: NpuName) -> MemoryMode:
+    def declared(cls, name: str, placement: str, limit: int | None, npu: EthosU) -> MemoryMode:
         """Return a mode of a user's configuration file.
 
         Args:
@@ -102,17 +101,16 @@ class MemoryMode:
         """Return the mode with another limit of its cache, in bytes; None for no change."""
         return self if limit is None else replace(self, limit=limit)
 
-    def _check(self, npu: NpuName) -> None:
+    def _check(self, npu: EthosU) -> None:
         if not self.usable_on(npu):
             raise UsageError(
-                f"the memory mode {self} is not for {npu}: Vela knows no Ethos-U55 that can write to DRAM",
-                hint="use --memory-mode Shared_Sram or Sram_Only, or an Ethos-U65 or -U85",
+                f"the memory mode {self} is not for {npu}: Vela knows no {npu.family.title} that can write to DRAM",
+                hint=f"use --memory-mode Shared_Sram or Sram_Only, or an Ethos-{_ABLE}",
             )
 
-    def usable_on(self, npu: NpuName) -> bool:
+    def usable_on(self, npu: EthosU) -> bool:
         """Whether `npu` can work in the mode."""
-        # All of vela.ini's systems with an Ethos-U55 have flash behind port 1, where an arena cannot be.
-        return not (self.dedicated and npu.family == "u55")
+        return npu.family.arena_anywhere or not self.dedicated
 
     @property
     def dedicated(self) -> bool:

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions
-from ethos_hil.lowering.vela.ini import SHIPPED, SYSTEMS, SystemConfiguration, VelaIni
+from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # Arguments that are made from other options, or that change what Vela writes so that no one here could read it.
@@ -52,17 +52,17 @@ class VelaSetup:
         extra: Vela's further arguments.
     """
 
-    npu: NpuName
+    npu: EthosU
     mode: MemoryMode
     system: SystemConfiguration
     ini: VelaIni
     extra: tuple[str, ...] = ()
 
     @classmethod
-    def default(cls, npu: NpuName, mode: MemoryMode | None = None) -> VelaSetup:
+    def default(cls, npu: EthosU, mode: MemoryMode | None = None) -> VelaSetup:
         """Return ExecuTorch's defaults for an NPU, with a memory mode of Arm's file."""
         ini = VelaIni.shipped()
-        return cls(npu, mode or MemoryMode.default(npu), ini.system(SYSTEMS[npu.family], npu), ini)
+        return cls(npu, mode or MemoryMode.default(npu), ini.system(npu.family.system.name, npu), ini)
 
     @classmethod
     def asked(cls, options: CompileOptions) -> VelaSetup | None:
@@ -87,7 +87,7 @@ class VelaSetup:
             *options.vela_flags,
         ]
         _check(options.vela_flags)
-        system_config = options.system_config or SYSTEMS[npu.family]
+        system_config = options.system_config or npu.family.system.name
         if options.vela_ini is None:
             mode = MemoryMode.chosen(options.memory_mode, npu)
             ini = VelaIni.shipped()
@@ -104,7 +104,7 @@ class VelaSetup:
     def key(self) -> tuple[str, ...]:
         """What of it decides a program, beside the NPU's and the mode's names; empty for the defaults."""
         parts = list(self.extra)
-        if self.system.name != SYSTEMS[self.npu.family] or self.user_ini:
+        if self.system.name != self.npu.family.system.name or self.user_ini:
             parts.append(f"system {self.system.name}")
         if self.user_ini:
             parts.append(f"ini {self.ini.name} {hashlib.sha256(self.ini.text.encode()).hexdigest()}")
@@ -114,7 +114,7 @@ class VelaSetup:
     def told(self) -> tuple[str, ...]:
         """The same for people: what is not the default."""
         ini = (f"--vela-ini {self.ini.name}",) if self.user_ini else ()
-        other = self.user_ini or self.system.name != SYSTEMS[self.npu.family]
+        other = self.user_ini or self.system.name != self.npu.family.system.name
         return (*((f"--system-config {self.system.name}",) if other else ()), *ini, *self.extra)
 
     @property

@@ -6,11 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ethos_hil.base.npu.ethos_u import family_named
+from ethos_hil.base.npu.family import ModelError
 from ethos_hil.results.bench.budget import Budget, Condition
 from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.ledger.model_error import ModelError, model_error
 
 SCHEMA_VERSION = 1
+
+
+def model_error(npu: str, provenance: str) -> ModelError | None:
+    """Return the error that cycles have because they are modelled; None where they are not, or nothing is known of it.
+
+    Args:
+        npu: name of the NPU, "ethos-u55-128".
+        provenance: of the cycles.
+    """
+    family = family_named(npu)
+    return family.held_out if family is not None and provenance == "modelled" else None
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.report.svg import element, number
 
 _NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
-_FAMILIES = ("u55", "u65", "u85")
+_FAMILIES = [family.name for family in FAMILIES]
 _LONGEST = 1e15
 """Milliseconds beyond which a clock is none."""
 
@@ -71,8 +72,24 @@ def family_order(family: str) -> int:
 
 
 def family_class(family: str) -> str:
-    """Return the class of a family's colour."""
-    return f"family-{family}" if family in _FAMILIES else "family-other"
+    """Return the class of a family's colour: there are three, and one for what is not known."""
+    return f"family-{family_order(family) % 3}" if family in _FAMILIES else "family-other"
+
+
+def shape(family: str, x: float, y: float, classes: str, *inside: Markup) -> Markup:
+    """Return the shape of a family's marks around a point: a circle, a square or a triangle."""
+    form = family_order(family) % 3
+    if form == 1:
+        return element("rect", *inside, x=x - 3.5, y=y - 3.5, width=7, height=7, class_=classes)
+    if form == 2:
+        path = Markup(f"M{number(x)} {number(y - 4.8)}l4.6 8.2h-9.2z")
+        return element("path", *inside, d=path, class_=classes)
+    return element("circle", *inside, cx=x, cy=y, r=3.8, class_=classes)
+
+
+def sample(family: str) -> Markup:
+    """Return the mark of a family for the key, in a box of 12 by 12."""
+    return shape(family, 6, 6, f"point {family_class(family)}")
 
 
 def npus(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
@@ -101,13 +118,7 @@ def mark(point: PlottedPoint, x: float, y: float, told: str) -> Markup:
         told: what is said of it.
     """
     classes = f"point {family_class(point.family)}{'' if point.standing is Standing.VERIFIED else ' hollow'}"
-    title = element("title", told)
-    if point.family == "u65":
-        return element("rect", title, x=x - 3.5, y=y - 3.5, width=7, height=7, class_=classes)
-    if point.family == "u85":
-        path = Markup(f"M{number(x)} {number(y - 4.8)}l4.6 8.2h-9.2z")
-        return element("path", title, d=path, class_=classes)
-    return element("circle", title, cx=x, cy=y, r=3.8, class_=classes)
+    return shape(point.family, x, y, classes, element("title", told))
 
 
 def told(point: PlottedPoint) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
 from ethos_hil.results.report.sparkline import sparkline
 from ethos_hil.results.report.wording import amount
 from ethos_hil.results.subject import Names, Subject
 
-_ORDER = ("MI", "FP", "BI", "INT", "U55_BI", "U65_BI", "U85_BI")
+_ORDER = ("MI", "FP", "BI", "INT", *(family.suffix for family in FAMILIES))
 
 
 @dataclass(frozen=True, order=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ethos_hil.base.plain_text import cut
-from ethos_hil.results.report.bench_point import family_class
+from ethos_hil.results.report.bench_point import sample
 from ethos_hil.results.report.roofline import bound_class
 from ethos_hil.results.report.svg import MOST_TEXT, safe
 
@@ -59,7 +59,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"long": _long, "pieces": _pieces, "bound": bound_class, "family": family_class}
+    made.filters |= {"long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample}
     return made
 
 

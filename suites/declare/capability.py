@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
-def missing(target: str | None, npu: NpuName, memory_mode: str | None) -> Failure | None:
+def missing(target: str | None, npu: EthosU, memory_mode: str | None) -> Failure | None:
     """Return the capability that is missing for `npu`, or None. Nothing is started.
 
     Args:

@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.question import Scheme
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.suites.declare.declaration_check import check_by_profile, check_kind
@@ -233,12 +235,12 @@ class Operator:
 
 def u55(entry: _T) -> dict[str, _T]:
     """Return an entry for Ethos-U55 and Ethos-U65: upstream compiles both from the TOSA that the U55 supports."""
-    return {"U55_BI": entry, "U65_BI": entry}
+    return {family.suffix: entry for family in FAMILIES if family.tosa == U55.tosa}
 
 
 def npus(entry: _T) -> dict[str, _T]:
     """Return an entry for all NPUs."""
-    return {**u55(entry), "U85_BI": entry}
+    return {family.suffix: entry for family in FAMILIES}
 
 
 def integer(entry: _T) -> dict[str, _T]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
 from ethos_hil.suites.declare.declaration_check import check_by_profile, check_profiles
+from ethos_hil.suites.declare.suffix import SUFFIXES
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Model:
     name: str
     factory: str
     scheme: Scheme = "a8w8"
-    profiles: tuple[str, ...] = ("MI", "BI", "U55_BI", "U65_BI", "U85_BI")
+    profiles: tuple[str, ...] = SUFFIXES
     on_cpu: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     delegates: Mapping[str, int] = field(default_factory=dict)
     scratch: int | None = None

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
@@ -21,12 +21,12 @@ class Profile:
     """
 
     name: str
-    target: NpuName | TosaSpec
+    target: EthosU | TosaSpec
 
     @property
-    def npu(self) -> NpuName | None:
+    def npu(self) -> EthosU | None:
         """The NPU it compiles for, or None."""
-        return self.target if isinstance(self.target, NpuName) else None
+        return self.target if isinstance(self.target, EthosU) else None
 
     @property
     def marker(self) -> str:
@@ -36,21 +36,19 @@ class Profile:
     @property
     def quantised(self) -> bool:
         """Whether its programs compute in integers."""
-        return isinstance(self.target, NpuName) or self.target.quantised
+        return isinstance(self.target, EthosU) or self.target.quantised
 
-    def with_npu(self, npu: NpuName) -> Profile:
+    def with_npu(self, npu: EthosU) -> Profile:
         """Return the same profile for another configuration of its NPU."""
         assert self.npu is not None
         assert self.npu.family == npu.family
         return replace(self, target=npu)
 
 
-_TARGETS: tuple[NpuName | TosaSpec, ...] = (
+_TARGETS: tuple[EthosU | TosaSpec, ...] = (
     TosaSpec("1.0", "FP"),
     TosaSpec("1.0", "INT"),
-    NpuName("u55", 128),
-    NpuName("u65", 256),
-    NpuName("u85", 256),
+    *EthosU.usual(),
 )
 PROFILES = tuple(Profile(name, target) for name, target in zip(SUFFIXES, _TARGETS, strict=True))
 _ALIASES = {"FP": "MI", "INT": "BI"}

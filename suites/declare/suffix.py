@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-SUFFIXES = ("MI", "BI", "U55_BI", "U65_BI", "U85_BI")
+from ethos_hil.base.npu.ethos_u import FAMILIES
+
+SUFFIXES = ("MI", "BI", *(family.suffix for family in FAMILIES))
 """TOSA main inference, TOSA base inference, and base inference compiled for an NPU."""
 
 

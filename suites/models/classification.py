@@ -12,7 +12,7 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.main import guard
@@ -65,7 +65,7 @@ class Classification:
 
 
 def classify(
-    npu: NpuName,
+    npu: EthosU,
     target: str = "virtual",
     memory_mode: str | None = None,
     *,
@@ -117,7 +117,7 @@ def top(scores: np.ndarray) -> tuple[int, ...]:
 def main() -> int:
     """Run it. Return 0 if the device agrees with the reference on every bit, else 1."""
     with Live() as live:
-        classification = classify(NpuName.parse("ethos-u55-128"), reporter=live)
+        classification = classify(EthosU.parse("ethos-u55-128"), reporter=live)
     stdout = console()
     stdout.print(summary(classification.record))
     table = Table(box=None, pad_edge=False, header_style="bold")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.suites.declare import capability
 from ethos_hil.suites.declare.settings import SessionSettings
@@ -54,7 +54,7 @@ def classify_photographs(profile: str, config: pytest.Config, record_property: P
         record_property("verdict", verdict)
 
 
-def lacking(npu: NpuName, settings: SessionSettings) -> str | None:
+def lacking(npu: EthosU, settings: SessionSettings) -> str | None:
     """Return why photographs cannot be classified on the target, or None."""
     if settings.target is None or settings.replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
@@ -63,7 +63,7 @@ def lacking(npu: NpuName, settings: SessionSettings) -> str | None:
     return None if missing is None else f"{missing.message}: {missing.hint}"
 
 
-def check_the_same_five(npu: NpuName, settings: SessionSettings) -> str:
+def check_the_same_five(npu: EthosU, settings: SessionSettings) -> str:
     """Classify all photographs. Return a text about the agreement with the float network."""
     from ethos_hil.suites.models.classification import classify
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.field_option import FieldOption
+from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import OPTIONS
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 from ethos_hil.suites.plugin.shared_names import RUN
@@ -262,14 +263,14 @@ def _only_npu(target: str) -> list[str]:
 
 def _profiles(npus: list[str]) -> dict[str, Profile]:
     from ethos_hil.base.errors import UsageError
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.suites.declare.profile import PROFILES
 
-    wanted: dict[str, NpuName] = {}
-    for npu in map(NpuName.parse, npus):
+    wanted: dict[Family, EthosU] = {}
+    for npu in map(EthosU.parse, npus):
         other = wanted.setdefault(npu.family, npu)
         if other != npu:
-            raise UsageError(f"--npu {other} and --npu {npu} are both for the profile {npu.family.upper()}_BI")
+            raise UsageError(f"--npu {other} and --npu {npu} are both for the profile {npu.family.suffix}")
     found = {}
     for profile in PROFILES:
         npu_of = wanted.get(profile.npu.family) if profile.npu is not None else None

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.lower import lower
@@ -15,7 +15,7 @@ from ethos_hil.suites import demo
 from ethos_hil.suites.models.digits import DigitsNet
 
 MODEL = "ethos_hil.suites.models.digits:digits"
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 def test_the_demo_agrees_on_every_digit(capfd: pytest.CaptureFixture[str]) -> None:

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import nn
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.run import run, run_artifact
@@ -43,7 +43,7 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
         nn.Conv2d(32, 16, 1), nn.Conv2d(16, 96, 1), nn.ReLU6(),
     )  # fmt: skip
     image = torch.rand(1, 3, 160, 160)
-    npu = NpuName.parse("ethos-u85-256")
+    npu = EthosU.parse("ethos-u85-256")
     artifact = lower(
         from_module(block, (image,), label="block"), npu, memory_mode=MemoryMode.parse("Dedicated_Sram_384KB")
     )
@@ -60,13 +60,13 @@ def test_maps_larger_than_the_npus_own_memory_are_verified_on_a_corstone_320() -
 @pytest.mark.timeout(600)
 def test_one_wrong_channel_anywhere_reaches_the_output() -> None:
     """Sabotage: if the network ignored its middle layers, "verified" would mean little."""
-    artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), NpuName.parse("ethos-u55-128"))
+    artifact = lower(load_model("ethos_hil.suites.models:mobilenet_v2"), EthosU.parse("ethos-u55-128"))
     reference = Reference(artifact).run(artifact.example_inputs)
     blob, inputs = (
         artifact.delegates[0].blob,
         [value.tobytes() for value in next(iter(reference.delegate_inputs.values()))],
     )
-    npu = Npu(Configuration.parse("ethos-u55-128"))
+    npu = Npu(EthosU.parse("ethos-u55-128"))
     right = run_delegate(npu, blob, inputs).outputs
     kernels = [op for op in npu.decode(blob.command_stream).ops if not isinstance(op, Dma)]
     for victim in kernels[:: len(kernels) // 12]:

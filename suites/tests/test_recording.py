@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
@@ -116,7 +116,7 @@ def test_a_damaged_recording_fails(replay: Callable[..., Record], tmp_path: Path
 
 
 def test_a_recording_for_another_npu_is_stale(replay: Callable[..., Record]) -> None:
-    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(NpuName.parse("ethos-u55-256")))
+    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(EthosU.parse("ethos-u55-256")))
     kind, message = failure_of(replay("U55_BI", other))
     assert kind == "stale-recording"
     assert "ethos-u55-128" in message

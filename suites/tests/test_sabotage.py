@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.isa.registers import Opcode
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.run import find_firmware, run, run_artifact
@@ -39,7 +39,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
 from ethos_hil.suites.models.stacks import STACKS
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 def model() -> TorchModel:
@@ -134,7 +134,7 @@ def flipped(data: bytes, place: int, bit: int) -> bytes:
 
 
 def answer(blob: VelaBlob, inputs: list[bytes]) -> tuple[bytes, ...]:
-    return run_delegate(Npu(Configuration.parse(str(NPU))), blob, inputs).outputs
+    return run_delegate(Npu(EthosU.parse(str(NPU))), blob, inputs).outputs
 
 
 def flip_that_matters(blob: VelaBlob, inputs: list[bytes]) -> int:
@@ -287,7 +287,7 @@ def test_an_image_with_another_program_is_red(artifact: Artifact) -> None:
 
 def test_a_target_that_cannot_have_the_npu_says_so() -> None:
     with pytest.raises(EthosHilError, match="ethos-u85-256") as caught:
-        make_target("corstone-300", NpuName.parse("ethos-u85-256"))
+        make_target("corstone-300", EthosU.parse("ethos-u85-256"))
     assert caught.value.exit_status == 2
 
 

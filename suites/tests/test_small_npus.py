@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.lowering.model.torch_model import from_module
@@ -51,7 +51,7 @@ def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:
     torch.manual_seed(0)
     example = (torch.randn(1, 4, 9, 7),)
     source = from_module(NETWORKS[name]().eval(), example, [(torch.randn(1, 4, 9, 7),), example], label=name)
-    report = run(Question(source, npu=str(NpuName.parse(f"ethos-u55-{macs}")), strict=True))
+    report = run(Question(source, npu=str(EthosU.parse(f"ethos-u55-{macs}")), strict=True))
     assert report.record.verdict == "verified", report.record.failure
     assert all(op.source or op.module for op in report.record.ops)
     assert sum(op.cycles or 0 for op in report.record.ops) == report.record.metric("npu_cycles").value  # type: ignore[union-attr]

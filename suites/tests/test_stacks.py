@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tosa_reference_model
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.npu import CONFIGURATIONS, Npu
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph
@@ -30,8 +30,8 @@ NAMES = [
 ]
 
 
-def npu_for(name: str) -> NpuName:
-    return NpuName.parse(f"ethos-u55-{SIZES[list(STACKS).index(name) % len(SIZES)]}")
+def npu_for(name: str) -> EthosU:
+    return EthosU.parse(f"ethos-u55-{SIZES[list(STACKS).index(name) % len(SIZES)]}")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,8 +56,8 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
         ]
         expected, status = tosa_reference_model.run(delegate.tosa, inputs)
         assert status == tosa_reference_model.GraphStatus.TOSA_VALID
-        for configuration in CONFIGURATIONS:
-            npu = NpuName.parse(configuration.name)
+        for configuration in EthosU.all():
+            npu = EthosU.parse(configuration.name)
             chosen = flags(npu, MemoryMode.default(npu))
             compiled = run_vela(delegate.tosa, chosen)
             rewritten, _ = treated(compiled, npu.family)

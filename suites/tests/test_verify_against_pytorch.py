@@ -14,7 +14,7 @@ from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import OracleError
 from ethos_hil.base.judge import judge
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.record import Record
 from ethos_hil.harness.run import run_artifact
@@ -60,7 +60,7 @@ MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer
 
 
 @functools.cache
-def lowered(name: str, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:
+def lowered(name: str, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:
     one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
     return lower_case(one, spec, scheme)
 
@@ -69,7 +69,7 @@ def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None =
     return judge(findings_on_host(label, artifact, answer))
 
 
-def lower_case(one: Case, spec: TosaSpec | NpuName, scheme: Scheme = "a8w8") -> Artifact:
+def lower_case(one: Case, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:
     from ethos_hil.lowering.lower import lower
     from ethos_hil.suites.trial.build import build
 
@@ -383,7 +383,7 @@ def test_quantisation_error_is_measured_against_float() -> None:
 
 
 def test_a_run_on_a_target_tells_its_accuracy_too() -> None:
-    artifact = lowered("conv", NpuName("u55", 128))
+    artifact = lowered("conv", EthosU.parse("ethos-u55-128"))
     board = VirtualTarget("ethos-u55-128")
     record = run_artifact(artifact, board, Question("conv")).record
     assert record.verdict == "verified", record.failure

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure
@@ -111,7 +111,7 @@ class Declared(abc.ABC):
         from ethos_hil.lowering.lower import lower
 
         target = self.profile.target
-        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, NpuName) else None
+        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, EthosU) else None
         with WATCH.building() as built:
             seed(self.name)
             with calls_noticed(WATCH):

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.frames import FrameDecoder, Text
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress
@@ -34,7 +34,7 @@ class WiretapTarget(Target):
     kind = "virtual"
     cycle_provenance = "modelled"
 
-    def __init__(self, npu: NpuName, folder: Path, *, strict: bool = False) -> None:
+    def __init__(self, npu: EthosU, folder: Path, *, strict: bool = False) -> None:
         """The virtual board that has `npu`; files go to `folder`, which is there."""
         self._board = VirtualTarget(npu.name, strict=strict, wire=self._keep)
         self._folder = folder
@@ -72,7 +72,7 @@ class WiretapTarget(Target):
         return data
 
 
-def _find(npu: NpuName) -> ToolError | None:
+def _find(npu: EthosU) -> ToolError | None:
     """What the virtual board needs, and the folder."""
     folder = Path(os.environ.get(FOLDER_VARIABLE, "."))
     if not folder.is_dir():
@@ -80,7 +80,7 @@ def _find(npu: NpuName) -> ToolError | None:
     return VIRTUAL.find(npu)
 
 
-def _make(npu: NpuName, settings: TargetSettings) -> WiretapTarget:
+def _make(npu: EthosU, settings: TargetSettings) -> WiretapTarget:
     return WiretapTarget(npu, Path(os.environ.get(FOLDER_VARIABLE, ".")), strict=settings.strict)
 
 

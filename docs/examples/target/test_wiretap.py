@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ethos_hil_wiretap import FOLDER_VARIABLE, WiretapTarget, listing
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.targets.contract import TargetContract
 from ethos_hil.harness.targets.contract_programs import contract_programs
 
@@ -31,7 +31,7 @@ class TestWiretap(TargetContract):
 
 
 def test_all_that_was_sent_is_kept(tmp_path: Path) -> None:
-    board = WiretapTarget(NpuName.parse(NPU), tmp_path)
+    board = WiretapTarget(EthosU.parse(NPU), tmp_path)
     image = contract_programs(NPU)[0].image(board.soc)
     board.load(image)
     board.run(timeout=60)

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.base.writing import wait_for_writers
@@ -24,7 +25,6 @@ from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.bench.asked import STATE
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import StoredRecord, read_run
@@ -146,7 +146,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
 def plan(model: str) -> BenchPlan:
     case = BenchCase(model, "model", (), (), model=model)
     places = [("ethos-u55-128", mode) for mode in ("Shared_Sram", "Sram_Only")] + [("ethos-u55-256", "Sram_Only")]
-    points = tuple(BenchPoint(case, npu, mode, SYSTEMS["u55"], "virtual") for npu, mode in places)
+    points = tuple(BenchPoint(case, npu, mode, U55.system.name, "virtual") for npu, mode in places)
     return BenchPlan(points, PointSettings("models"))
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.ending import is_refusal
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
@@ -17,7 +18,6 @@ from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.latency import NPU_SECONDS
 
 CASE = BenchCase(
@@ -41,7 +41,7 @@ def made(
     pool: BoardPool, settings: PointSettings = SETTINGS, case: BenchCase = CASE, npu: str = "ethos-u55-128",
     mode: str = "Shared_Sram", target: str = "virtual",
 ) -> Record:  # fmt: skip
-    system = SYSTEMS[next(each for each in SYSTEMS if each in npu)]
+    system = EthosU.parse(npu).family.system.name
     (record,) = CaseWork(case, settings, pool).records([BenchPoint(case, npu, mode, system, target)])
     return record
 

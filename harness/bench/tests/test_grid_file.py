@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench import grid_file
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.grid_file import default_grid, read_grid
@@ -25,7 +25,7 @@ def grid(folder: Path, text: str) -> BenchGrid:
 
 def test_what_a_file_does_not_say_has_a_default(tmp_path: Path) -> None:
     found = grid(tmp_path, CASE)
-    assert (found.name, found.npus, found.memory_modes, found.system_configs) == ("mine", NpuName.VALID, (), ())
+    assert (found.name, found.npus, found.memory_modes, found.system_configs) == ("mine", EthosU.names(), (), ())
     (case,) = found.cases
     assert (case.name, case.group, case.scheme, case.tags, case.booted) == ("add_8", "add", "a8w8", (LONG,), False)
     assert case.steps == (BenchStep(call="add"),)
@@ -130,7 +130,7 @@ def test_what_cannot_be_used_is_one_line_with_its_place(tmp_path: Path, text: st
 def test_the_default_grid_has_a_short_case_of_every_group() -> None:
     found = default_grid()
     assert found.name == "default"
-    assert found.npus == NpuName.VALID
+    assert found.npus == EthosU.names()
     assert 100 <= len(found.cases) <= 120
     short = [case for case in found.cases if case.booted]
     assert 20 <= len(short) <= 30

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.grid_file import default_grid
 from ethos_hil.harness.bench.order import BenchOrder
@@ -27,7 +27,7 @@ def places(grid: BenchGrid, settings: PointSettings = SETTINGS) -> set[tuple[str
 def test_default_has_one_mode_of_each_kind() -> None:
     points = points_of(GRID, ("virtual",), SETTINGS)
     assert len(points) == len({each.key for each in points}) == 2 * (4 * 2 + 2 * 3 + 5 * 3)
-    assert {each.npu for each in points} == set(NpuName.VALID)
+    assert {each.npu for each in points} == set(EthosU.names())
     assert not [each for each in points if refusal_of(each, SETTINGS)]
     u55 = {each for each in places(GRID) if each[0] == "ethos-u55-64"}
     assert u55 == {("ethos-u55-64", mode, "Ethos_U55_High_End_Embedded") for mode in ("Shared_Sram", "Sram_Only")}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import CompileOptions
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled
 from ethos_hil.lowering.artifact import Artifact, Delegate
@@ -57,7 +57,7 @@ def lowered(model: TorchModel, setup: VelaSetup) -> Artifact:
 
 def test_is_what_lowering_makes() -> None:
     for model in models():
-        bases = {family: lower(model, NpuName.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
+        bases = {family: lower(model, EthosU.parse(f"ethos-{family}-256")) for family in ("u55", "u85")}
         for npu, mode, system in POINTS:
             setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
             right = lowered(model, setup)
@@ -70,36 +70,36 @@ def test_is_what_lowering_makes() -> None:
 def test_another_setup_is_another_program() -> None:
     """The comparison above sees the memory mode: it would fail if the setup were not the one that was asked for."""
     model = models()[0]
-    base = lower(model, NpuName.parse("ethos-u55-256"))
-    npu = NpuName.parse("ethos-u65-512")
+    base = lower(model, EthosU.parse("ethos-u55-256"))
+    npu = EthosU.parse("ethos-u65-512")
     right = lowered(model, VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
     other = recompiled(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
     assert [content(each) for each in other.delegates] != [content(each) for each in right.delegates]
 
 
 def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
-    ini = VelaSetup.default(NpuName.parse("ethos-u55-256")).ini
+    ini = VelaSetup.default(EthosU.parse("ethos-u55-256")).ini
     path = tmp_path / "vela.ini"
     path.write_text(ini.text.replace("OffChipFlash_read_latency=64", "OffChipFlash_read_latency=640"))
     setup = VelaSetup.of(CompileOptions(npu="ethos-u55-256", vela_ini=path))
     model = models()[0]
-    base = lower(model, NpuName.parse("ethos-u55-128"))
+    base = lower(model, EthosU.parse("ethos-u55-128"))
     found = recompiled(base, setup)
     assert found.vela_ini == path.read_text() != ini.text
     assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, setup).delegates]
 
 
 def test_the_other_family_is_refused() -> None:
-    base = lower(models()[1], NpuName.parse("ethos-u55-256"))
+    base = lower(models()[1], EthosU.parse("ethos-u55-256"))
     with pytest.raises(RecompilationDeparts, match="was lowered for ethos-u55-256, whose TOSA is not ethos-u85-128's"):
-        recompiled(base, VelaSetup.default(NpuName.parse("ethos-u85-128")))
+        recompiled(base, VelaSetup.default(EthosU.parse("ethos-u85-128")))
 
 
 def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> None:
     model = models()[0]  # Vela would place the table of its gelu beyond the SHRAM of a small Ethos-U55
-    small, smaller = NpuName.parse("ethos-u55-64"), VelaSetup.default(NpuName.parse("ethos-u55-32"))
+    small, smaller = EthosU.parse("ethos-u55-64"), VelaSetup.default(EthosU.parse("ethos-u55-32"))
     with pytest.raises(RecompilationDeparts, match="a defect of Vela is met on ethos-u55-32"):
-        recompiled(lower(model, NpuName.parse("ethos-u55-256")), smaller)
+        recompiled(lower(model, EthosU.parse("ethos-u55-256")), smaller)
     found = recompiled(lower(model, small), smaller)
     assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, smaller).delegates]
     assert [each.defects for each in found.delegates] == [(), ("vela-table-beyond-shram",)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.inference_profile import OpCost
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
@@ -19,7 +20,6 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.pool import BoardPool
-from ethos_hil.lowering.vela.ini import SYSTEMS
 
 CONV = BenchCase(
     "conv_16x16x16",
@@ -50,8 +50,7 @@ def pool() -> Iterator[BoardPool]:
 
 
 def point(case: BenchCase, npu: str, mode: str, system: str = "") -> BenchPoint:
-    family = next(each for each in SYSTEMS if each in npu)
-    return BenchPoint(case, npu, mode, system or SYSTEMS[family], "virtual")
+    return BenchPoint(case, npu, mode, system or EthosU.parse(npu).family.system.name, "virtual")
 
 
 def timed(wanted: BenchPoint, pool: BoardPool) -> Record:

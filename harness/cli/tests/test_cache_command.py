@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import SCHEMA_VERSION
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.tests.test_cache import make_artifact
@@ -95,7 +95,7 @@ def completed(line: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("ethos-hil run net.py:net --npu ", list(NpuName.VALID)),
+        ("ethos-hil run net.py:net --npu ", list(EthosU.names())),
         ("ethos-hil lower net.py:net --npu ethos-u65", ["ethos-u65-256", "ethos-u65-512"]),
         ("ethos-hil preflight net.py:net --target vir", ["virtual"]),
         ("ethos-hil run net.py:net --memory-mode S", ["Shared_Sram", "Sram_Only"]),

@@ -204,11 +204,11 @@ def test_a_program_that_is_no_program(ethos_hil: Run, here: Path, kind: str) -> 
 
 def pte(ethos_hil: Run, here: Path, npu: str = "ethos-u55-128") -> bytes:
     """The .pte of net.py:net, made by the product itself."""
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import load_model
 
-    return lower(load_model(str(here / "net.py") + ":net"), NpuName.parse(npu)).pte
+    return lower(load_model(str(here / "net.py") + ":net"), EthosU.parse(npu)).pte
 
 
 def test_a_program_for_another_size_of_npu_names_both(ethos_hil: Run, here: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
@@ -80,13 +80,13 @@ def test_rates_have_three_digits() -> None:
 def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
     ini = VelaIni.shipped()
     npus = {"U55": "ethos-u55-256", "U65": "ethos-u65-256", "U85": "ethos-u85-256"}
-    shipped = {name: ini.system(name, NpuName.parse(npus[name.split("_")[1]])).core_clock for name in ini.systems}
+    shipped = {name: ini.system(name, EthosU.parse(npus[name.split("_")[1]])).core_clock for name in ini.systems}
     assert shipped == SYSTEM_CLOCKS
     boards = {"mps3-an547": 300, "mps3-an552": 300, "mps3-an555": 310, "mps4-fi101": 320}
     cpus = {soc.number: soc.cpu_hz for soc in SOCS}
     known = {each.name: (each.hz, each.cpu_hz) for each in PARTS}
     assert {name: known[name] for name in boards} == {name: (cpus[soc], cpus[soc]) for name, soc in boards.items()}
-    assert {NpuName.parse(each.npu).name for each in PARTS if each.npu} <= set(NpuName.VALID)
+    assert {EthosU.parse(each.npu).name for each in PARTS if each.npu} <= set(EthosU.names())
 
 
 @pytest.mark.parametrize("clock", ["0", "-1MHz", "nan", "400 parsecs", "alif", "500MHz/0"])

@@ -51,11 +51,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     """The .pte of a model. To run it takes a second, because it needs no torch."""
     folder = tmp_path_factory.mktemp("program")
     (folder / "net.py").write_text(MODEL)
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import load_model
 
-    return lower(load_model(str(folder / "net.py") + ":net"), NpuName.parse("ethos-u55-128")).pte
+    return lower(load_model(str(folder / "net.py") + ":net"), EthosU.parse("ethos-u55-128")).pte
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
@@ -33,7 +33,7 @@ from ethos_hil.lowering.model.host_modules import HostModules
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 
 __all__ = ["ethos_hil", "here"]
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118  # NPU_SET_OFM_ZERO_POINT of Vela's wheel
 DATA = """
 import torch

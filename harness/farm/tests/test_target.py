@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE
 from ethos_hil.harness.farm.target import PLUGIN
 from ethos_hil.harness.targets.registry import find_plugin
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 @pytest.fixture

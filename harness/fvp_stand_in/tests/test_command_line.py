@@ -24,7 +24,6 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import (
     CORSTONE_310_U55,
     CORSTONE_320,
 )
-from ethos_hil.harness.npu import CONFIGURATIONS
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
@@ -242,7 +241,7 @@ def test_two_boot_addresses_must_agree() -> None:
 def test_models_have_the_npus_that_exist() -> None:
     for model in MODELS.values():
         npu = model.npu
-        assert npu.macs == tuple(c.macs for c in CONFIGURATIONS if c.name.startswith(npu.family + "-"))
+        assert npu.macs == tuple(size.macs for size in npu.family.sizes)
         assert npu.default_macs in npu.macs
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.tests.conftest import Board, build
 from ethos_hil.harness.targets.registry import make_target
 
@@ -46,7 +46,7 @@ def test_the_variable_is_zero_or_one(careless: Board, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("strict_board", [False, True])
 def test_a_runner_is_told_the_rule_and_the_place(careless: Board, tmp_path: Path, strict_board: bool) -> None:
     soc = careless.model.soc.name
-    target = make_target("virtual", NpuName.parse(NPUS[soc]), strict_board=strict_board)
+    target = make_target("virtual", EthosU.parse(NPUS[soc]), strict_board=strict_board)
     elf = careless.guest.read_bytes()
     if not strict_board:
         assert target.boot(elf, "", tmp_path, timeout=30).status == 0

@@ -183,14 +183,14 @@ def test_the_files_alone_run_and_give_the_right_answer(name: str) -> None:
 def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
     import torch
 
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     torch.manual_seed(0)
     example = (torch.randn(1, 3, 8, 8),)
-    artifact = lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), NpuName.parse("ethos-u85-256"))
+    artifact = lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), EthosU.parse("ethos-u85-256"))
     inputs = tuple(
         tensor.to_bytes(value)
         for tensor, value in zip(artifact.plan.input_tensors, artifact.example_inputs, strict=True)

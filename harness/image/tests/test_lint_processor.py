@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.lint.core import NotFollowed, Undecided
 from ethos_hil.harness.image.lint.instruction import PC
 from ethos_hil.harness.image.lint.part_memory import PartMemory
 from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.tests.test_lint import ENABLE, Compiler
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.pool import new_board
@@ -131,7 +131,7 @@ def test_it_computes_what_qemu_computes(tmp_path: Path, seed: int) -> None:
     words = followed(elf).words
     here = {address: value for address, value in words.items() if RESULTS <= address < SCRATCH - 256}
     board = new_board(SOC, elf)
-    with Machine(board, Configuration.parse("ethos-u55-128"), Deadline(30)) as machine:
+    with Machine(board, EthosU.parse("ethos-u55-128"), Deadline(30)) as machine:
         machine.output()
         machine.where()  # stops it
         there = machine.read(RESULTS, 4 * len(here))

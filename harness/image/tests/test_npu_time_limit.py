@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.lowering.artifact import Artifact
@@ -21,7 +21,7 @@ def slow_job() -> Artifact:
     """Some 50 million cycles on the smallest NPU: 1.6 s of a Corstone-300's time."""
     torch.manual_seed(0)
     example = (torch.randn(1, 128, 96, 96),)
-    return lower(from_module(torch.nn.Conv2d(128, 128, 3, padding=1), example), NpuName.parse(NPU))
+    return lower(from_module(torch.nn.Conv2d(128, 128, 3, padding=1), example), EthosU.parse(NPU))
 
 
 def test_a_short_job_may_take_ten_seconds(slow_job: Artifact) -> None:

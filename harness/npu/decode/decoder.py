@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
 from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, GOING_ON, FieldsU85
 from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import (
@@ -40,10 +41,10 @@ from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
 from ethos_hil.harness.npu.isa.stream import branch_targets, commands
 
-FIELDS: dict[Generation, Callable[[Configuration], Fields]] = {
-    Generation.U55: FieldsU55,
-    Generation.U65: FieldsU65,
-    Generation.U85: FieldsU85,
+FIELDS: dict[CommandSet, Callable[[EthosU], Fields]] = {
+    CommandSet.U55: FieldsU55,
+    CommandSet.U65: FieldsU65,
+    CommandSet.U85: FieldsU85,
 }
 OPERATION_EFFORT, SLICE_EFFORT = 8, 1
 MAX_EFFORT = 1 << 16  # a second of decoding; a network has hundreds of operations, a transposition thousands of slices
@@ -52,14 +53,14 @@ CONTINUED = (PoolMode.MAX, PoolMode.SUM, PoolMode.MIN)  # pools that several ope
 ARGMAX_SCALE = Scale(1, 16, Rounding.FLOOR)  # shifts out the value and leaves the position, which is above it
 
 
-def decode(stream: bytes, configuration: Configuration) -> tuple[Instruction, ...]:
+def decode(stream: bytes, configuration: EthosU) -> tuple[Instruction, ...]:
     """Return the operations and branches of a command stream, in order. Raises Fault if any part is not understood."""
     return _Decoder(configuration).decode(stream)
 
 
 class _Decoder:
-    def __init__(self, configuration: Configuration) -> None:
-        self.fields = FIELDS[configuration.generation](configuration)
+    def __init__(self, configuration: EthosU) -> None:
+        self.fields = FIELDS[configuration.family.command_set](configuration)
         self.dialect = self.fields.dialect
         self.registers = self.fields.registers
         self.pools = PoolRepeater(self.registers)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.windows import input_size
 from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
-from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import ACCUMULATORS, DTYPES, FeatureMap, Layout, chain
 from ethos_hil.harness.npu.isa.operations import (
@@ -44,7 +44,7 @@ class Fields(ABC):
     max_regions = 8
     max_bits = 32  # per element
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: EthosU) -> None:
         self.configuration = configuration
         self.registers = RegisterFile(self.dialect)
         self.get = self.registers.get

@@ -49,7 +49,7 @@ class FieldsU55(Fields):
 
     def ublock(self) -> tuple[int, int, int]:
         """Return the configuration's micro-block, which is fixed."""
-        return self.configuration.ublock
+        return self.configuration.size.ublock
 
     def accumulator_bits(self) -> int:
         """Return 32 or 40."""
@@ -105,13 +105,13 @@ class FieldsU55(Fields):
         if high - low >= 1 << index_bits or (ofm.bits == 16 and not signed):
             raise self.unsupported("ACTIVATION", value, "look-up with this range and output is not established")
         table = self.configuration.lut_base + 256 * (function - 16)
-        if table + table_bytes(index_bits, ofm.bits) > self.configuration.internal_bytes:
+        if table + table_bytes(index_bits, ofm.bits) > self.configuration.size.internal_bytes:
             raise self.malformed("ACTIVATION", value, "the table reaches beyond SHRAM")
         return Activation(minimum, maximum, table=table, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
         """Return one stream of weights and one of scales for each core."""
-        block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.cores
+        block, cores = self.get("OFM_BLK_DEPTH_M1") + 1, self.configuration.size.cores
         if block < cores:
             raise self.malformed("OFM_BLK_DEPTH_M1", block - 1, f"{cores} cores cannot share it")
         order = WeightOrderU55(
@@ -124,8 +124,8 @@ class FieldsU55(Fields):
             dilation_y=kernel.dilation_y,
             dilation_x=kernel.dilation_x,
             ofm_block=block,
-            ofm_ublock=self.configuration.ublock[2],
-            ifm_ublock=self.configuration.ifm_ublock_depth,
+            ofm_ublock=self.configuration.size.ublock[2],
+            ifm_ublock=self.configuration.size.ifm_ublock_depth,
             ifm_bits=ifm.bits,
             cores=cores,
         )
@@ -134,7 +134,7 @@ class FieldsU55(Fields):
         return Weights(streams, self._scales(ofm.depth), order, ScaleLayout.I40)
 
     def _scales(self, channels: int) -> tuple[ByteRange, ...]:
-        cores = self.configuration.cores
+        cores = self.configuration.size.cores
         found = tuple(self.stream("SCALE", core) for core in range(cores))
         for core, at in enumerate(found):
             owned = len(range(core, channels, cores))

@@ -92,8 +92,9 @@ class FieldsU85(Fields):
         field = value >> 8 & 7
         if field < len(UBLOCKS):
             height, width = UBLOCKS[field]
-            depth, rest = divmod(self.configuration.macs, self.configuration.ifm_ublock_depth * height * width)
-            if depth and not rest and depth % (GROUP * self.configuration.cores) == 0:
+            size = self.configuration.size
+            depth, rest = divmod(size.macs, size.ifm_ublock_depth * height * width)
+            if depth and not rest and depth % (GROUP * size.decoders) == 0:
                 return height, width, depth
         raise self.malformed("ACC_FORMAT", value, "this NPU has no such micro-block")
 
@@ -174,14 +175,14 @@ class FieldsU85(Fields):
         if bits != ofm.bits or ofm.signed != signed:
             raise self.malformed("ACTIVATION", value, f"the table's entries do not fit an output of {ofm.bits} bits")
         size = table_bytes(index_bits, bits)
-        if (number + 1) * size > self.configuration.internal_bytes:
+        if (number + 1) * size > self.configuration.size.internal_bytes:
             raise self.malformed("ACTIVATION", value, "the table reaches beyond its memory")
         return Activation(low, high, table=number * size, index_bits=index_bits, signed_index=signed)
 
     def weights(self, kernel: Kernel, part_kernel: bool, depthwise: bool, ifm: FeatureMap, ofm: FeatureMap) -> Weights:
         """Return one stream of weights for each decoder, or one with FWD coding, and one stream of scales."""
         form = self.get("WEIGHT_FORMAT")
-        cores = self.configuration.cores
+        decoders = self.configuration.size.decoders
         order = WeightOrderU85(
             depthwise=depthwise,
             part_kernel=part_kernel and not depthwise,
@@ -199,10 +200,10 @@ class FieldsU85(Fields):
             ofm_ublock=self.ublock()[2],
             ifm_bits=ifm.bits,
             macs=self.configuration.macs,
-            decoders=cores,
+            decoders=decoders,
         )
         self.check_length(order, ifm)
-        streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else cores))
+        streams = tuple(self.stream("WEIGHT", number) for number in range(1 if order.fast else decoders))
         scales = self.channel_scales(ofm)
         if scales.layout is ScaleLayout.I48 and not self.has_global_scale():
             self._check_multiplier()

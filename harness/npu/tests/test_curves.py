@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.compute import curves
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
@@ -26,7 +26,7 @@ def table_of(curve: Curve) -> np.ndarray:
     graph = TfliteGraph()
     source, result = graph.input((1, 4, 4, 16), "int16", 2**-12), graph.tensor((1, 4, 4, 16), "int16", 2**-15)
     graph.add(NAMES[curve], [source], [result])
-    npz = compile_tflite(graph.output(result).serialize(), NpuName.parse("ethos-u85-256"))
+    npz = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"))
     with np.load(io.BytesIO(npz), allow_pickle=False) as arrays:
         return np.frombuffer(arrays["weight_data"].tobytes()[:2048], "<i2").reshape(-1, 2)
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.fields_u55 import REVERSED
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
@@ -24,7 +24,7 @@ from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
-U55_128 = Configuration.parse("ethos-u55-128")
+U55_128 = EthosU.parse("ethos-u55-128")
 COMMAND = re.compile(r"^0x([0-9a-f]{6}): (?:([0-9a-f]{8})| {8}) ([0-9a-f]{4}) ([0-9a-f]{4}) - NPU_(OP|SET)_(\w+)")
 KERNEL = re.compile(
     r"^// \w+ .*size=(\d+),(\d+) stride=(\d+),(\d+), dilation=(\d+),(\d+) "
@@ -312,7 +312,7 @@ def test_an_unknown_elementwise_mode_is_refused(added: CompiledGraph) -> None:
     assert refused(replaced(added, "ELEMENTWISE", 10)).register == "ELEMENTWISE"
 
 
-@pytest.mark.parametrize("npu", NpuName.VALID)
+@pytest.mark.parametrize("npu", EthosU.names())
 def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
     graph = Graph()
     wide = graph.rescale(graph.input((1, 5, 6, 3)), 1.0, dtype="int32")
@@ -329,7 +329,7 @@ def test_a_rescale_per_channel_is_a_pool_with_scales(npu: str) -> None:
 def test_damaged_streams_end_in_a_fault_or_a_result(seed: int) -> None:
     """A damaged stream gives nothing but a Fault, soon, and touches no memory outside of its regions."""
     generator = random.Random(seed)
-    programs = [build(generator.choice(DISASSEMBLED), generator.choice(NpuName.VALID)) for _ in range(4)]
+    programs = [build(generator.choice(DISASSEMBLED), generator.choice(EthosU.names())) for _ in range(4)]
     outcomes = set()
     for _ in range(120):
         compiled = generator.choice(programs)
@@ -339,7 +339,7 @@ def test_damaged_streams_end_in_a_fault_or_a_result(seed: int) -> None:
             words[at] = generator.choice(
                 [words[at] ^ 1 << generator.randrange(32), generator.getrandbits(32), generator.choice(words)]
             )
-        npu = Npu(Configuration.parse(compiled.npu))
+        npu = Npu(EthosU.parse(compiled.npu))
         try:
             npu.run(npu.decode(struct.pack(f"<{len(words)}I", *words)), compiled.memory([]))
             outcomes.add("ran")
@@ -348,8 +348,8 @@ def test_damaged_streams_end_in_a_fault_or_a_result(seed: int) -> None:
     assert {"ran", "parse"} <= outcomes
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_random_words_end_in_a_fault(configuration: Configuration) -> None:
+@pytest.mark.parametrize("configuration", EthosU.all(), ids=str)
+def test_random_words_end_in_a_fault(configuration: EthosU) -> None:
     generator = random.Random(configuration.macs)
     for length in (1, 4, 40, 4000):
         with pytest.raises(Fault):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.operations import ResizeMode
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import Rounding
@@ -32,7 +32,7 @@ def test_every_kind_of_operation_is_documented(kind: str) -> None:
 def test_every_rounding_and_configuration_is_documented() -> None:
     for rounding in Rounding:
         assert f"| {rounding.name} |" in DOCUMENT
-    for configuration in CONFIGURATIONS:
+    for configuration in EthosU.all():
         generation, size = configuration.name.removeprefix("ethos-").upper().split("-")
         row = next(line for line in DOCUMENT.splitlines() if f"| {generation}-" in line)
         assert f"-{size}" in row

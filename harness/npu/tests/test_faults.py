@@ -10,7 +10,8 @@ from time import process_time
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu, effort_budget
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu, effort_budget
 from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory, chain
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Activation, Pool
@@ -55,7 +56,7 @@ def changed(one: CompiledGraph, values: dict[str, int], repeat: int = 1) -> byte
 def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
     """Return the fault of running a stream on a program's memory, within 3 s of CPU time; a hang takes minutes."""
     started = process_time()
-    npu = Npu(Configuration.parse(one.npu))
+    npu = Npu(EthosU.parse(one.npu))
     with pytest.raises(Fault) as caught:
         npu.run(npu.decode(stream), one.memory([]))
     assert process_time() - started < 3
@@ -64,7 +65,7 @@ def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
 
 def test_hazards_end_at_stop() -> None:
     one = compiled("add", "ethos-u55-128")
-    npu = Npu(Configuration.parse(one.npu))
+    npu = Npu(EthosU.parse(one.npu))
     assert npu.decode(one.stream + b"\xff" * 8).hazards == ()
 
 
@@ -90,7 +91,7 @@ def test_repeated_operations_are_too_much_work() -> None:
 
 def test_a_stream_has_an_end() -> None:
     one = compiled("add", "ethos-u55-128")
-    npu = Npu(Configuration.parse(one.npu))
+    npu = Npu(EthosU.parse(one.npu))
     with pytest.raises(Fault, match="more than any real program has"):
         npu.decode(changed(one, {}, repeat=10_000))
 
@@ -99,7 +100,7 @@ def test_a_stream_has_an_end() -> None:
 def test_a_transposition_of_many_channels_is_not_endless() -> None:
     """Vela moves a map of 65,537 channels in as many slices, each at its own addresses; an upstream test does that."""
     one = compiled("transpose 3 2 1", "ethos-u55-128")
-    npu = Npu(Configuration.parse(one.npu))
+    npu = Npu(EthosU.parse(one.npu))
     last = npu.decode(one.stream).ops[-1]
     assert isinstance(last, Pool)
     codes = {LONG[code].name: code for code in LONG}
@@ -114,7 +115,7 @@ def test_a_branch_to_the_end_changes_nothing_of_what_runs_before_it() -> None:
     program = PROGRAMS["chain of additions"]
     one = compiled("chain of additions", "ethos-u85-256")
     jump = one.stream[:-4] + long(BRANCH, len(one.stream) + 4) + one.stream[-4:]
-    assert Npu(Configuration.parse(one.npu)).decode(jump).has_branches
+    assert Npu(EthosU.parse(one.npu)).decode(jump).has_branches
     _, inputs = program.input_sets()[0]
     arrays = [np.ascontiguousarray(each) for each in inputs]
     assert replace(one, stream=jump).run(arrays)[0] == one.run(arrays)[0] == reference(program.tosa, arrays)
@@ -184,7 +185,7 @@ def test_a_map_may_repeat_one_row_or_column(register: str) -> None:
     (shape,) = {value.shape for value in PROGRAMS["conv 11x1"].graph.inputs}
     values = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
     values[...] = values[:, :, :1] if register == "IFM_STRIDE_X" else values[:, :1]
-    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([values])
+    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([values])
     npu.run(npu.decode(changed(one, {register: 0})), memory)
     assert [slot.of(memory[1]).tobytes() for slot in one.outputs] == one.run([values])[0]
 
@@ -199,7 +200,7 @@ def test_table_indices_of_every_width_are_clamped() -> None:
 def test_accumulators_that_hold_nothing_are_not_a_region() -> None:
     one = compiled("conv 3x3 stride 2", "ethos-u85-256")
     with pytest.raises(Fault) as caught:
-        Npu(Configuration.parse(one.npu)).decode(changed(one, {"ACC_FORMAT": 0x310}))
+        Npu(EthosU.parse(one.npu)).decode(changed(one, {"ACC_FORMAT": 0x310}))
     assert (caught.value.kind, caught.value.op) == ("parse", "CONV")
     assert (caught.value.register, caught.value.value) == ("ACC_FORMAT", 0x310)
 
@@ -207,7 +208,7 @@ def test_accumulators_that_hold_nothing_are_not_a_region() -> None:
 def test_operands_scaled_beyond_64_bits_are_refused() -> None:
     one = compiled("int32 mul", "ethos-u85-256")
     scales = {"IFM_SCALE": 1 << 45 | 0xFFFFFFFF, "IFM2_SCALE": 1 << 45 | 0xFFFFFFFF}
-    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
+    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
     with pytest.raises(Fault, match="IFM_SCALE") as caught:
         npu.run(npu.decode(changed(one, scales)), memory)
     assert caught.value.kind == "unsupported"
@@ -215,7 +216,7 @@ def test_operands_scaled_beyond_64_bits_are_refused() -> None:
 
 def test_a_region_that_ends_early_is_a_bus_fault() -> None:
     one = compiled("add", "ethos-u55-128")
-    npu = Npu(Configuration.parse(one.npu))
+    npu = Npu(EthosU.parse(one.npu))
     memory = one.memory([])
     memory[1] = np.zeros(memory[1].size - 17, np.uint8)
     with pytest.raises(Fault) as caught:
@@ -229,7 +230,7 @@ def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
     strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "OFM") for axis in "XY"}
     size = {"OFM_HEIGHT_M1": 99, "OFM_WIDTH_M1": 99, "KERNEL_HEIGHT_M1": 255, "KERNEL_WIDTH_M1": 0}
     padding = {f"IFM_PAD_{side}": 0 for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")}
-    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
+    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
     program = npu.decode(changed(one, {**shape, **strides, **size, **padding}))
     (op,) = program.ops
     assert isinstance(op, Pool)
@@ -245,7 +246,7 @@ def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
 def test_weights_that_end_beyond_a_large_memory_are_not_copied() -> None:
     """A board's memory is a region too. A gigabyte of it was once copied before it was found to be too short."""
     one = compiled("conv 3x3 stride 2", "ethos-u85-256")
-    npu, memory = Npu(Configuration.parse(one.npu)), one.memory([])
+    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
     memory[0] = np.zeros(1 << 30, np.uint8)
     program = npu.decode(changed(one, {"WEIGHT_LENGTH": 0x7FFFFFF0}))
     tracemalloc.start()

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.decode.waits import BLOCKDEP, find_waits
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Dma, Op
@@ -66,7 +67,7 @@ def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgr
         instead = struct.pack("<HH", code, deepest) if code == BLOCKDEP else b""
         before = b"".join(word for *_, word in words[:index])
         after = b"".join(word for *_, word in words[index + 1 :])
-        yield offset, NpuProgram(before + instead + after, Configuration.parse(compiled.npu))
+        yield offset, NpuProgram(before + instead + after, EthosU.parse(compiled.npu))
 
 
 def following(program: NpuProgram, offset: int) -> Op:
@@ -159,7 +160,7 @@ def test_chained_kernels_are_one() -> None:
 
 
 def test_a_strict_npu_refuses_and_a_lenient_one_runs(compiled: CompiledGraph) -> None:
-    configuration = Configuration.parse(compiled.npu)
+    configuration = EthosU.parse(compiled.npu)
     _, program = next(programs(compiled, Opcode.DMA_WAIT))
     memory = compiled.memory([])
     Npu(configuration).run(program, memory)

@@ -7,7 +7,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration, Npu, forget
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu, forget
 from ethos_hil.harness.testing.compiled_graph import compile_graph
 from ethos_hil.lowering.testing.programs.networks import NETWORKS
 
@@ -21,7 +22,7 @@ def test_mobilenet_takes_less_than_three_times_its_own_data(name: str) -> None:
     compiled = compile_graph(NETWORK.tosa, name)
     regions = compiled.scratch_bytes + compiled.fast_bytes + compiled.weights.nbytes
     (_, inputs), *_ = NETWORK.input_sets()
-    npu, memory = Npu(Configuration.parse(name)), compiled.memory(inputs)
+    npu, memory = Npu(EthosU.parse(name)), compiled.memory(inputs)
     forget()
     tracemalloc.start()
     try:

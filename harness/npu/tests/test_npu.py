@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.npu import CONFIGURATIONS, Configuration, Extent, Fault, Npu, forget
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Extent, Fault, Npu, forget
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, Opcode
 from ethos_hil.harness.npu.isa.stream import commands
@@ -23,7 +24,7 @@ from ethos_hil.lowering.testing.programs.operators import OPERATORS
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, multiplier_shift
 
-U55_128 = Configuration.parse("ethos-u55-128")
+U55_128 = EthosU.parse("ethos-u55-128")
 
 
 def network(bias: int = 0) -> Graph:
@@ -57,7 +58,7 @@ def values() -> np.ndarray:
 
 
 def test_configurations_are_parsed_by_name() -> None:
-    assert [str(Configuration.parse(c.name)) for c in CONFIGURATIONS] == [
+    assert [str(EthosU.parse(c.name)) for c in EthosU.all()] == [
         "ethos-u55-32",
         "ethos-u55-64",
         "ethos-u55-128",
@@ -70,13 +71,13 @@ def test_configurations_are_parsed_by_name() -> None:
         "ethos-u85-1024",
         "ethos-u85-2048",
     ]
-    assert (U55_128.config_word, U55_128.id_word) == (0x1807, 0x10066001)
+    assert (U55_128.size.config_word, U55_128.family.id_word) == (0x1807, 0x10066001)
 
 
 def test_every_element_of_a_micro_block_takes_eight_channels_in_a_cycle() -> None:
-    for each in CONFIGURATIONS:
-        cores = 1 if "u85" in each.name else each.cores  # of an Ethos-U85 these are decoders of weights
-        assert math.prod(each.ublock) * each.ifm_ublock_depth * cores == each.macs, each.name
+    for each in EthosU.all():
+        size = each.size
+        assert math.prod(size.ublock) * size.ifm_ublock_depth * size.cores == size.macs, each.name
 
 
 @pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
@@ -91,7 +92,7 @@ def test_a_table_of_int16_has_signed_indices(name: str) -> None:
 
 def test_an_unknown_configuration_lists_the_known() -> None:
     with pytest.raises(UsageError) as caught:
-        Configuration.parse("ethos-u55-512")
+        EthosU.parse("ethos-u55-512")
     assert "ethos-u55-512" in caught.value.message
     assert "ethos-u55-256" in (caught.value.hint or "")
 
@@ -99,7 +100,7 @@ def test_an_unknown_configuration_lists_the_known() -> None:
 def test_programs_are_decoded_once(compiled: CompiledGraph) -> None:
     npu = Npu(U55_128)
     assert npu.decode(compiled.stream) is Npu(U55_128).decode(bytearray(compiled.stream))  # type: ignore[arg-type]
-    assert npu.decode(compiled.stream) is not Npu(Configuration.parse("ethos-u55-256")).decode(compiled.stream)
+    assert npu.decode(compiled.stream) is not Npu(EthosU.parse("ethos-u55-256")).decode(compiled.stream)
 
 
 def test_forgetting_decodes_again(compiled: CompiledGraph) -> None:

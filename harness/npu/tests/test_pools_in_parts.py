@@ -7,8 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.compute import pooling
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
@@ -77,7 +78,7 @@ def test_other_pools_do_not_go_on() -> None:
     tosa, _ = program("all around", "average_pool")
     stream = compile_graph(tosa, NPU, mode=modes_of(NPU)[0]).stream
     with pytest.raises(Fault, match="ACC_FORMAT") as caught:
-        Npu(Configuration.parse(NPU)).decode(changed(stream, POOL, lambda mode: 1 if mode == 3 else mode))
+        Npu(EthosU.parse(NPU)).decode(changed(stream, POOL, lambda mode: 1 if mode == 3 else mode))
     assert caught.value.kind is FailureKind.UNSUPPORTED
 
 

@@ -8,13 +8,13 @@ import re
 import pytest
 from ethosu.vela.ethos_u55_regs import ethos_u55_regs as described
 
-from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Configuration, Generation
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode, Register
 from ethos_hil.harness.npu.isa.registers_u55 import U55, U65
 from ethos_hil.harness.npu.timing import timing_model
 
 SECOND_CORE = re.compile(r"NPU_SET_(WEIGHT|SCALE)1_")  # of the U65, which shares the description
-DESCRIBED = [c for c in CONFIGURATIONS if c.generation is not Generation.U85]
+DESCRIBED = [c for c in EthosU.all() if c.family.has_shram]
 
 
 def test_operations_have_vela_codes() -> None:
@@ -63,23 +63,23 @@ def test_short_registers_take_no_bit_that_vela_does_not_name(register: Register)
 
 
 @pytest.mark.parametrize("configuration", DESCRIBED, ids=str)
-def test_configuration_registers(configuration: Configuration) -> None:
+def test_configuration_registers(configuration: EthosU) -> None:
     config, identity = described.config_r(), described.id_r()
-    config.word, identity.word = configuration.config_word, configuration.id_word
+    config.word, identity.word = configuration.size.config_word, configuration.family.id_word
     assert 1 << config.bits.macs_per_cc == configuration.macs
-    assert config.bits.shram_size * 1024 == configuration.internal_bytes * configuration.cores
-    assert config.bits.product == (configuration.generation is Generation.U65)
+    assert config.bits.shram_size * 1024 == configuration.size.internal_bytes * configuration.size.cores
+    assert config.bits.product == configuration.family.product
     assert config.bits.cmd_stream_version == 0
     version = f"{identity.bits.arch_major_rev}.{identity.bits.arch_minor_rev}.{identity.bits.arch_patch_rev}"
     assert version == described.ARCH_VER
     assert ctypes.sizeof(config) == 4
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_micro_blocks_use_every_multiplier(configuration: Configuration) -> None:
-    height, width, depth = configuration.ublock
-    cores = 1 if configuration.generation is Generation.U85 else configuration.cores
-    assert height * width * depth * configuration.ifm_ublock_depth * cores == configuration.macs
+@pytest.mark.parametrize("configuration", EthosU.all(), ids=str)
+def test_micro_blocks_use_every_multiplier(configuration: EthosU) -> None:
+    size = configuration.size
+    height, width, depth = size.ublock
+    assert height * width * depth * size.ifm_ublock_depth * size.cores == size.macs
 
 
 def test_event_numbers_are_velas() -> None:

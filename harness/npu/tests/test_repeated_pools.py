@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.decode.decoder import decode
 from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
 from ethos_hil.harness.npu.isa.operations import Pool
@@ -18,7 +19,7 @@ from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_grap
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
-NPU = Configuration.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 def transposed(shape: tuple[int, ...], axes: tuple[int, ...]) -> CompiledGraph:
@@ -114,6 +115,6 @@ def test_thousands_of_slices_are_a_real_program(dtype: str) -> None:
     compiled = compile_graph(tosa, "ethos-u55-128")
     assert len(compiled.program().ops) > 5000
     values = np.random.default_rng(0).integers(-99, 99, shape).astype(dtype)
-    npu, memory = Npu(Configuration.parse(compiled.npu)), compiled.memory([values])
+    npu, memory = Npu(EthosU.parse(compiled.npu)), compiled.memory([values])
     npu.run(npu.decode(compiled.stream), memory)
     assert [slot.of(memory[1]).tobytes() for slot in compiled.outputs] == reference(tosa, [values])

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale, divide_half_away, scale, scale_channels
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
@@ -141,7 +141,7 @@ def half_way_add(npu: str) -> tuple[bytes, CompiledGraph, np.ndarray]:
 PROGRAMS = {"conv": half_way_conv, "pool": half_way_pool, "rescale": half_way_rescale, "add": half_way_add}
 
 
-@pytest.mark.parametrize("npu", NpuName.VALID)
+@pytest.mark.parametrize("npu", EthosU.names())
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_half_way_values_equal_the_reference(name: str, npu: str) -> None:
     tosa, compiled, values = PROGRAMS[name](npu)

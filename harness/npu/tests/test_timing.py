@@ -10,19 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import CONFIGURATIONS, Configuration
+from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
+from ethos_hil.base.npu.family import Family, OutputRatesU55
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.harness.npu.decode.waits import Waits
-from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Pool
 from ethos_hil.harness.npu.tests.test_hazards import network
-from ethos_hil.harness.npu.timing import throughput, timing_model
-from ethos_hil.harness.npu.timing.memory_system import ADAPTED, MODES, SYSTEMS, MemorySystem
+from ethos_hil.harness.npu.timing import timing_model
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.tosa_graph import Graph
-from ethos_hil.lowering.vela.ini import SYSTEMS as VELA_SYSTEMS
 from ethos_hil.lowering.vela.ini import VelaIni
 
 NPUS = ("ethos-u55-128", "ethos-u65-512", "ethos-u85-256")
@@ -50,15 +49,17 @@ def convolution(
     return op, program.timing({})
 
 
-@pytest.mark.parametrize("generation", Generation)
-def test_memories_are_those_of_velas_system_configuration(generation: Generation) -> None:
+@pytest.mark.parametrize("family", FAMILIES, ids=str)
+def test_memories_are_those_of_velas_system_configuration(family: Family) -> None:
     import ethosu.config_files
 
     reader = configparser.ConfigParser()
     assert reader.read(Path(ethosu.config_files.__path__[0]) / "Arm/vela.ini")
-    system = SYSTEMS[generation]
-    assert system.name in VELA_SYSTEMS.values()
-    assert generation.name.lower() in [family for family, name in VELA_SYSTEMS.items() if name == system.name]
+    system = family.system
+    assert set(family.clocks) == {
+        name.removeprefix("System_Config.") for name in reader if f".{family.system_prefix}" in name
+    }
+    assert all(float(reader[f"System_Config.{name}"]["core_clock"]) == clock for name, clock in family.clocks.items())
     section = reader[f"System_Config.{system.name}"]
     assert float(section["core_clock"]) == system.clock
     for number, port in enumerate(system.ports):
@@ -67,28 +68,26 @@ def test_memories_are_those_of_velas_system_configuration(generation: Generation
         assert port.rate == system.beat * port.ports * float(section[f"{memory}_clock_scale"])
         figures = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
         found = dict(zip(figures, map(int, (section[f"{memory}_{figure}"] for figure in figures)), strict=True))
-        adapted = ADAPTED.get((system.name, number), {})
+        adapted = family.adapted.get((system.name, number), {})
         for figure, name in zip(figures, ("burst", "read_latency", "write_latency", "reads", "writes"), strict=True):
             here, there = adapted.get(name, (found[figure], found[figure]))
             assert (found[figure], getattr(port, name)) == (here, there)
 
 
-@pytest.mark.parametrize("generation", Generation)
-def test_memories_follow_a_system_configuration(generation: Generation) -> None:
+@pytest.mark.parametrize("npu", EthosU.usual(), ids=str)
+def test_memories_follow_a_system_configuration(npu: EthosU) -> None:
     """The default ones are what is read from the file, and a slower one costs more."""
-    family = {"u55": "ethos-u55-128", "u65": "ethos-u65-256", "u85": "ethos-u85-256"}[generation.name.lower()]
-    npu, shipped = NpuName.parse(family), VelaIni.shipped()
-    default = SYSTEMS[generation]
-    read = shipped.system(default.name, npu)
-    assert MemorySystem.of(read, generation) == default
+    default = npu.family.system
+    read = VelaIni.shipped().system(default.name, npu)
+    assert memory_system(read, npu.family) == default
     slow = dataclasses.replace(read, axi1=dataclasses.replace(read.axi1, clock_scale=read.axi1.clock_scale / 100))
     graph = Graph()
     weights = np.random.default_rng(0).integers(-127, 128, (64, 3, 3, 64))
     sums = graph.conv(graph.input((1, 8, 8, 64)), weights, np.zeros(64))
-    program = compile_graph(graph.output(graph.rescale(sums, 0.01)).serialize(), family, mode="Shared_Sram").program()
+    program = compile_graph(graph.output(graph.rescale(sums, 0.01)).serialize(), npu.name, mode="Shared_Sram").program()
     cycles = program.timing({0: 1}).cycles
     assert program.timing({0: 1}, default).cycles == cycles
-    assert program.timing({0: 1}, MemorySystem.of(slow, generation)).cycles > 5 * cycles
+    assert program.timing({0: 1}, memory_system(slow, npu.family)).cycles > 5 * cycles
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -101,14 +100,14 @@ def test_memory_modes_are_velas(mode: str) -> None:
     assert [MODES[mode].get(region, 0) for region in range(3)] == [int(area[-1]) for area in areas]
 
 
-@pytest.mark.parametrize("configuration", [c for c in CONFIGURATIONS if c.generation is not Generation.U85], ids=str)
-def test_output_rates_are_velas(configuration: Configuration) -> None:
+@pytest.mark.parametrize("configuration", [c for c in EthosU.all() if c.family.has_shram], ids=str)
+def test_output_rates_are_velas(configuration: EthosU) -> None:
     from ethosu.vela.architecture_features import Accelerator, ArchitectureFeatures
 
     features = ArchitectureFeatures.__new__(ArchitectureFeatures)
     features._generate_output_perf_tables(Accelerator(configuration.name))
-    rates = throughput.OUTPUT[configuration.name]
-    assert isinstance(rates, throughput.OutputRatesU55)
+    rates = configuration.size.output
+    assert isinstance(rates, OutputRatesU55)
     unary32, binary32, product32, product, _, total, maximum, other = features.output_cycles_per_elem
     assert (rates.unary32, rates.binary32, rates.product32, rates.product) == (unary32, binary32, product32, product)
     assert (rates.total, rates.maximum, rates.other) == (total, maximum, other)
@@ -132,8 +131,8 @@ def test_mac_cycles_by_hand(npu: str, expected: int) -> None:
     assert result.events[timing_model.MAC_ACTIVE] == expected
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_no_npu_multiplies_faster_than_its_macs(configuration: Configuration) -> None:
+@pytest.mark.parametrize("configuration", EthosU.all(), ids=str)
+def test_no_npu_multiplies_faster_than_its_macs(configuration: EthosU) -> None:
     """A convolution that fills the NPU comes close to the limit."""
     op, result = convolution(configuration.name, out=256, kernel=3, size=34, depth=128)
     ideal = op.ofm.elements * 9 * 128 / configuration.macs
@@ -230,9 +229,9 @@ def test_the_published_run_of_the_fvp() -> None:
     are random, 479 KiB when dense. The latency of its memory is not stated; with 500 cycles no buffer of that NPU could
     read so much in the time, so it is taken to be 250, that of Ethos_U85_SYS_DRAM_Low's adapters.
     """
-    sram, other = SYSTEMS[Generation.U85].ports
+    sram, other = U85.system.ports
     memories = dataclasses.replace(
-        SYSTEMS[Generation.U85], ports=(sram, dataclasses.replace(other, read_latency=250, write_latency=125))
+        U85.system, ports=(sram, dataclasses.replace(other, read_latency=250, write_latency=125))
     )
     dense, sparse = (compile_graph(dense_layers(kept), "ethos-u85-128", mode="Shared_Sram") for kept in (1.0, 0.05))
     expected = ((98e3, 8e3, 74e3, 32e3 / 507), (22e3, 8e3, 17e3, 3e3 / 46))
@@ -259,5 +258,5 @@ def dense_layers(kept: float) -> bytes:
 
 
 def test_a_program_without_operations_takes_no_time() -> None:
-    result = timing_model.model((), Configuration.parse("ethos-u55-128"))
+    result = timing_model.model((), EthosU.parse("ethos-u55-128"))
     assert (result.ops, result.cycles) == ((), 0)

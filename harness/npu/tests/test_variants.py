@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.isa.scaling import Rounding
 from ethos_hil.harness.npu.tests.test_decode import build, replaced
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph
@@ -118,7 +119,7 @@ def test_maps_in_four_tiles_are_put_together() -> None:
     )
     expected = compiled.run([values])[0][0]
     tiled_run = replace(tiled, scratch_bytes=memory[1].size)
-    Npu(Configuration.parse(NPU)).run(tiled_run.program(), memory)
+    Npu(EthosU.parse(NPU)).run(tiled_run.program(), memory)
     (output,) = compiled.outputs
     assert output.of(memory[1]).tobytes() == expected
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from ethosu.vela import api
 
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph
@@ -72,7 +73,7 @@ def stream_of(*operations: api.NpuOperation) -> bytes:
 def test_a_maximum_behind_a_convolution_is_not_scaled(zero_point: int) -> None:
     """For MAX it neither sets OFM_PRECISION's bit for OFM_SCALE nor writes scales: the convolution's remain."""
     first, constants = convolution(1, 1)
-    npu = Npu(Configuration.parse("ethos-u55-128"), strict=True)
+    npu = Npu(EthosU.parse("ethos-u55-128"), strict=True)
     program = npu.decode(stream_of(first, pooling(api.NpuPoolingOp.MAX, zero_point)))
     values = np.random.default_rng(0).integers(-128, 128, (HEIGHT, WIDTH, DEPTH)).astype(np.int8)
     memory = np.zeros(0x3000, np.uint8)
@@ -87,7 +88,7 @@ def test_a_maximum_behind_a_convolution_is_not_scaled(zero_point: int) -> None:
 def test_a_maximum_reads_no_scales() -> None:
     """It needs no scale registers: here nothing has written them."""
     stream = stream_of(pooling(api.NpuPoolingOp.MAX))
-    (op,) = Npu(Configuration.parse("ethos-u55-128")).decode(stream).ops
+    (op,) = Npu(EthosU.parse("ethos-u55-128")).decode(stream).ops
     assert isinstance(op, Pool)
     assert (op.channel_scales, op.scale.is_one) == (None, True)
     assert {access.register for access in op.accesses} == {"IFM_BASE0", "OFM_BASE0"}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import Convolution, Elementwise, MatMul, Pool, Resize, ResizeAxis, Upscale
 from ethos_hil.harness.npu.isa.registers import PoolMode
@@ -48,7 +48,7 @@ def written(kernel: Kernel, index: int) -> Box:
     )
 
 
-def reads(kernel: Kernel, source: FeatureMap, configuration: Configuration) -> Iterator[Box]:
+def reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator[Box]:
     """Yield the parts of an input that the kernel's blocks read, in order."""
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
@@ -59,16 +59,14 @@ def reads(kernel: Kernel, source: FeatureMap, configuration: Configuration) -> I
             yield _read(kernel, source, out, c, c_end)
 
 
-def channels_at_a_time(kernel: Kernel, configuration: Configuration) -> int:
+def channels_at_a_time(kernel: Kernel, configuration: EthosU) -> int:
     """Return the IFM channels that a block reads at a time; 0 where they are those of the OFM block."""
     if isinstance(kernel, Convolution):
         return 0 if kernel.depthwise else kernel.weights.order.ifm_block
     if not isinstance(kernel, MatMul) and not (isinstance(kernel, Pool) and kernel.mode is PoolMode.REDUCE_SUM):
         return 0
-    bits = kernel.ifm.bits
-    if configuration.generation is not Generation.U85:
-        return 16 if bits == 16 else 32
-    return 32 if bits == 32 or (configuration.macs <= 256 and kernel.block.ublock[2] == 16) else 64
+    channels = configuration.family.matmul_channels[kernel.ifm.bits]
+    return min(channels, 32) if kernel.block.ublock[2] == configuration.size.shallow else channels
 
 
 def _split(kernel: Kernel) -> tuple[int, int, int]:

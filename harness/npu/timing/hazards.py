@@ -5,7 +5,8 @@ the wheel; regor's register command stream generators):
 
 - Kernels are issued in order, transfers (DMA) too, and the two kinds run concurrently. A transfer may overlap with
   earlier transfers.
-- At most LIMITS kernels and transfers are outstanding; issuing one more waits for the oldest of its kind.
+- At most two kernels, and as many transfers as the family can have, are outstanding; issuing one more waits for the
+  oldest of its kind.
 - DMA_WAIT n and KERNEL_WAIT n wait until at most n are outstanding.
 - A kernel overlaps with its direct predecessor only, with at most the last BLOCKDEP blocks of it: its own block i (from
   0) may read while the predecessor's blocks up to j from the last are unwritten, i + j < BLOCKDEP. Reads of kernels
@@ -30,27 +31,15 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu.compute.output import table_bytes
 from ethos_hil.harness.npu.decode.waits import Waits, find_waits
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import INTERNAL, Access, Convolution, Dma, Elementwise, MatMul, Op, Pool
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.overlap import Box, Runs, common_byte, runs
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """How many kernels and transfers can be outstanding."""
-
-    kernels: int
-    transfers: int
-
-
-LIMITS = {Generation.U55: Limit(2, 1), Generation.U65: Limit(2, 2), Generation.U85: Limit(2, 4)}
-UNRESERVED = 16 << 10  # bytes; SHRAM up to this size reserves none for look-up tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +101,7 @@ class _Kernel:
     touches: list[tuple[blocks.Kernel, Touch]]
 
 
-def find(ops: Sequence[Op], stream: bytes, configuration: Configuration) -> tuple[Hazard, ...]:
+def find(ops: Sequence[Op], stream: bytes, configuration: EthosU) -> tuple[Hazard, ...]:
     """Return all hazards of a program, in the order of their second operations.
 
     Args:
@@ -124,10 +113,9 @@ def find(ops: Sequence[Op], stream: bytes, configuration: Configuration) -> tupl
 
 
 class _Checker:
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: EthosU) -> None:
         self.configuration = configuration
-        self.limit = LIMITS[configuration.generation]
-        self.shares_tables = configuration.generation is Generation.U55 and configuration.internal_bytes <= UNRESERVED
+        self.family = configuration.family
         self.kernels: deque[_Kernel] = deque()
         self.transfers: deque[tuple[Dma, list[Touch]]] = deque()
         self.chained = False  # whether the next operation belongs to the last kernel
@@ -145,7 +133,7 @@ class _Checker:
                 yield from self._kernel(op, held)
 
     def _transfer(self, op: Dma) -> Iterator[Hazard]:
-        _drop_oldest(self.transfers, self.limit.transfers - 1)
+        _drop_oldest(self.transfers, self.family.transfers - 1)
         touches = [_touch(access) for access in op.accesses]
         for behind, (other, others) in enumerate(reversed(self.transfers)):
             yield from _hazards_between(other, others, op, touches, ("DMA_WAIT", behind))
@@ -161,7 +149,7 @@ class _Checker:
         if self.chained:
             kernel = self.kernels[-1]
         else:
-            _drop_oldest(self.kernels, self.limit.kernels - 1)
+            _drop_oldest(self.kernels, self.family.kernels - 1)
             self.previous = self.kernels[-1] if self.kernels else None
             kernel = _Kernel([], [])
             self.kernels.append(kernel)
@@ -210,8 +198,8 @@ class _Checker:
         table = op.activation.table
         if table is not None:
             yield Touch(INTERNAL, table, table + table_bytes(op.activation.index_bits, op.ofm.bits), write=False)
-        elif self.shares_tables:
-            yield Touch(INTERNAL, self.configuration.lut_base, self.configuration.internal_bytes, write=True)
+        elif self.configuration.size.shares_tables:
+            yield Touch(INTERNAL, self.configuration.lut_base, self.configuration.size.internal_bytes, write=True)
 
 
 def inputs(op: blocks.Kernel) -> tuple[FeatureMap, ...]:

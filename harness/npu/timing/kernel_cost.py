@@ -6,12 +6,11 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem, Port
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Dma, Op, Pool
 from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.timing import blocks
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem, Port
-from ethos_hil.harness.npu.timing.read_buffers import sustained
 from ethos_hil.harness.npu.timing.throughput import MacTime, mac_time, output_cycles_per_element, output_elements
 from ethos_hil.harness.npu.timing.traffic import Flow, flows
 
@@ -94,7 +93,7 @@ class Cost:
         return self.inputs.latency + self.written.latency + max(self.inputs.cycles, self.written.cycles, *self.busy)
 
 
-def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> Cost:
+def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int, int]) -> Cost:
     """Return the cost of one operation."""
     fetches = {"read": Fetch(), "weights": Fetch(), "scales": Fetch(), "written": Fetch()}
     read, moved, busy = [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]
@@ -111,8 +110,8 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
         (moved if flow.write else read)[number] += size
         busy[number] += size / port.rate
     weights = fetches["weights"]
-    if configuration.generation is not Generation.U55:
-        # The first ones are asked for ahead, and come after one latency, which the schedule knows of.
+    if configuration.family.weights_ahead:
+        # The first ones come after one latency, which the schedule knows of.
         weights = replace(weights, cycles=max(0.0, weights.cycles - weights.latency))
     if isinstance(op, Dma):
         number, engine, output = 0, MacTime(), 0.0
@@ -122,7 +121,7 @@ def cost(op: Op, configuration: Configuration, system: MemorySystem, ports: Mapp
         output = output_cycles_per_element(op, configuration) * output_elements(op, configuration)
     found = Cost("", number, engine, output, fetches["read"], weights, fetches["scales"],
                  fetches["written"], (read[0], read[1]), (moved[0], moved[1]), (busy[0], busy[1]))  # fmt: skip
-    return replace(found, rule=f"{configuration.generation.name.lower()} {_rule(found, op)}")
+    return replace(found, rule=f"{configuration.family} {_rule(found, op)}")
 
 
 def _rule(found: Cost, op: Op) -> str:
@@ -157,9 +156,10 @@ def _latency(port: Port, flow: Flow) -> int:
     return port.write_latency if flow.write else port.read_latency
 
 
-def _rate(port: Port, flow: Flow, latency: int, configuration: Configuration, beat: int) -> float:
+def _rate(port: Port, flow: Flow, latency: int, configuration: EthosU, beat: int) -> float:
     """Return the bytes a cycle that a flow can have under way; the memory's budget is another matter.
 
+    A memory that answers after a latency delivers a read buffer's size in that time at most, whatever its bandwidth.
     Bytes that do not lie together go in transactions and words of their own.
     """
     filled = flow.size / flow.moved(beat)
@@ -169,7 +169,7 @@ def _rate(port: Port, flow: Flow, latency: int, configuration: Configuration, be
     burst = min(port.burst, max(flow.run, 1))
     answered = latency + burst / beat
     under_way = (port.writes if flow.write else port.reads) * port.ports * burst
-    buffer = math.inf if flow.write else sustained(configuration, flow.purpose)
+    buffer = math.inf if flow.write else configuration.size.read_buffers.get(flow.purpose, math.inf)
     return min(bus, under_way / answered, filled * buffer / answered)
 
 

@@ -6,10 +6,14 @@ ahead, over the port of the constants. Waits, and the limit on outstanding opera
 A kernel runs through its blocks in stages, each of them ready for the next kernel when it has done its last block:
 inputs are fetched, the MAC engine works, the output stage works, outputs are written. Its first block begins START
 cycles after its command. With a block dependency it may begin that many blocks before its predecessor's end, otherwise
-when that has ended; on an Ethos-U85 only a kernel that depends on nothing begins earlier (the largest block dependency,
-INDEPENDENT): with any other rule, published runs on large ones take longer than modelled.
+when that has ended; on an Ethos-U85 only a kernel that depends on nothing begins earlier (`Family.least_overlap`, the
+largest block dependency).
 
-Copies run one after another, next to kernels. All of them share the ports (`PortClock`).
+Copies run one after another, next to kernels. All of them share the ports (`PortClock`). Reads and writes each pass at
+the bus's speed at most, or as fast as the bursts that may be under way allow. Both together use the memory's budget:
+`Port.rate` times `Port.window` bytes are there at once, and come again at that rate. A burst that has begun passes
+whole: on average the share OVERSHOOT of it goes beyond the budget of its window (fitted; it matters for flash alone,
+whose window is 400 cycles).
 """
 
 from __future__ import annotations
@@ -18,19 +22,17 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem, Port
 from ethos_hil.harness.npu.decode.waits import Waits
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Dma, Op
-from ethos_hil.harness.npu.timing.hazards import LIMITS
 from ethos_hil.harness.npu.timing.kernel_cost import START_COPY, Cost
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
-from ethos_hil.harness.npu.timing.port_clock import PortClock
 
 PIECE, AHEAD = 128, 4  # bytes; fitted to rnnoise at several latencies
 START = 100  # cycles; fitted to runs without latency
-INDEPENDENT = 7
 WORDS = 20  # of an operation that a branch has led back to
+OVERSHOOT = 0.22
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def schedule(
     ops: Sequence[Op],
     costs: Sequence[Cost],
     waits: Mapping[int, Waits] | None,
-    configuration: Configuration,
+    configuration: EthosU,
     system: MemorySystem,
     ports: Mapping[int, int],
 ) -> list[OpSpan]:
@@ -88,9 +90,8 @@ def schedule(
 
 
 class _CommandParser:
-    def __init__(self, configuration: Configuration, system: MemorySystem, ports: Mapping[int, int]) -> None:
-        self.configuration = configuration
-        self.limit = LIMITS[configuration.generation]
+    def __init__(self, configuration: EthosU, system: MemorySystem, ports: Mapping[int, int]) -> None:
+        self.family = configuration.family
         self.clocks = [PortClock(port, system.beat) for port in system.ports]
         self.commands = ports.get(0, 0)
         self.latency = system.ports[self.commands].read_latency
@@ -104,8 +105,8 @@ class _CommandParser:
 
     def copy(self, op: Op, each: Cost, held: Waits) -> OpSpan:
         self._issue(op, held)
-        if len(self.copies) >= self.limit.transfers:
-            self.issued = max(self.issued, self.copies[-self.limit.transfers])
+        if len(self.copies) >= self.family.transfers:
+            self.issued = max(self.issued, self.copies[-self.family.transfers])
         begin = max(self.issued + START_COPY, self.copies[-1] if self.copies else 0.0)
         passed = begin + max(each.inputs.cycles, each.written.cycles)
         end = max(passed, self._moved(each, begin)) + each.inputs.latency + each.written.latency
@@ -115,8 +116,8 @@ class _CommandParser:
     def kernel(self, op: Op, each: Cost, held: Waits) -> OpSpan:
         last = self.last
         self._issue(op, held)
-        if len(self.kernels) >= self.limit.kernels and not last.chained:
-            self.issued = max(self.issued, self.kernels[-self.limit.kernels])
+        if len(self.kernels) >= self.family.kernels and not last.chained:
+            self.issued = max(self.issued, self.kernels[-self.family.kernels])
         started = self.issued + START
         begin = max(started, last.read, last.written - self._overlap(held))
         arrived = begin + each.inputs.latency + each.inputs.first
@@ -139,7 +140,7 @@ class _CommandParser:
     def _overlap(self, held: Waits) -> float:
         """Return how many cycles before the last kernel's end the next one may begin."""
         blocks = held.blocks or 0
-        if self.configuration.generation is Generation.U85 and blocks < INDEPENDENT:
+        if blocks < self.family.least_overlap:
             return 0.0
         return min(blocks, self.last.blocks) * self.last.block
 
@@ -165,3 +166,34 @@ class _CommandParser:
         for ends, left in ((self.kernels, held.kernels), (self.copies, held.transfers)):
             if left is not None and len(ends) > left:
                 self.issued = max(self.issued, ends[-1 - left])
+
+
+class PortClock:
+    """One port; it knows until when each direction, and the budget, are used."""
+
+    def __init__(self, port: Port, beat: int) -> None:
+        self.port = port
+        self._speed = tuple(speed(port, beat, write) for write in (False, True))
+        beyond = OVERSHOOT * port.burst / port.window if port.window else 0.0
+        self._rate = port.rate + beyond
+        self._free = [-math.inf, -math.inf]
+        self._earned = -math.inf
+
+    def use(self, time: float, size: float, write: bool) -> float:
+        """Return when `size` bytes that are asked for at `time` have passed, without the memory's latency."""
+        if not size:
+            return time
+        self._free[write] = max(self._free[write], time) + size / self._speed[write]
+        if math.isinf(self._rate):
+            return self._free[write]
+        self._earned = max(self._earned, time - self.port.window) + size / self._rate
+        return max(self._free[write], self._earned)
+
+
+def speed(port: Port, beat: int, write: bool) -> float:
+    """Return the bytes a cycle of whole bursts, in one direction: what the bus moves, or what can be under way."""
+    latency, bursts = (port.write_latency, port.writes) if write else (port.read_latency, port.reads)
+    bus = float(beat * port.ports)
+    if not latency:
+        return bus
+    return min(bus, bursts * port.ports * port.burst / (latency + port.burst / beat))

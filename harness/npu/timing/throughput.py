@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import OutputRatesU85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, Layout
 from ethos_hil.harness.npu.isa.operations import Block, Convolution, Elementwise, MatMul, Pool, Resize
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
@@ -30,56 +31,7 @@ DECODED_WEIGHTS = 32
 DIVISION = 33.0  # cycles per element of DIV
 GROUP, LEAST_GROUP = 5, 2  # elements of a kernel that an Ethos-U85 takes together
 SLICE, STEP = 31, 9  # cycles; fitted to runs without timing adapters, U55 and U65
-BRICK_LANES, LEAST_LANES = 16, 8
-LANES = {
-    "ethos-u55-256": 16, "ethos-u65-256": 16, "ethos-u65-512": 32, "ethos-u85-512": 16, "ethos-u85-1024": 32,
-    "ethos-u85-2048": 16,
-}  # fmt: skip
-"""Channels that the output stage works on together where it writes bricks, LEAST_LANES where none is given;
-elementwise operations take whole bricks. Fitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRatesU55:
-    """Cycles per element of the output stage of an Ethos-U55 or U65."""
-
-    unary32: float
-    binary32: float
-    product32: float  # MUL with a 32-bit result
-    product: float  # MUL, or a 40-bit accumulator
-    total: float  # ADD and SUB
-    maximum: float
-    other: float
-    look_up: float
-
-
-@dataclass(frozen=True, slots=True)
-class OutputRatesU85:
-    """Cycles per element of the output stage of an Ethos-U85."""
-
-    bits8: float
-    bits16: float
-    bits32: float
-    bits64: float
-    chained32: float  # 32 bits in or out, kept in a chain buffer; or two inputs of 32 bits to fewer
-    binary32: float
-    straight: float  # the minimum for any output
-    turned: float  # the minimum where rows become columns or are reversed
-
-
-OUTPUT: dict[str, OutputRatesU55 | OutputRatesU85] = {
-    "ethos-u55-32": OutputRatesU55(2.0, 3.0, 3.0, 3.0, 6.0, 1.0, 2.0, 1.0),
-    "ethos-u55-64": OutputRatesU55(1.0, 1.5, 1.5, 1.5, 3.0, 0.5, 1.0, 1.0),
-    "ethos-u55-128": OutputRatesU55(0.75, 1.25, 0.75, 0.75, 1.5, 0.25, 0.5, 1.0),
-    "ethos-u55-256": OutputRatesU55(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
-    "ethos-u65-256": OutputRatesU55(0.625, 1.125, 0.5, 0.375, 0.75, 0.125, 0.25, 1.0),
-    "ethos-u65-512": OutputRatesU55(0.3125, 0.5625, 0.25, 0.1875, 0.375, 0.0625, 0.125, 0.5),
-    "ethos-u85-128": OutputRatesU85(0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5, 1.0),
-    "ethos-u85-256": OutputRatesU85(0.25, 0.25, 0.25, 0.5, 0.5, 0.5, 0.25, 0.5),
-    "ethos-u85-512": OutputRatesU85(0.125, 0.125, 0.25, 0.5, 0.25, 0.25, 0.125, 0.25),
-    "ethos-u85-1024": OutputRatesU85(0.0625, 0.125, 0.25, 0.5, 0.125, 0.25, 0.0625, 0.125),
-    "ethos-u85-2048": OutputRatesU85(0.03125, 0.0625, 0.125, 0.25, 0.0625, 0.125, 0.0625, 0.0625),
-}
+BRICK_LANES = 16  # channels of elementwise operations, which take whole bricks
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +55,13 @@ class MacTime:
         return MacTime(self.cycles * times, self.active * times, self.decoding * times)
 
 
-def mac_time(kernel: Kernel, part: Block, configuration: Configuration) -> MacTime:
+def mac_time(kernel: Kernel, part: Block, configuration: EthosU) -> MacTime:
     """Return the MAC engine's cycles for one OFM block of the size of `part`."""
     if isinstance(kernel, Elementwise | Resize):
         return MacTime()
     high, wide, deep = _ublock(kernel, configuration)
     positions = -(-part.height // high) * -(-part.width // wide)
-    depth = part.depth
-    if configuration.generation is Generation.U65:
-        depth = -(-depth // configuration.cores)
+    depth = -(-part.depth // configuration.size.cores)
     slices = -(-depth // deep)
     if isinstance(kernel, Pool) and kernel.mode not in (PoolMode.REDUCE_SUM, PoolMode.NONE):
         busy = _pool(kernel, configuration) * positions * slices
@@ -134,20 +84,19 @@ def _part_kernel_pause(kernel: Convolution | MatMul | Pool) -> int:
     return SLICE + STEP * sum(-(-elements // 4) * times for elements, times in _subkernels(kernel))
 
 
-def _ublock(kernel: Kernel, configuration: Configuration) -> tuple[int, int, int]:
+def _ublock(kernel: Kernel, configuration: EthosU) -> tuple[int, int, int]:
     """Return the micro-block; one of 2x2 becomes 1x4 for convolutions of a single row."""
-    if configuration.generation is not Generation.U85 and isinstance(kernel, Convolution) and not kernel.depthwise:
+    if configuration.family.flat_ublock and isinstance(kernel, Convolution) and not kernel.depthwise:
         high, wide, deep = kernel.block.ublock
         if high == 2 and kernel.ofm.height == kernel.kernel.height == 1 and kernel.ofm.width % 2 == 0:
             return 1, high * wide, deep
     return kernel.block.ublock
 
 
-def _pool(kernel: Pool, configuration: Configuration) -> int:
+def _pool(kernel: Pool, configuration: EthosU) -> int:
     """Return the cycles for each micro-block of a pool."""
-    narrow = configuration.name == "ethos-u55-32"
     each = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
-    return each * (1 if narrow else kernel.ifm.bits // 8)
+    return each * -(-kernel.ifm.bits // configuration.size.pool_bits)
 
 
 def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
@@ -163,12 +112,12 @@ def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
 
 
 def _steps(
-    kernel: Convolution | MatMul | Pool, elements: int, positions: int, configuration: Configuration
+    kernel: Convolution | MatMul | Pool, elements: int, positions: int, configuration: EthosU
 ) -> tuple[int, int, int]:
     """Return how many steps `elements` of the kernel take, the cycles of each, and the passes over all IFM channels."""
     size = max(kernel.ifm.bits // 8, 1)
-    if configuration.generation is Generation.U85:
-        return _steps_u85(kernel, elements, positions, size)
+    if configuration.family.whole_steps:
+        return _whole_steps(kernel, elements, positions, size)
     if isinstance(kernel, Convolution) and kernel.depthwise:
         return -(-elements // 4), 4 * positions * size, 1
     if isinstance(kernel, Convolution) and kernel.weights.order.part_kernel:
@@ -179,7 +128,7 @@ def _steps(
     return elements, 4 * positions, passes
 
 
-def _steps_u85(kernel: Convolution | MatMul | Pool, elements: int, positions: int, size: int) -> tuple[int, int, int]:
+def _whole_steps(kernel: Convolution | MatMul | Pool, elements: int, positions: int, size: int) -> tuple[int, int, int]:
     """Return the same as `_steps`: a step is an element with all IFM channels, or all elements with 8 channels."""
     channels = -(-kernel.ifm.depth // STEP_CHANNELS)
     if isinstance(kernel, Convolution) and (kernel.depthwise or kernel.weights.order.part_kernel):
@@ -190,42 +139,37 @@ def _steps_u85(kernel: Convolution | MatMul | Pool, elements: int, positions: in
 
 
 def _weight_cycles(
-    kernel: Convolution | MatMul | Pool, elements: int, ublock_depth: int, configuration: Configuration
+    kernel: Convolution | MatMul | Pool, elements: int, ublock_depth: int, configuration: EthosU
 ) -> float:
-    """Return the cycles to decode a step's weights: 32 of each OFM channel; on Ethos-U85 what `_steps_u85` has."""
+    """Return the cycles to decode a step's weights: 32 of each OFM channel; or what `_whole_steps` has."""
     if not isinstance(kernel, Convolution):
         return 0
     order, streams = kernel.weights.order, kernel.weights.streams
-    weights, decoders = STEP_WEIGHTS, 1
-    if configuration.generation is Generation.U85:
-        decoders = 1 if order.fast else configuration.cores
+    weights, decoders = STEP_WEIGHTS, 1 if order.fast else configuration.size.decoders
+    if configuration.family.whole_steps:
         if order.depthwise or order.part_kernel:
             weights = elements * (1 if order.depthwise else STEP_CHANNELS)
         else:
             weights = -(-kernel.ifm.depth // STEP_CHANNELS) * STEP_CHANNELS
     density = sum(stream.length for stream in streams) / max(sum(order.lengths), 1)
-    if configuration.generation is Generation.U85 and order.fast:
+    if order.fast:
         density = 0.0  # fast coding is made for it
     return weights * ublock_depth * max(1 / DECODED_WEIGHTS, density / DECODED_BYTES) / decoders
 
 
-def _pause(
-    kernel: Convolution | MatMul | Pool, positions: int, slices: int, steps: int, configuration: Configuration
-) -> int:
+def _pause(kernel: Convolution | MatMul | Pool, positions: int, slices: int, steps: int, configuration: EthosU) -> int:
     """Return the cycles spent waiting for accumulators, where a block has one micro-block in height and width."""
     if positions > 1:
         return 0
-    wide = isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32
-    if configuration.name == "ethos-u55-32":
-        delay = 7 if wide else 3
-    else:
-        delay = 3 if wide and configuration.macs <= 128 else 2
+    delay = configuration.size.accumulator_delay[
+        isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32
+    ]
     return delay * (steps if slices == 1 else (steps - 1) * slices)
 
 
-def output_cycles_per_element(kernel: Kernel, configuration: Configuration) -> float:
+def output_cycles_per_element(kernel: Kernel, configuration: EthosU) -> float:
     """Return the cycles of the output stage for each OFM element."""
-    rates = OUTPUT[configuration.name]
+    rates = configuration.size.output
     if isinstance(rates, OutputRatesU85):
         return _output_cycles_u85(kernel, rates)
     each = rates.other
@@ -262,11 +206,11 @@ def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:
     return max(each, rates.turned if turned else rates.straight)
 
 
-def output_elements(kernel: Kernel, configuration: Configuration) -> int:
+def output_elements(kernel: Kernel, configuration: EthosU) -> int:
     """Return the OFM elements that the output stage works on, with those that fill up bricks."""
     ofm, depth = kernel.ofm, kernel.ofm.depth
     if ofm.layout is Layout.BRICKS:
-        lanes = LANES.get(configuration.name, LEAST_LANES)
+        lanes = configuration.size.lanes
         if isinstance(kernel, Elementwise):
             lanes = max(lanes, BRICK_LANES)
         depth = -(-depth // lanes) * lanes

@@ -2,11 +2,12 @@
 
     throughput.py      what the MAC engine and the output stage need for a block
     traffic.py         the bytes that an operation moves
-    memory_system.py   the memories, read_buffers.py what can be under way, port_clock.py a port in the course of time
+    memory_system.py   the memories
     kernel_cost.py     one operation alone
     schedule.py        all of them, one after another and side by side
-    shares.py          which cycles belong to which
     rules.py           how well each rule is validated
+
+What differs between NPUs is in ethos_hil/base/npu.
 
 It follows published runs of Arm's FVPs, which suites/lab/published compares it with; docs/npu.md has the errors. It
 leaves out refresh and arbitration of real memories, and the order of zeros in weights.
@@ -15,16 +16,16 @@ leaves out refresh and arbitration of real memories, and the order of zeros in w
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.npu.decode.waits import Waits
-from ethos_hil.harness.npu.isa.configuration import Configuration
 from ethos_hil.harness.npu.isa.operations import Dma, Elementwise, Op, Pool
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
-from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, SYSTEMS, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS
 from ethos_hil.harness.npu.timing.schedule import schedule
-from ethos_hil.harness.npu.timing.shares import shares_of
 
 # PMU event numbers (ethosu/vela/ethos_u55_regs, pmu_event_type; the driver's header has the same ones for Ethos-U85,
 # and calls the ports SRAM and EXT)
@@ -72,7 +73,7 @@ class Timing:
 
 def model(
     ops: Sequence[Op],
-    configuration: Configuration,
+    configuration: EthosU,
     ports: Mapping[int, int] = DEFAULT_PORTS,
     waits: Mapping[int, Waits] | None = None,
     system: MemorySystem | None = None,
@@ -85,10 +86,10 @@ def model(
         configuration: of the NPU.
         ports: region -> AXI port 0 or 1; 0 where it has no entry.
         waits: the waits before each operation, by its offset; None: every operation waits for all before it.
-        system: the memories; by default the generation's.
+        system: the memories; by default the family's.
         stream_bytes: size of the command stream, which counts as read beats of the constants' port.
     """
-    system = system or SYSTEMS[configuration.generation]
+    system = system or configuration.family.system
     costs: list[Cost] = []
     for number, op in enumerate(ops):
         last = ops[number - 1] if number else None
@@ -125,3 +126,52 @@ def _shapes(op: Op) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if isinstance(op, Elementwise):
         return (op.ifms[0].shape if op.ifms else (1, 1, 1)), op.ofm.shape
     return op.ifm.shape, op.ofm.shape
+
+
+def shares_of(ops: Sequence[Op], times: Sequence[tuple[int, int]]) -> list[int]:
+    """Return the cycles of each operation, which has run from `times[i][0]` to `times[i][1]`.
+
+    A cycle belongs to the kernel that runs in it (the earlier one where two overlap), else to a transfer that does and
+    was issued before the next kernel, else to that kernel. Shares sum to the total, and those of the first operations
+    to the time when the last of these ends.
+    """
+    shares = [0] * len(ops)
+    gaps: list[tuple[int, int, int]] = []  # begin, end, the kernel after the gap, or the last operation
+    at = 0
+    for index, (op, (begin, end)) in enumerate(zip(ops, times, strict=True)):
+        if isinstance(op, Dma):
+            continue
+        if begin > at:
+            gaps.append((at, begin, index))
+        shares[index] += max(0, end - max(begin, at))
+        at = max(at, end)
+    last = max((end for _, end in times), default=0)
+    if last > at:
+        gaps.append((at, last, len(ops) - 1))
+    copies = [(begin, end, index) for index, (op, (begin, end)) in enumerate(zip(ops, times, strict=True))
+              if isinstance(op, Dma)]  # fmt: skip
+    first = 0
+    for begin, end, owner in gaps:
+        while first < len(copies) and copies[first][1] <= begin:
+            first += 1
+        for index, cycles in _split_gap(copies, first, begin, end, owner):
+            shares[index] += cycles
+    return shares
+
+
+def _split_gap(
+    copies: Sequence[tuple[int, int, int]], first: int, begin: int, end: int, owner: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the owners of a gap between kernels, with their cycles: the transfers in it, and the operation that
+    follows.
+    """
+    for start, stop, index in copies[first:]:
+        if start >= end or index > owner:  # one that is issued later has not made this kernel wait
+            break
+        if start > begin:
+            yield index, start - begin
+            begin = start
+        yield index, min(stop, end) - begin
+        begin = min(stop, end)
+    if begin < end:
+        yield owner, end - begin

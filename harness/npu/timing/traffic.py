@@ -14,10 +14,10 @@ module's counts are the published ones, in most cases to the word (suites/lab/pu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ethos_hil.harness.npu.isa.configuration import Configuration, Generation
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
     INTERNAL,
@@ -34,9 +34,6 @@ from ethos_hil.harness.npu.isa.registers import PoolMode
 from ethos_hil.harness.npu.timing import blocks
 from ethos_hil.harness.npu.timing.blocks import Kernel
 from ethos_hil.harness.npu.timing.throughput import SUBKERNEL
-
-IFM_BYTES: Mapping[int, int] = {128: 8192, 256: 16384, 512: 16384, 1024: 16384, 2048: 32768}
-"""Bytes of IFM memory of an Ethos-U85, by MACs (regor, ethos_u85.cpp)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Flow:
         return self.size / run * (-(-run // beat) * beat)
 
 
-def flows(op: Op, configuration: Configuration) -> Iterator[Flow]:
+def flows(op: Op, configuration: EthosU) -> Iterator[Flow]:
     """Yield everything that `op` reads and writes outside of the NPU."""
     if isinstance(op, Dma):
         size = op.length * op.sizes[0] * op.sizes[1]
@@ -113,7 +110,7 @@ def _whole(source: FeatureMap, op: Kernel) -> Iterator[Flow]:
         yield Flow(source.region, size, False, _run(source, depth, width), first, "stream")
 
 
-def _windows(op: Convolution | MatMul | Pool, configuration: Configuration) -> Iterator[Flow]:
+def _windows(op: Convolution | MatMul | Pool, configuration: EthosU) -> Iterator[Flow]:
     """Yield the IFM of an operation that slides windows over it."""
     source = op.ifm
     if source.layout is Layout.CHAIN:
@@ -152,21 +149,21 @@ def _spans(op: Convolution | Pool, axis: int) -> tuple[int, int]:
     return total, most
 
 
-def _passes(op: Convolution | MatMul, positions: int, configuration: Configuration) -> float:
+def _passes(op: Convolution | MatMul, positions: int, configuration: EthosU) -> float:
     """Return how often the IFM is fetched, for all blocks of output channels, `positions` at a time."""
     passes = -(-op.ofm.depth // op.block.depth)
     several = isinstance(op, Convolution) and max(op.kernel.height, op.kernel.width) > SUBKERNEL
-    if configuration.generation is not Generation.U85 or several:
+    if several or not configuration.size.ifm_bytes:
         return passes
     channels = blocks.channels_at_a_time(op, configuration)
     parts = -(-op.ifm.depth // channels)
-    kept = IFM_BYTES[configuration.macs] // (positions * channels * op.ifm.size)
+    kept = configuration.size.ifm_bytes // (positions * channels * op.ifm.size)
     return 1 + (passes - 1) * max(0, parts - kept) / parts
 
 
-def _constants(op: Kernel, configuration: Configuration) -> Iterator[Flow]:
+def _constants(op: Kernel, configuration: EthosU) -> Iterator[Flow]:
     spatial = -(-op.ofm.height // op.block.height) * -(-op.ofm.width // op.block.width)
-    again = spatial if configuration.generation is Generation.U85 else 1
+    again = spatial if configuration.family.scales_again else 1
     if isinstance(op, Convolution):
         for stream in op.weights.streams:
             if stream.length:

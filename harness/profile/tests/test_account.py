@@ -12,7 +12,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.inference_profile import Buffer, InferenceProfile
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.link.outcome import StepTime
@@ -50,7 +50,7 @@ def compiled(report: Report) -> CompiledDelegate:
     """Return the model's only delegate, as `ethos_hil.harness.profile.account` sees it."""
     (delegate,) = report.artifact.delegates
     assert report.answer.profile is not None
-    return CompiledDelegate.of(report.artifact, delegate, NpuName.parse(report.record.npu), report.answer.profile.mode)
+    return CompiledDelegate.of(report.artifact, delegate, EthosU.parse(report.record.npu), report.answer.profile.mode)
 
 
 def test_each_row_has_its_cost_and_nothing_is_lost(report: Report, profile: InferenceProfile) -> None:
@@ -186,7 +186,7 @@ def test_it_survives_json(report: Report) -> None:
 
 
 def test_a_call_whose_time_is_lost_is_a_failure(report: Report) -> None:
-    board = make_target("virtual", NpuName.parse(report.record.npu))
+    board = make_target("virtual", EthosU.parse(report.record.npu))
     run_, *_ = report.outcome.runs
     assert [row.count for row in cpu_rows(report.artifact, board, [run_])]
     broken = dataclasses.replace(run_, steps=run_.steps[1:])
@@ -196,7 +196,7 @@ def test_a_call_whose_time_is_lost_is_a_failure(report: Report) -> None:
 
 
 def test_without_a_cycle_counter_rows_have_no_counts(report: Report) -> None:
-    board = make_target("virtual", NpuName.parse(report.record.npu))
+    board = make_target("virtual", EthosU.parse(report.record.npu))
     run_, *_ = report.outcome.runs
     still = tuple(StepTime(step.instruction, dict.fromkeys(step.parts, 0)) for step in run_.steps)
     rows = cpu_rows(report.artifact, board, [dataclasses.replace(run_, steps=still)])

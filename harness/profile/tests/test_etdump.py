@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.harness.profile.options import ProfileMethod
@@ -113,7 +113,7 @@ def test_an_etrecord_is_kept_with_the_artifact_and_leaves_the_program_alone(repo
     folder.mkdir()
     artifact.save(folder)
     assert Artifact.load(folder).etrecord == artifact.etrecord != b""
-    plain = lower(MODEL, NpuName.parse("ethos-u55-128"), cache=Cache(tmp_path / "cache"))
+    plain = lower(MODEL, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path / "cache"))
     assert plain.etrecord == b""
     assert plain.pte == artifact.pte
 

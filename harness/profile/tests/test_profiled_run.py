@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetError, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.install import install
@@ -33,7 +33,7 @@ def profiled(
     npu: str, method: ProfileMethod | None, target: str = "virtual", events: tuple[str, ...] = ("all",)
 ) -> Report:
     _, convolutions = contract_programs(npu)
-    board = make_target(target, NpuName.parse(npu))
+    board = make_target(target, EthosU.parse(npu))
     question = Question("convolutions", npu=npu, target=target, profile=True, found_by=method, events=events)
     return run_artifact(convolutions.artifact, board, question)
 
@@ -81,7 +81,7 @@ def test_through_the_command_line_of_an_fvp(tmp_path: Path, monkeypatch: pytest.
 
 
 def again(outcome: Outcome, report: Report) -> tuple[Op, ...]:
-    return prefix_rows(report.artifact, NpuName.parse("ethos-u55-128"), outcome, [(35,)], "modelled")
+    return prefix_rows(report.artifact, EthosU.parse("ethos-u55-128"), outcome, [(35,)], "modelled")
 
 
 def test_a_lost_prefix_is_noticed() -> None:
@@ -97,7 +97,7 @@ def test_a_lost_prefix_is_noticed() -> None:
 
 def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
     report = profiled("ethos-u55-128", ProfileMethod.PREFIX, events=("npu_active",))
-    board = make_target("virtual", NpuName.parse("ethos-u55-128"))
+    board = make_target("virtual", EthosU.parse("ethos-u55-128"))
     (run,) = report.outcome.runs
     (call,) = run.delegates
     wrapped = dataclasses.replace(call, wrapped=True, op_events=())

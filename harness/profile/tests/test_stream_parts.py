@@ -7,8 +7,8 @@ import functools
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
 from ethos_hil.harness.profile.stream_parts import COMMAND_BYTES, stream_parts
@@ -26,7 +26,7 @@ def compiled(program: str, npu: str) -> CompiledGraph:
 
 def cycles(graph: CompiledGraph, end: int | None) -> int:
     """Return what a fresh NPU takes for a prefix, or for all of the stream, on memory of zeros."""
-    npu = Npu(Configuration.parse(graph.npu))
+    npu = Npu(EthosU.parse(graph.npu))
     stream = graph.stream if end is None else graph.stream[:end] + STOP
     return npu.run(npu.decode(stream), graph.memory([])).cycles
 
@@ -36,7 +36,7 @@ def cycles(graph: CompiledGraph, end: int | None) -> int:
 def test_a_prefix_ends_when_the_last_of_its_operations_ends(name: str, npu: str) -> None:
     """So differences are what the model gives each operation, but where a transfer outlasts the kernel behind it."""
     graph = compiled(name, npu)
-    parts = stream_parts(graph.stream, (), NpuName.parse(npu))
+    parts = stream_parts(graph.stream, (), EthosU.parse(npu))
     timed = graph.program().timing().ops
     assert cycles(graph, 0) == 0
     shares = 0
@@ -55,7 +55,7 @@ def test_a_chain_is_not_cut() -> None:
     graph = compiled("residual", "ethos-u85-256")
     chained = [op.offset for op in graph.program().ops if not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN]
     assert chained, "the program has no chain; take another"
-    parts = stream_parts(graph.stream, (), NpuName.parse(graph.npu))
+    parts = stream_parts(graph.stream, (), EthosU.parse(graph.npu))
     ends = {part.end for part in parts}
     assert not ends & {offset + COMMAND_BYTES for offset in chained}
     assert sum(len(part.rows) for part in parts) == len(graph.program().ops), "no row is lost"
@@ -66,7 +66,7 @@ def test_a_loop_is_one_part() -> None:
     program = graph.program()
     branches = [one for one in program.instructions if isinstance(one, Branch)]
     assert branches, "the program has no branch; take another"
-    parts = stream_parts(graph.stream, (), NpuName.parse(graph.npu))
+    parts = stream_parts(graph.stream, (), EthosU.parse(graph.npu))
     assert parts[-1].end is None or parts[-1].end > branches[-1].offset
     for branch in branches:
         target = program.instructions[branch.target].offset if branch.target < len(program.instructions) else None
@@ -78,7 +78,7 @@ def test_a_loop_is_one_part() -> None:
 def test_a_row_that_ends_inside_an_operation_is_refused() -> None:
     """Otherwise its cut would be lost, and its cycles be with its neighbour without a word."""
     graph = compiled("residual", "ethos-u55-128")
-    npu = NpuName.parse(graph.npu)
+    npu = EthosU.parse(graph.npu)
     right = [row for part in stream_parts(graph.stream, (), npu) for row in part.rows]
     assert len(stream_parts(graph.stream, right, npu)) == len(right)
     inside = dataclasses.replace(right[1], end_offset=right[1].end_offset - COMMAND_BYTES)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measured
 from ethos_hil.harness.scan.document import document, table
@@ -71,7 +71,7 @@ def small():
     return Small().eval(), (torch.randn(1, 3, 12, 12),)
 """
 CASE = "suites/ops/test_matmul.py::test_linear_row_U85_BI"
-U85 = NpuName("u85", 128)
+U85 = EthosU.parse("ethos-u85-128")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.firmware_files import ALL_BOARDS, PRESETS, files_of, firmware_files, main
 from ethos_hil.harness.socs.fvps import MODELS, fvp_model
 from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, shipped_socs, virtual_soc
@@ -24,7 +24,7 @@ each_soc = pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
 
 
 def test_every_npu_has_a_system_that_the_virtual_board_can_be() -> None:
-    for configuration in CONFIGURATIONS:
+    for configuration in EthosU.all():
         assert configuration.name in virtual_soc(configuration.name).npu_names
     with pytest.raises(UsageError, match="cannot have an ethos-u55-48") as caught:
         virtual_soc("ethos-u55-48")

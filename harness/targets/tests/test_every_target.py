@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.harness.fvp_stand_in.install import install
@@ -79,7 +79,7 @@ def test_it_is_verified_and_the_record_says_all_of_it(
     report = run_on(model, npu, target, mode)
     record = report.record
     assert record.verdict == "verified"
-    expected = MemoryMode.chosen(mode, NpuName.parse(npu))
+    expected = MemoryMode.chosen(mode, EthosU.parse(npu))
     assert record.memory_mode == expected.name
     cycles = record.metric("npu_cycles")
     assert cycles is not None

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
@@ -33,7 +33,7 @@ from ethos_hil.harness.targets.tests.variants import ARMS_VERSION
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 TIMEOUT = 60.0
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 
 
 def run(image: Image, target: FvpTarget | None = None, timeout: float = TIMEOUT) -> Outcome:
@@ -74,7 +74,7 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
 @pytest.mark.parametrize("soc", ["corstone-300", "corstone-320"])
 def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path, soc: str) -> None:
     recorded = load("convolutions", soc)
-    target = FvpTarget(soc, NpuName.parse(NPUS[soc]))
+    target = FvpTarget(soc, EthosU.parse(NPUS[soc]))
     outcome = run(image_of(recorded, soc, repeat=2), target)
     assert len(outcome.runs) == 2
     for one in outcome.runs:
@@ -131,7 +131,7 @@ def test_command_lines_are_those_of_upstream(fake: Fake) -> None:
         *("--timelimit", "16"),
     ]
     path = fake("exit 0", model=CORSTONE_320)
-    target = FvpTarget("corstone-320", NpuName("u85", 1024))
+    target = FvpTarget("corstone-320", EthosU.parse("ethos-u85-1024"))
     assert target.command({}, Path("/x/image.elf"), 10)[:9] == [
         str(path),
         *("-C", "mps4_board.subsystem.ethosu.num_macs=1024"),
@@ -164,7 +164,7 @@ def test_a_packed_image_boots_with_its_uart_in_a_file_and_no_end_mark(fake: Fake
 )
 def test_an_npu_that_the_corstone_does_not_have_names_the_one_that_does(soc: str, npu: str, hint: str) -> None:
     with pytest.raises(UsageError, match=npu) as caught:
-        make_target(soc, NpuName.parse(npu))
+        make_target(soc, EthosU.parse(npu))
     assert hint in str(caught.value.hint)
 
 
@@ -212,7 +212,7 @@ def test_a_missing_library_is_named_before_anything_is_lowered(tmp_path: Path, m
     path.chmod(0o755)
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match=r"libpython3\.9\.so\.1\.0") as caught:
-        make_target("corstone-320", NpuName("u85", 256))
+        make_target("corstone-320", EthosU.parse("ethos-u85-256"))
     assert caught.value.kind == "not-launched"
     assert "LD_LIBRARY_PATH" in str(caught.value.hint)
 
@@ -248,7 +248,7 @@ def test_a_file_that_cannot_be_executed_is_not_launched(tmp_path: Path, monkeypa
     path.chmod(0o755)
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match="could not be started") as caught:
-        make_target("corstone-320", NpuName("u85", 256))
+        make_target("corstone-320", EthosU.parse("ethos-u85-256"))
     assert caught.value.kind == "not-launched"
 
 

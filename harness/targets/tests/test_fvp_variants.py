@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import BinaryRefused, TargetError, TargetNotAvailable
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
@@ -29,7 +29,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 
 pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 BOARD = "mps3_board"
 
 

@@ -8,22 +8,21 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import CONFIGURATIONS
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS
 from ethos_hil.harness.targets.listing import families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
 from ethos_hil.harness.targets.registry import TARGETS, check_npu, check_option, find_plugin, kind_of, make_target
 from ethos_hil.harness.targets.virtual import VirtualTarget
 
-U55, U85 = NpuName("u55", 128), NpuName("u85", 256)
+U55, U85 = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")
 FVPS = sorted({model.soc.name for model in MODELS.values()})
 
 
 def test_ours_are_registered_as_others_are() -> None:
     assert {"virtual", *FVPS} <= set(TARGETS.names())
     assert TARGETS.distributions("virtual") == ("ethos-hil",)
-    assert set(find_plugin("virtual").npus) == {configuration.name for configuration in CONFIGURATIONS}
+    assert set(find_plugin("virtual").npus) == {configuration.name for configuration in EthosU.all()}
     assert {npu for name in FVPS for npu in find_plugin(name).npus} == set(find_plugin("virtual").npus)
     for name in ("virtual", *FVPS):
         assert len(set(find_plugin(name).npus)) == len(find_plugin(name).npus)
@@ -42,10 +41,10 @@ def test_an_unknown_target_lists_the_known_ones_with_the_nearest() -> None:
     [
         ("corstone-300", U85, "use --target corstone-320, or one of ethos-u55-32"),
         ("corstone-320", U55, "use --target corstone-300, or one of ethos-u85-128"),
-        ("corstone-320", NpuName("u65", 256), "use --target corstone-300, or one of ethos-u85-128"),
+        ("corstone-320", EthosU.parse("ethos-u65-256"), "use --target corstone-300, or one of ethos-u85-128"),
     ],
 )
-def test_an_npu_that_the_target_cannot_have_names_a_target_that_can(soc: str, npu: NpuName, hint: str) -> None:
+def test_an_npu_that_the_target_cannot_have_names_a_target_that_can(soc: str, npu: EthosU, hint: str) -> None:
     with pytest.raises(UsageError, match=f"the target {soc} cannot have an {npu}") as caught:
         make_target(soc, npu)
     assert str(caught.value.hint).startswith(hint)
@@ -76,7 +75,7 @@ def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.Mon
     made: list[object] = []
     plugin = find_plugin("virtual")
 
-    def make(npu: NpuName, settings: object) -> VirtualTarget:
+    def make(npu: EthosU, settings: object) -> VirtualTarget:
         made.append(settings)
         return VirtualTarget(npu.name)
 
@@ -125,7 +124,7 @@ def test_the_listing_says_what_can_run_here(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(npu: NpuName) -> None:
+    def broken(npu: EthosU) -> None:
         raise ZeroDivisionError("a defect")
 
     good = find_plugin("virtual")

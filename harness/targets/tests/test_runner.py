@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
@@ -27,7 +27,7 @@ from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.testing.processes import alive
 
 TIMEOUT = 60.0
-U55 = NpuName("u55", 128)
+U55 = EthosU.parse("ethos-u55-128")
 PMU = """I [executorch:arm_perf_monitor.cpp:172 StopMeasurements()] NPU Inferences : 2
 I [executorch:arm_perf_monitor.cpp:227 StopMeasurements()] ethosu_pmu_cycle_cntr : % 2468 (1234.00 per inference)
 I [executorch:arm_executor_runner.cpp:771 log_mem_status()] method_allocator_planned:  192 bytes"""
@@ -58,7 +58,7 @@ def fails(timeout: float = TIMEOUT) -> TargetError:
 @pytest.mark.parametrize("name", ["virtual", "fvp"])
 def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, name: str, soc: str) -> None:
     recorded = load("convolutions", soc)
-    target = make_target("virtual" if name == "virtual" else soc, NpuName.parse(NPUS[soc]))
+    target = make_target("virtual" if name == "virtual" else soc, EthosU.parse(NPUS[soc]))
     assert Capability.SEMIHOSTING in target.capabilities()
     told: list[tuple[int, int]] = []
     outcome = run_program(

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ethos_hil.base.judge import Evidence, decide
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
@@ -116,7 +116,7 @@ def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
 
     method = from_module(Floats(), (torch.tensor([[1, 2]]),)).methods["forward"]
     model = TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)})
-    artifact = lower(model, NpuName.parse("ethos-u55-128"))
+    artifact = lower(model, EthosU.parse("ethos-u55-128"))
     casts = [call for call in artifact.plan.instructions if isinstance(call, KernelCall) and "_to_dim" in call.operator]
     assert {str(artifact.plan.tensor(call.args[-1]).dtype) for call in casts} == {"float32"}
     assert integers_that_do_not_fit(artifact, (np.array([[2**40, 1]], np.int64),)) == PyTorchFinding()
@@ -208,7 +208,7 @@ def floating() -> tuple[Artifact, tuple[np.ndarray, ...]]:
     torch.manual_seed(0)
     model = from_module(torch.nn.Linear(16, 8).eval(), (torch.linspace(-1, 1, 16).reshape(1, 16),))
     method = dataclasses.replace(model.methods["forward"], on_cpu=True)
-    artifact = lower(TorchModel("cpu", {"forward": method}), NpuName.parse("ethos-u55-128"))
+    artifact = lower(TorchModel("cpu", {"forward": method}), EthosU.parse("ethos-u55-128"))
     return artifact, Reference(artifact).run(artifact.example_inputs).outputs
 
 
@@ -226,7 +226,7 @@ def heads() -> tuple[Artifact, tuple[np.ndarray, ...]]:
             return self.one(x), self.two(x)
 
     example = (torch.linspace(-1, 1, 8).reshape(1, 8),)
-    artifact = lower(from_module(Heads().eval(), example), NpuName.parse("ethos-u55-128"))
+    artifact = lower(from_module(Heads().eval(), example), EthosU.parse("ethos-u55-128"))
     return artifact, Reference(artifact).run(artifact.example_inputs).outputs
 
 
@@ -239,7 +239,7 @@ def narrowing() -> Artifact:
             return x * 2, y > 0
 
     example = (torch.tensor([[1.0, 2.0]]), torch.tensor([[1, 2]]))
-    return lower(from_module(Compares().eval(), example), NpuName.parse("ethos-u55-128"))
+    return lower(from_module(Compares().eval(), example), EthosU.parse("ethos-u55-128"))
 
 
 def test_what_pytorch_says_decides_after_the_reference() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Divergence, Record
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Progress, Run
@@ -31,7 +31,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 OFM_ZERO_POINT = 0x118
 FLIPPED = 0x40  # a bit whose change survives the layers behind
 

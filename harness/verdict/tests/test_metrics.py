@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
@@ -48,7 +48,7 @@ def outcome(*runs: Run, run_id: bytes = b"id", memory: dict[str, int] | None = N
 
 
 def plan(method: ProfileMethod) -> ProfilePlan:
-    return ProfilePlan(method, ((),), NpuName.parse("ethos-u55-128"), 3)
+    return ProfilePlan(method, ((),), EthosU.parse("ethos-u55-128"), 3)
 
 
 def named(found: tuple[Metric, ...]) -> dict[str, float]:

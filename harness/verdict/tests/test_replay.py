@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.npu.npu import Observer
@@ -50,22 +50,22 @@ class Case:
     expected: dict[str, np.ndarray]
 
     def replay(self) -> module.Replay:
-        return replay(Npu(Configuration.parse(self.npu)), self.blob, self.inputs, self.rows, self.expected)
+        return replay(Npu(EthosU.parse(self.npu)), self.blob, self.inputs, self.rows, self.expected)
 
 
 def test_inputs_are_as_many_and_as_large_as_the_delegate_says() -> None:
-    program, npu = PROGRAMS["matmul"], NpuName.parse("ethos-u55-128")
+    program, npu = PROGRAMS["matmul"], EthosU.parse("ethos-u55-128")
     blob = run_vela(program.tosa, flags(npu, MemoryMode.default(npu))).parsed
     right = [bytes(place.size) for place in blob.inputs]
     for wrong in ([*right[:-1], right[-1] + b"0"], [*right[:-1], right[-1][:-1]], right[:-1], [*right, b""]):
         with pytest.raises(ValueError, match=r"bytes was given|zip"):
-            run_delegate(Npu(Configuration.parse(str(npu))), blob, wrong)
+            run_delegate(Npu(EthosU.parse(str(npu))), blob, wrong)
 
 
 @pytest.fixture(scope="module", params=CASES, ids=" on ".join)
 def case(request: pytest.FixtureRequest) -> Case:
     name, npu = request.param
-    program, place = PROGRAMS[name], NpuName.parse(npu)
+    program, place = PROGRAMS[name], EthosU.parse(npu)
     output = run_vela(program.tosa, [*flags(place, MemoryMode.default(place)), *DEBUG_FLAGS])
     graph = TosaGraph.parse(program.tosa)
     regions = TosaGraph.regions(program.tosa)

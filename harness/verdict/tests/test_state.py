@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
@@ -40,7 +40,7 @@ class Sum(nn.Module):
 @functools.cache
 def summing() -> Artifact:
     method = dataclasses.replace(from_module(Sum(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
-    return lower(TorchModel("sum", {"forward": method}), NpuName.parse("ethos-u55-128"))
+    return lower(TorchModel("sum", {"forward": method}), EthosU.parse("ethos-u55-128"))
 
 
 def answers(count: int) -> list[tuple[np.ndarray, ...]]:
@@ -78,7 +78,7 @@ def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int
 def test_a_program_without_state_or_of_integers_has_no_steps() -> None:
     """They are compared elsewhere: here even a wrong answer says nothing."""
     stateless = dataclasses.replace(from_module(nn.Identity(), (torch.from_numpy(X),)).methods["forward"], on_cpu=True)
-    without = lower(TorchModel("same", {"forward": stateless}), NpuName.parse("ethos-u55-128"))
+    without = lower(TorchModel("same", {"forward": stateless}), EthosU.parse("ethos-u55-128"))
     for artifact in (dataclasses.replace(summing(), quantised=(X,)), without):
         outputs = tuple(X + 9 for _ in artifact.plan.outputs)
         outcome = Outcome(b"", b"", b"", 0, 0, {}, (Run(0, 0, outputs, ()),), (), {})

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
@@ -17,7 +17,7 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.models.stacks import STACKS
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 
 
 def model() -> TorchModel:
@@ -60,7 +60,7 @@ def test_what_no_row_covers_has_no_place(tmp_path: Path) -> None:
 
 
 def test_a_program_that_names_no_npu_is_traced_on_the_targets() -> None:
-    artifact, other = lower(model(), NPU), NpuName.parse("ethos-u55-256")
+    artifact, other = lower(model(), NPU), EthosU.parse("ethos-u55-256")
     own = list(trace_file.lines(artifact, NPU))
     assert list(trace_file.lines(artifact, other)) == own, "what it names counts"
     assert list(trace_file.lines(dataclasses.replace(artifact, npu=None), NPU)) == own

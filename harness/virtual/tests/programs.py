@@ -70,14 +70,14 @@ def models() -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 def record(npu: str = NPU, folder: Path = DATA) -> None:
     """Compile both programs for `npu` and write them, with their answers, to `folder`."""
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     folder.mkdir(exist_ok=True)
     for name, (module, inputs) in models().items():
-        artifact = lower(from_module(module, inputs, label=name), NpuName.parse(npu))
+        artifact = lower(from_module(module, inputs, label=name), EthosU.parse(npu))
         arrays = [tensor.numpy() for tensor in inputs]
         run = Reference(artifact).run(arrays)
         (answers,) = run.delegate_outputs.values()

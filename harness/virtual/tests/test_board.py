@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
@@ -24,7 +24,7 @@ from ethos_hil.harness.virtual.tests.state import state_of
 from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words
 
 Assemble = Callable[..., bytes]
-U55 = Configuration.parse("ethos-u55-128")
+U55 = EthosU.parse("ethos-u55-128")
 SECONDS = 20.0
 
 CLOCKS = {

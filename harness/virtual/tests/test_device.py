@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu import Configuration, Execution, Fault, OpRecord
+from ethos_hil.harness.npu import Execution, Fault, OpRecord
 from ethos_hil.harness.npu.timing.timing_model import Timing
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 
@@ -31,7 +32,7 @@ class Bench:
     def __init__(self, npu: str = "ethos-u55-128") -> None:
         self.jobs: list[NpuJob] = []
         self.answer: JobResult | Exception | None = JobResult(EXECUTION, 0xFFFF)
-        self.device = Device(Configuration.parse(npu), self)
+        self.device = Device(EthosU.parse(npu), self)
 
     def run(self, job: NpuJob) -> JobResult | None:
         self.jobs.append(job)

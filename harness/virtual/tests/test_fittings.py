@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
@@ -92,7 +92,7 @@ def machine(
     seconds: float = 10.0,
 ) -> Machine:
     board = new_board(soc, elf, rules=rules, fittings=fittings)
-    return Machine(board, Configuration.parse(NPUS[soc.name]), Deadline(seconds))
+    return Machine(board, EthosU.parse(NPUS[soc.name]), Deadline(seconds))
 
 
 def error_of(board: Machine) -> TargetError:
@@ -261,9 +261,7 @@ def test_boards_with_other_fittings_do_not_stand_in_for_each_other(assemble: Ass
     elf = assemble(load_of(ADAPTERS_300))
     for _ in range(2):
         for rules, expected in ((frozenset[Rule](), 0), (frozenset({Rule.ABSENT_ABORT}), ABSENT)):
-            run = Machine(
-                pool.take(CORSTONE_300, elf, rules=rules), Configuration.parse("ethos-u55-128"), Deadline(10.0)
-            )
+            run = Machine(pool.take(CORSTONE_300, elf, rules=rules), EthosU.parse("ethos-u55-128"), Deadline(10.0))
             assert words(run, 1)[0] == expected
             board = run.release()
             assert board is not None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import pytest
 
+from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault
-from ethos_hil.harness.npu.isa.configuration import CONFIGURATIONS, Generation
 from ethos_hil.harness.virtual.device import Unmodelled
-from ethos_hil.harness.virtual.registers import LAYOUTS
+from ethos_hil.harness.virtual.registers import RegisterLayout
 from ethos_hil.harness.virtual.tests.test_device import (
     BASEP0,
     CHANNEL,
@@ -42,7 +42,7 @@ U55, U65, U85 = "ethos-u55-256", "ethos-u65-512", "ethos-u85-512"
 NPUS = (U55, U65, U85)
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
+@pytest.mark.parametrize("configuration", EthosU.all(), ids=str)
 def test_every_npu_says_what_it_is(configuration: object) -> None:
     device = Bench(str(configuration)).device
     product = {"u55": 0, "u65": 1, "u85": 2}[str(configuration).split("-")[1]]
@@ -60,9 +60,10 @@ def velas_registers() -> dict[str, int]:
 
 def test_registers_are_where_velas_description_has_them() -> None:
     expected = velas_registers()
-    for generation in (Generation.U55, Generation.U65):
-        assert {name: offset for offset, name in LAYOUTS[generation].names.items()}.items() <= expected.items()
-    u85 = {name: offset for offset, name in LAYOUTS[Generation.U85].names.items()}
+    for family in FAMILIES[:2]:
+        names = RegisterLayout.of(family).names
+        assert {name: offset for offset, name in names.items()}.items() <= expected.items()
+    u85 = {name: offset for offset, name in RegisterLayout.of(FAMILIES[2]).names.items()}
     both = u85.keys() & expected.keys()
     assert u85.keys() - both == {
         *("COND_STATUS", "POWER_CTRL", "AXI_SRAM", "AXI_EXT", "MEM_ATTR0", "MEM_ATTR1", "MEM_ATTR2", "MEM_ATTR3"),

@@ -15,8 +15,8 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.segments import segments
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu, _available, find_qemu
@@ -165,7 +165,7 @@ def test_noise_and_delay_of_a_script_change_nothing(
     semihosting = Semihosting("", tmp_path)
     answered = semihosting.answered(io.BytesIO(elf), segments(io.BytesIO(elf)))
     board = QemuBoard(CORSTONE_300, Qemu(elf, semihosting=semihosting))
-    with Machine(board, Configuration.parse("ethos-u55-128"), Deadline(20), answered=answered) as machine:
+    with Machine(board, EthosU.parse("ethos-u55-128"), Deadline(20), answered=answered) as machine:
         assert machine.wait() == Exit(0)
 
 

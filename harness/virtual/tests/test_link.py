@@ -77,7 +77,7 @@ def announced(sent: bytes) -> list[tuple[TensorRole, int]]:
 def test_a_delegates_output_that_is_the_methods_goes_over_the_line_once() -> None:
     import torch
 
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
 
@@ -86,7 +86,7 @@ def test_a_delegates_output_that_is_the_methods_goes_over_the_line_once() -> Non
             return x + x, torch.relu(x)
 
     example = (torch.randn(1, 4, 4, 3),)
-    artifact = lower(from_module(Two(), example), NpuName.parse(NPU), whole=True)
+    artifact = lower(from_module(Two(), example), EthosU.parse(NPU), whole=True)
     (tensor,) = artifact.plan.input_tensors
     outcome, sent = exchange(artifact.pte, [tensor.to_bytes(artifact.example_inputs[0])])
     same = [(TensorRole.DELEGATE_OUTPUT, 1), (TensorRole.DELEGATE_OUTPUT, 2)]

@@ -8,7 +8,8 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
@@ -19,8 +20,8 @@ from ethos_hil.harness.virtual.pool import new_board
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
 
 Assemble = Callable[..., bytes]
-U55 = Configuration.parse("ethos-u55-128")
-U85 = Configuration.parse("ethos-u85-256")
+U55 = EthosU.parse("ethos-u55-128")
+U85 = EthosU.parse("ethos-u85-256")
 
 # Sends r4 as four bytes, least significant first, and goes on. Changes r5 to r7.
 SEND = """
@@ -86,7 +87,7 @@ def test_loads_and_stores_reach_the_registers(assemble: Assemble) -> None:
     {SEND}
     {PARK}"""
     with machine(assemble(body)) as board:
-        assert words(board, 5) == [U55.config_word, 0x12345670, 0x34, 0x1807, 0x31001000]
+        assert words(board, 5) == [U55.size.config_word, 0x12345670, 0x34, 0x1807, 0x31001000]
         assert board.accesses == 7
 
 
@@ -234,7 +235,7 @@ def test_a_corstone_320_has_its_other_uart_and_no_timing_adapters(assemble: Asse
     {SEND.replace("0x59303000", "0x58203000")}
     {PARK}"""
     with machine(assemble(body, CORSTONE_320), soc=CORSTONE_320) as board:
-        assert words(board, 3) == [U85.config_word, 0, 0x04030201]
+        assert words(board, 3) == [U85.size.config_word, 0, 0x04030201]
 
 
 @pytest.mark.parametrize(("offset", "access"), [(0x24, "ldr"), (0x24, "str")])

@@ -17,33 +17,35 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu.u55 import U55
+from ethos_hil.base.npu.u65 import U65
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
-from ethos_hil.harness.npu import Configuration
-from ethos_hil.harness.npu.isa.configuration import Generation
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import Device
-from ethos_hil.harness.virtual.registers import LAYOUTS
+from ethos_hil.harness.virtual.registers import RegisterLayout
 from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 
-U55, U65, U85 = Generation.U55, Generation.U65, Generation.U85
 NPUS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 Order = Sequence[str]
 """Accesses: "read STATUS", "write QSIZE"; of CMD with what the value does: "write CMD run", "clear" or "power"."""
 
 
-def _ports(generation: Generation) -> Order:
+def _ports(family: Family) -> Order:
     limits = [f"write AXI_LIMIT{i}" for i in range(4)]
     attributes = [f"write MEM_ATTR{i}" for i in range(4)]
-    return [*attributes, "write AXI_SRAM", "write AXI_EXT", "write POWER_CTRL"] if generation is U85 else limits
+    return [*attributes, "write AXI_SRAM", "write AXI_EXT", "write POWER_CTRL"] if family == U85 else limits
 
 
-def _high(generation: Generation, *accesses: str) -> Order:
+def _high(family: Family, *accesses: str) -> Order:
     """Return the accesses without those to the upper words of addresses, which an Ethos-U55 has no use for."""
-    return [each for each in accesses if generation is not U55 or each not in HIGH]
+    return [each for each in accesses if family != U55 or each not in HIGH]
 
 
 REGIONS = 3
@@ -51,20 +53,20 @@ REGIONS = 3
 HIGH = ("write QBASE1", *(f"write BASEP{i}" for i in range(1, 2 * REGIONS, 2)))
 
 
-def core_driver(generation: Generation) -> Order:
+def core_driver(family: Family) -> Order:
     """The core driver, with a program of ExecuTorch: a reset, power, the job, its interrupt, and power given back."""
     return [
         "read CONFIG",
         "write RESET",
         "read STATUS",
         "read PROT",
-        *_ports(generation),
+        *_ports(family),
         "read CONFIG",
         "read ID",
         "read CMD",
         "write CMD power",
-        *_high(generation, "write QBASE0", "write QBASE1", "write QSIZE", "write QCONFIG"),
-        *_high(generation, *(f"write BASEP{i}" for i in range(2 * REGIONS))),
+        *_high(family, "write QBASE0", "write QBASE1", "write QSIZE", "write QCONFIG"),
+        *_high(family, *(f"write BASEP{i}" for i in range(2 * REGIONS))),
         "write REGIONCFG",
         "read CMD",
         "write CMD run",
@@ -76,9 +78,9 @@ def core_driver(generation: Generation) -> Order:
     ]
 
 
-def self_test(generation: Generation) -> Order:
+def self_test(family: Family) -> Order:
     """The self-test of FI101, which is for an Ethos-U85: a test of registers, a reset, a job, and its interrupt."""
-    assert generation is U85
+    assert family == U85
     return [
         "read STATUS",
         "write CMD power",
@@ -120,7 +122,7 @@ class Difference:
 
     accesses: Order
     reason: str
-    only: tuple[Generation, ...] = ()
+    only: tuple[Family, ...] = ()
 
 
 def _pmu(kind: str, name: str, count: int) -> Order:
@@ -210,14 +212,14 @@ def broken(order: Order, rules: Sequence[tuple[str, str, str]]) -> list[str]:
     ]
 
 
-def differences(ours: Order, theirs: Order, name: str, generation: Generation) -> list[str]:
+def differences(ours: Order, theirs: Order, name: str, family: Family) -> list[str]:
     """Return what differs between two programs and is not on the list, and what is on it and does not differ."""
     found = []
     for text, have, lack, listed in (
         ("only ours", set(ours), set(theirs), OURS[name]),
         ("only Arm's", set(theirs), set(ours), THEIRS[name]),
     ):
-        wanted = {each for entry in listed if not entry.only or generation in entry.only for each in entry.accesses}
+        wanted = {each for entry in listed if not entry.only or family in entry.only for each in entry.accesses}
         found += [f"{text}, without a reason: {each}" for each in sorted(have - lack - wanted)]
         found += [f"{text}, it says, but that is not so: {each}" for each in sorted(wanted - (have - lack))]
     return found
@@ -233,18 +235,18 @@ def program(npu: str) -> Artifact:
         return Artifact.of_program(load("add").pte, "add.pte")
     import torch
 
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
 
     torch.manual_seed(0)
     example = (torch.randn(1, 3, 8, 8),)
-    return lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), NpuName.parse(npu))
+    return lower(from_module(torch.nn.Conv2d(3, 4, 3).eval(), example, [example]), EthosU.parse(npu))
 
 
 def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
     """Run a program of one job on the virtual board. Return the accesses to the NPU's registers."""
-    names = LAYOUTS[Configuration.parse(npu).generation].names
+    names = RegisterLayout.of(EthosU.parse(npu).family).names
     order: list[str] = []
     read, write = Device.read, Device.write
 
@@ -275,12 +277,12 @@ def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
 @pytest.mark.slow
 @pytest.mark.parametrize("npu", NPUS)
 def test_our_registers_and_their_order_are_those_of_arms_programs(npu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    generation = Configuration.parse(npu).generation
+    family = EthosU.parse(npu).family
     ours = recorded_order(npu, monkeypatch)
     assert broken(ours, (*BEFORE, *OUR_OWN)) == []
-    assert differences(ours, core_driver(generation), "core driver", generation) == []
-    if generation is U85:
-        assert differences(ours, self_test(generation), "self-test", generation) == []
+    assert differences(ours, core_driver(family), "core driver", family) == []
+    if family == U85:
+        assert differences(ours, self_test(family), "self-test", family) == []
     assert ours[ours.index("write CMD run") :][:4] == [
         "write CMD run",
         "read STATUS",

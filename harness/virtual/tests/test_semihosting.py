@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.machine import Exit, Machine
 from ethos_hil.harness.virtual.qemu import Qemu
@@ -113,7 +113,7 @@ def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
     board = QemuBoard(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))
     deadline = Deadline(20 if answered else 1)
     console = b""
-    with Machine(board, Configuration.parse("ethos-u55-128"), deadline, answered=calls) as machine:
+    with Machine(board, EthosU.parse("ethos-u55-128"), deadline, answered=calls) as machine:
         try:
             while not isinstance(event := machine.wait(), Exit):
                 console += event.console

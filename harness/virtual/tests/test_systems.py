@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
@@ -66,7 +66,7 @@ class Net(nn.Module):
 def lowered(npu: str, mode: str) -> Artifact:
     torch.manual_seed(3)
     example = (torch.randn(1, 3, 16, 16), torch.randn(1, 24, 4, 4))
-    return lower(from_module(Net().eval(), example, [example]), NpuName.parse(npu), memory_mode=MemoryMode.parse(mode))
+    return lower(from_module(Net().eval(), example, [example]), EthosU.parse(npu), memory_mode=MemoryMode.parse(mode))
 
 
 class Counting(VirtualTarget):

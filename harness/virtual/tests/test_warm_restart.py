@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.machine import Machine
@@ -42,7 +42,7 @@ def found_by(pool: BoardPool, assemble: Assemble, rules: frozenset[Rule], store:
         body += "add r5, r9, #1\n str r5, [r9]\n" if store else ""
         body += SEND  # last: the run may end with the last word
     elf = assemble(body + PARK + ".thumb_func\nabsent:\n b absent\n .ltorg\n")
-    run = Machine(pool.take(CORSTONE_300, elf, rules=rules), Configuration.parse(NPUS["corstone-300"]), Deadline(10.0))
+    run = Machine(pool.take(CORSTONE_300, elf, rules=rules), EthosU.parse(NPUS["corstone-300"]), Deadline(10.0))
     found = words(run, len(PLACES))
     board = run.release()
     assert board is not None
@@ -100,7 +100,7 @@ def test_the_npus_registers_keep_what_was_left_there(assemble: Assemble, pool: B
     npu = CORSTONE_300.npu_registers.base
     first = assemble(LEFT_ON.format(npu=npu, park="ldr r9, =0x59303000\n movs r1, #1\n str r1, [r9, #8]\n" + PARK))
     reads = READS_IT.format(uart=0x59303000, npu=npu) + SEND + PARK + ".thumb_func\nabsent:\n b absent\n .ltorg\n"
-    one = Machine(pool.take(CORSTONE_300, first, rules=rules), Configuration.parse(NPUS["corstone-300"]), Deadline(1.0))
+    one = Machine(pool.take(CORSTONE_300, first, rules=rules), EthosU.parse(NPUS["corstone-300"]), Deadline(1.0))
     with pytest.raises(TimeoutError):
         one.output()
     kept = one.release()
@@ -108,7 +108,7 @@ def test_the_npus_registers_keep_what_was_left_there(assemble: Assemble, pool: B
     pool.give(kept)
     second = pool.take(CORSTONE_300, assemble(reads), rules=rules)
     assert second is kept
-    with Machine(second, Configuration.parse(NPUS["corstone-300"]), Deadline(10.0)) as other:
+    with Machine(second, EthosU.parse(NPUS["corstone-300"]), Deadline(10.0)) as other:
         assert words(other, 1) == [0xFF if warm else 0]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
 from ethos_hil.lowering.native.crashing_operator import beginning, crashing_operator
@@ -28,7 +28,7 @@ from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-FLAGS = flags(NpuName("u55", 128), MemoryMode("Shared_Sram"))
+FLAGS = flags(EthosU.parse("ethos-u55-128"), MemoryMode("Shared_Sram"))
 
 
 def program(*, empty: bool = False, length: int = 1) -> bytes:

@@ -11,13 +11,12 @@ import pytest
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
-from ethos_hil.results.bench.answer import answer
+from ethos_hil.results.bench.answer import answer, model_error
 from ethos_hil.results.bench.asked import STATE, AskedBudget, budgets_of, keep_budget
 from ethos_hil.results.bench.budget import BadBudget, Budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
-from ethos_hil.results.ledger.model_error import model_error
 
 
 @pytest.mark.parametrize(

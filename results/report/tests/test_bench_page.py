@@ -257,7 +257,7 @@ def test_every_memory_mode_has_dashes_of_its_own() -> None:
     made = report(bench_samples.results(tuple(records))).decode()
     styles = set(re.findall(r'class="scaling (mode-\d+)"', made))
     assert len(styles) == len(modes) == 6
-    assert set(re.findall(r'class="scaling (mode-\d+) family-u85"', made)) == styles
+    assert set(re.findall(r'class="scaling (mode-\d+) family-2"', made)) == styles
     dashes = dict(re.findall(r"\.(mode-\d+) \{ stroke-dasharray: ([\d. ]+); \}", made))
     assert set(dashes) == styles - {"mode-0"}
     assert len(set(dashes.values())) == len(modes) - 1

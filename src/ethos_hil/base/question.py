@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from ethos_hil.base import byte_size
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import OPTION, FieldOption, option
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
 from ethos_hil.base.regular_file import digest_of_file
 
@@ -230,13 +230,13 @@ class CompileOptions(OptionGroup):
         return any(name not in ("npu", "as_upstream") for name in self.given if name in GROUPS["compile"])
 
     @property
-    def npu_name(self) -> NpuName:
+    def npu_name(self) -> EthosU:
         """The NPU.
 
         Raises:
             UsageError: no NPU has this name; the error lists the names.
         """
-        return NpuName.parse(self.npu)
+        return EthosU.parse(self.npu)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -437,7 +437,7 @@ class Question(ModelOptions, CompileOptions, PlaceOptions, JudgeOptions):
         Raises:
             UsageError: a number is out of its bounds, no NPU or scheme has the name, or options contradict one another.
         """
-        NpuName.parse(self.npu)
+        EthosU.parse(self.npu)
         for name, how in OPTIONS.items():
             value = getattr(self, name)
             how = how if option_of is None else option_of(name)

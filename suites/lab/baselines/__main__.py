@@ -17,7 +17,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.bench import new_run, resumed_run, run_bench
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.store import StoredRecord, read_run
@@ -54,7 +54,7 @@ def main(
     if any(NETWORKS[name].needs_zoo for name in chosen):
         use_zoo()
     text = (docs / PAGE).read_text("utf-8")
-    measured = measured_table(chosen, NpuName.VALID, jobs, RUNS, resume)
+    measured = measured_table(chosen, EthosU.names(), jobs, RUNS, resume)
     if check:
         status = _checked(docs, measured, text, whole=not names)
     else:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.markdown_text import code, head, row
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.baselines.plan import BOOTED, default_mode
@@ -50,7 +50,7 @@ def _run(table: BaselineTable) -> str:
 
 
 def _overview(table: BaselineTable) -> str:
-    npus = NpuName.VALID
+    npus = EthosU.names()
     titles = ("network", *map(_short, npus))
     lines = head(titles, right=titles[1:])
     for name in table.networks:
@@ -66,7 +66,7 @@ def _smallest(table: BaselineTable) -> str:
         cells = []
         for family in _FAMILIES:
             able = [point for point in points if point.family == family and (point.per_second or 0) >= _RATE]
-            first = min(able, key=lambda point: NpuName.parse(point.npu).macs, default=None)
+            first = min(able, key=lambda point: EthosU.parse(point.npu).macs, default=None)
             cells.append("none" if first is None else f"{_short(first.npu)}, {_milliseconds(first.milliseconds)} ms")
         lines.append(row((_link(name), *cells)))
     return "\n".join(lines)

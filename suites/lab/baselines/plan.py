@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.bench import BenchPlan
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid
 from ethos_hil.harness.bench.points import PointSettings, points_of
@@ -47,7 +47,7 @@ def is_booted(case: BenchCase) -> bool:
 
 def default_mode(npu: str) -> str:
     """Return ExecuTorch's default memory mode for an NPU."""
-    return MemoryMode.default(NpuName.parse(npu)).name
+    return MemoryMode.default(EthosU.parse(npu)).name
 
 
 def use_zoo() -> None:

@@ -13,7 +13,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.suites.lab.bench.bench_board import board_text, loading_of
 from ethos_hil.suites.lab.bench.bench_server import BenchServer, BenchSettings
@@ -45,7 +45,7 @@ def main(
     if npu not in system.npu_names:
         raise UsageError(f"a {soc} cannot have an {npu}", hint=f"use one of {', '.join(system.npu_names)}")
     faults = tuple(FaultSpec.parse(each) for each in fault or ())
-    settings = BenchSettings(system, Configuration.parse(npu), baud, faults, seed, refuse_second)
+    settings = BenchSettings(system, EthosU.parse(npu), baud, faults, seed, refuse_second)
     ended, ending = os.pipe()
     os.set_blocking(ending, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.harness.npu import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.virtual.mps3_an547 import UART0
 from ethos_hil.suites.lab.bench.control_port import ControlPort
@@ -40,7 +40,7 @@ class BenchSettings:
     """
 
     soc: Soc
-    npu: Configuration
+    npu: EthosU
     baud: int | None = None
     faults: tuple[FaultSpec, ...] = ()
     seed: int = 0

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
@@ -50,7 +51,7 @@ _STACK = 0x30001000
 class _Jobs:
     """Runs the NPU's jobs, each with a view of the guest's memory of its own; some never end."""
 
-    def __init__(self, guest: BenchGuest, configuration: Configuration) -> None:
+    def __init__(self, guest: BenchGuest, configuration: EthosU) -> None:
         self._guest = guest
         self._npu = Npu(configuration)
 
@@ -81,7 +82,7 @@ class BenchGuest:
         npu_dead: whether the NPU does not answer.
     """
 
-    def __init__(self, soc: Soc, configuration: Configuration, uart: LineUart, on_reset: Callable[[], None]) -> None:
+    def __init__(self, soc: Soc, configuration: EthosU, uart: LineUart, on_reset: Callable[[], None]) -> None:
         """Prepare a board.
 
         Args:

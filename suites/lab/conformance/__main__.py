@@ -14,7 +14,7 @@ import typer
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live, Reporter, Silent
 from ethos_hil.harness.testing.compiled_graph import modes_of
@@ -53,7 +53,7 @@ def main(
     The programs are the catalogue's, or with --random graphs that depend on their seed alone. Forms of graphs that Vela
     is known to compile wrongly are not drawn.
     """
-    npus = [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID)
+    npus = [EthosU.parse(name).name for name in npu] if npu else list(EthosU.names())
     places = [(one, kind) for one in npus for kind in modes_of(one) if not mode or kind in mode]
     names = [forms.program(number).name for number in range(seed, seed + random)] if random else list(PROGRAMS)
     programs = [name for name in names if program in name]

@@ -15,7 +15,7 @@ import numpy as np
 import typer
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.link.outcome import Outcome
@@ -34,7 +34,7 @@ def main(
     """Run a recorded program on a target, again and again."""
     program = load("convolutions")
     try:
-        board = make_target(target, NpuName.parse(NPU))
+        board = make_target(target, EthosU.parse(NPU))
         plan = RunPlan(1, len(program.inputs), repeat)
         image = pack(find_firmware(board.soc), program.pte, [list(program.inputs)], plan)
         for _ in range(runs):

@@ -17,6 +17,7 @@ from rich.table import Table
 from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.files import write_whole
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import RunPlan
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, FvpModel, fvp_model, installed_fvp
 from ethos_hil.harness.terminal.console import add_row, console
@@ -30,7 +31,7 @@ from ethos_hil.suites.lab.fvp_check.suites import SessionEnding
 
 ROOT = Path(__file__).resolve().parents[3]
 PLACE = Path("build/fvp-check.zip")
-_OF_SUITES = {"ethos-u55": "ethos-u55-128", "ethos-u65": "ethos-u65-256", "ethos-u85": "ethos-u85-256"}
+_OF_SUITES = {npu.family: npu.name for npu in EthosU.usual()}
 """The configurations of the suites."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -98,7 +98,7 @@ def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, 
     found = Examination(soc, npu, model.fvp.executable)
     tell(f"{found.executable}: version and parameters")
     try:
-        target = FvpTarget(soc, NpuName.parse(npu))
+        target = FvpTarget(soc, EthosU.parse(npu))
     except EthosHilError as error:
         found.trouble = _words(error)
         return found
@@ -107,13 +107,13 @@ def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, 
     found.files["list-params.txt"] = target.description.listed.encode()
     for name in programs:
         tell(f"{found.executable}, {npu}: {name}")
-        artifact = lower(PROGRAMS[name](), NpuName.parse(npu))
+        artifact = lower(PROGRAMS[name](), EthosU.parse(npu))
         ending, kind = _run(found, target, artifact, name, timeout)
         found.endings.append(ending)
         if kind in HOPELESS:
             break
     tell(f"{found.executable}, {npu}: semihosting")
-    found.runner = _by_semihosting(found, target, lower(PROGRAMS[programs[0]](), NpuName.parse(npu)), timeout)
+    found.runner = _by_semihosting(found, target, lower(PROGRAMS[programs[0]](), EthosU.parse(npu)), timeout)
     return found
 
 

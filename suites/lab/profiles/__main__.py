@@ -17,7 +17,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
@@ -50,7 +50,7 @@ def main(
     """Profile networks on virtual boards by prefixes, and compare each row with the model of time, each output with the
     reference, and all sums.
     """
-    npus = [NpuName.parse(name).name for name in npu or NPUS]
+    npus = [EthosU.parse(name).name for name in npu or NPUS]
     networks: list[str | int] = [*(models or MODELS), *range(seed, seed + count)]
     trials: list[ProfileTrial] = []
     with Live() as live:

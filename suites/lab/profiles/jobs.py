@@ -59,7 +59,7 @@ class ProfileJob:
 def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | None = None) -> ProfileTrial:
     """Lower a network, run it on the virtual board with both methods, and compare the rows."""
     from ethos_hil.base.errors import UsageError
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.base.question import Question
     from ethos_hil.harness.profile.options import ProfileMethod
     from ethos_hil.harness.run import run_artifact
@@ -67,7 +67,7 @@ def trial(model: TorchModel, npu: str, cache_folder: Path, pool: BoardPool | Non
     from ethos_hil.lowering.cache.store import Cache
     from ethos_hil.lowering.lower import lower
 
-    name = NpuName.parse(npu)
+    name = EthosU.parse(npu)
     records = []
     try:
         artifact = lower(model, name, cache=Cache(cache_folder))

@@ -16,6 +16,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
+from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
@@ -26,7 +27,7 @@ from ethos_hil.suites.lab.published.published_point import PointKind, PublishedP
 from ethos_hil.suites.lab.published.rule_errors import rule_errors
 from ethos_hil.suites.lab.published.stream_archive import CompiledStream, kept_streams
 
-_FAMILIES = ("u55", "u65", "u85")
+_FAMILIES = tuple(family.name for family in FAMILIES)
 _KINDS = ", ".join(PointKind)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cache
 from statistics import median
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu.isa.configuration import Configuration
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.npu.timing import timing_model
-from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.suites.lab.published.adapters import RELAXED, memories
 from ethos_hil.suites.lab.published.compile_streams import SYSTEMS
@@ -117,7 +117,8 @@ def _ini() -> VelaIni:
 
 @cache
 def _system(name: str, npu: str) -> MemorySystem:
-    return MemorySystem.of(_ini().system(name, NpuName.parse(npu)), Configuration.parse(npu).generation)
+    configuration = EthosU.parse(npu)
+    return memory_system(_ini().system(name, configuration), configuration.family)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from ethos_hil.base.files import write_whole
-from ethos_hil.harness.npu import Configuration, Npu, NpuProgram
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu, NpuProgram
 
 ARCHIVE = Path(__file__).with_name("streams.zip")
 _INDEX = "streams.json"
@@ -55,7 +56,7 @@ class CompiledStream:
 
     def program(self) -> NpuProgram:
         """Return the decoded stream."""
-        return Npu(Configuration.parse(self.npu)).decode(self.code)
+        return Npu(EthosU.parse(self.npu)).decode(self.code)
 
 
 def pack(streams: Iterable[CompiledStream]) -> bytes:

@@ -18,7 +18,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
@@ -41,7 +41,7 @@ def main(
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write every ending.")] = None,
 ) -> None:
     """Lower random networks, compare delegates with tosa_reference_model, and run each network on a virtual board."""
-    npus = [NpuName.parse(name).name for name in npu or NPUS]
+    npus = [EthosU.parse(name).name for name in npu or NPUS]
     work = [NetworkJob(number, npus, scheme) for number in range(seed, seed + count)]
     trials: list[NetworkTrial] = []
     with Live() as live:

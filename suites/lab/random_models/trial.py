@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, TargetError, UndefinedAnswer, UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.image.preflight import PreflightFailed
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.run_delegate import run_delegate
@@ -113,7 +113,7 @@ def trial(
     """
     model = from_module(drawn.module, drawn.inputs, label=f"seed {drawn.seed}")
     try:
-        artifact = lower(model, NpuName.parse(npu), cache=Cache(cache), scheme=scheme)
+        artifact = lower(model, EthosU.parse(npu), cache=Cache(cache), scheme=scheme)
     except UsageError as error:
         return refused(drawn, npu, error)
     except EthosHilError as error:
@@ -132,13 +132,13 @@ def trial(
         return refused(drawn, npu, error)
     except (UsageError, TargetError, EthosHilError) as error:
         return _ended(drawn, npu, _OF_KIND.get(error.kind, NetworkEnding.BROKEN), f"{error.kind}: {error}", defects)
-    programs = (Npu(Configuration.parse(npu)).decode(each.blob.command_stream) for each in artifact.delegates)
+    programs = (Npu(EthosU.parse(npu)).decode(each.blob.command_stream) for each in artifact.delegates)
     hazard = next((str(found) for program in programs for found in program.hazards), "")
     return replace(_ended(drawn, npu, ending, detail, defects), hazard=hazard)
 
 
 def _on_a_board(artifact: Artifact, npu: str, pool: BoardPool | None) -> tuple[NetworkEnding, str]:
-    board = make_target("virtual", NpuName.parse(npu), pool=pool)
+    board = make_target("virtual", EthosU.parse(npu), pool=pool)
     question = Question(model=artifact.model, npu=npu, allow_cpu_only=True)
     record = run_artifact(artifact, board, question).record
     if record.verdict is Verdict.VERIFIED:
@@ -171,7 +171,7 @@ def problems_of(delegate: Delegate, npu: str, seed: int) -> Iterator[str]:
             expected = evaluate(delegate.tosa, inputs, "the delegate")
         except UndefinedAnswer:
             continue
-        result = run_delegate(Npu(Configuration.parse(npu)), delegate.blob, [array.tobytes() for array in inputs])
+        result = run_delegate(Npu(EthosU.parse(npu)), delegate.blob, [array.tobytes() for array in inputs])
         yield from (f"{kind} inputs: {line}" for line in differences(list(result.outputs), list(expected)))
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.api import evaluate
 from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT
 from ethos_hil.harness.image.firmware_elf import find_firmware
@@ -164,7 +164,7 @@ def _alone(artifact: Artifact, images: Images, live: Live) -> tuple[float, float
     count = min(len(images), _ALONE)
     on_board = in_reference = 0.0
     with BoardPool() as pool:
-        board = make_target("virtual", NpuName.parse(NPU), pool=pool)
+        board = make_target("virtual", EthosU.parse(NPU), pool=pool)
         for first in range(0, count, _BOOT):
             sets = [(images[index][0].numpy(),) for index in range(first, min(first + _BOOT, count))]
             if not first:

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from elftools.elf.elffile import ELFFile
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import RunPlan, pack
-from ethos_hil.harness.npu import Configuration, Npu, forget
+from ethos_hil.harness.npu import Npu, forget
 from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.targets.registry import make_target
@@ -36,7 +36,7 @@ from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.lowering.testing.reference import reference_model
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, Threshold, at_most
 
-SIZE = NpuName.parse("ethos-u55-128")
+SIZE = EthosU.parse("ethos-u55-128")
 DIGITS, MOBILENET = "ethos_hil.suites.models.digits:digits", "ethos_hil.suites.models:mobilenet_v2"
 ROUNDS = 7
 MEDIAN = f"wall, median of {ROUNDS}"
@@ -99,7 +99,7 @@ def npu_against_reference(artifact: Artifact) -> DelegateTimes:
         with quiet():  # the reference model prints a line per call
             for _ in range(ROUNDS):
                 forget()
-                npu = Npu(Configuration.parse(str(SIZE)))
+                npu = Npu(EthosU.parse(str(SIZE)))
                 for times in (cold, warm):
                     started = time.perf_counter()
                     run_delegate(npu, delegate.blob, raw)

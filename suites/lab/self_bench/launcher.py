@@ -24,7 +24,7 @@ import numpy as np
 import typer
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.socs.fvps import fvp_model
@@ -175,7 +175,7 @@ def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boo
 def measure_digits(live: Live) -> BenchPart:
     """Measure what the launcher adds to a run of the digits model on our own firmware."""
     live.stage("Timing runs of a launcher")
-    artifact = lower("ethos_hil.suites.models.digits:digits", NpuName("u55", 128))
+    artifact = lower("ethos_hil.suites.models.digits:digits", EthosU.parse("ethos-u55-128"))
     with tempfile.TemporaryDirectory() as folder:
         runner = Path(folder) / "runner.elf"
         runner.write_bytes(find_firmware())

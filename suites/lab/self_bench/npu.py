@@ -19,7 +19,8 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from ethos_hil.base.errors import UndefinedAnswer
-from ethos_hil.harness.npu import Configuration, Fault, Npu, forget
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Fault, Npu, forget
 from ethos_hil.harness.npu.compute import blas
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
@@ -104,7 +105,7 @@ def macs(compiled: CompiledGraph) -> int:
 def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
     """Time one graph on its configurations and the reference, in turn. Raise Fault where the NPU refuses it."""
     model = reference_model()
-    npus = [Npu(Configuration.parse(one.npu)) for one in compiled]
+    npus = [Npu(EthosU.parse(one.npu)) for one in compiled]
     reference: list[float] = []
     taken: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
     for _ in range(ROUNDS):

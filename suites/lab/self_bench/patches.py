@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.cache.store import Cache
@@ -30,7 +30,7 @@ from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.suites.declare.case import Case, call, case, f32, layer
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
 
-TARGET = NpuName.parse("ethos-u55-128")
+TARGET = EthosU.parse("ethos-u55-128")
 CASES = (
     case("add", call("add"), f32(1, 8, 16, 16), f32(1, 8, 16, 16)),
     case("conv2d", layer("Conv2d", 8, 16, 3), f32(1, 8, 16, 16)),

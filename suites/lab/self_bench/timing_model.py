@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 from rich.table import Table
 
-from ethos_hil.harness.npu import CONFIGURATIONS
-from ethos_hil.harness.npu.isa.configuration import Generation
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.u85 import U85
 from ethos_hil.harness.npu.timing import timing_model
-from ethos_hil.harness.npu.timing.memory_system import MODES, SYSTEMS
+from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph, modes_of
 from ethos_hil.lowering.map.delegate_map import read_tables
@@ -28,7 +28,7 @@ from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_most
 
 MOBILENET = "MobileNetV2"
-_U85 = SYSTEMS[Generation.U85]
+_U85 = U85.system
 # The notebook does not state the latency of its memory. With the 500 cycles of Ethos_U85_SYS_DRAM_Mid no read buffer of
 # that NPU could bring its weights in the time; these are the numbers of Ethos_U85_SYS_DRAM_Low's adapters.
 NOTEBOOK = replace(_U85, ports=(_U85.ports[0], replace(_U85.ports[1], read_latency=250, write_latency=125)))
@@ -197,7 +197,7 @@ def measure(live: Live) -> BenchPart:
     """Compare all configurations."""
     classes: list[CycleComparison] = []
     networks: list[CycleComparison] = []
-    for configuration in CONFIGURATIONS:
+    for configuration in EthosU.all():
         live.stage(f"Compiling for {configuration.name}")
         some, more = compare(configuration.name)
         classes += some

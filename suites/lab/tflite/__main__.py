@@ -20,7 +20,8 @@ import numpy as np
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
@@ -69,7 +70,7 @@ def main(
     ] = False,
 ) -> None:
     """Compile TensorFlow Lite networks with both of Vela's generators and compare with TensorFlow Lite Micro."""
-    npus = [NpuName.parse(name).name for name in npu] if npu else list(SAMPLE)
+    npus = [EthosU.parse(name).name for name in npu] if npu else list(SAMPLE)
     asked = {str(path): of_file(path) for path in files} if files else catalogue(network)
     if not asked:
         raise UsageError(
@@ -102,7 +103,7 @@ def places_of(npus: Sequence[str]) -> list[Place]:
         (name, one)
         for name in npus
         for one in Generator
-        if one is Generator.REGOR or NpuName.parse(name).family != "u85"
+        if one is Generator.REGOR or EthosU.parse(name).family.command_set is not CommandSet.U85
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NpuNetwork
@@ -61,7 +61,7 @@ class TfliteJob:
         if self.answer.problem:
             return self._ended(npu, generator, CheckEnding.NOT_COMPARABLE, self.answer.problem)
         try:
-            made = compile_tflite(self.tflite, NpuName.parse(npu), generator=generator, raw=False)
+            made = compile_tflite(self.tflite, EthosU.parse(npu), generator=generator, raw=False)
         except CompileError as error:
             return self._ended(npu, generator, CheckEnding.NOT_COMPILED, error.message)
         found = read_tflite(made, self.name)

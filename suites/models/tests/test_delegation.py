@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
@@ -40,7 +40,7 @@ class Classifier(nn.Module):
 @pytest.fixture(scope="module")
 def artifact() -> Artifact:
     torch.manual_seed(0)
-    assert isinstance(U55.target, NpuName)
+    assert isinstance(U55.target, EthosU)
     found = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
     assert "aten::argmax.out" in found.cpu_ops
     return found

@@ -11,15 +11,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.npu import Configuration, Npu
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.oracle.reference import Reference
 
-NPU = NpuName.parse("ethos-u55-128")
+NPU = EthosU.parse("ethos-u55-128")
 VICTIMS = 25
 """The largest number of operations of each model, evenly spread."""
 DAMAGES: tuple[Callable[[np.ndarray], np.ndarray], ...] = (lambda x: ~x, lambda x: x ^ np.iinfo(x.dtype).max // 3)
@@ -46,7 +46,7 @@ others.
 def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
     artifact = lower(f"ethos_hil.suites.models:{name}", NPU)
     inputs = Reference(artifact).run(artifact.example_inputs).delegate_inputs
-    functional = Npu(Configuration.parse(NPU.name))
+    functional = Npu(EthosU.parse(NPU.name))
     for delegate in artifact.delegates:
         given = [value.tobytes() for value in inputs[delegate.instruction]]
         right = run_delegate(functional, delegate.blob, given).outputs

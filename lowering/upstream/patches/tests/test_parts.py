@@ -70,9 +70,9 @@ def test_a_model_is_the_same_program_whatever_the_hashes_of_texts(tmp_path: Path
         "import hashlib, pathlib, sys\n"
         "from ethos_hil.lowering.cache.store import Cache\n"
         "from ethos_hil.lowering.lower import lower\n"
-        "from ethos_hil.base.npu_name import NpuName\n"
+        "from ethos_hil.base.npu.ethos_u import EthosU\n"
         "cache = Cache(pathlib.Path(sys.argv[2]))\n"
-        "made = lower(sys.argv[1], NpuName.parse('ethos-u55-128'), cache=cache)\n"
+        "made = lower(sys.argv[1], EthosU.parse('ethos-u55-128'), cache=cache)\n"
         "print(len(made.delegates), hashlib.sha256(made.pte).hexdigest())\n"
     )
     (tmp_path / "net.py").write_text(MODEL)

@@ -105,14 +105,14 @@ def record() -> None:
     Raises:
         RuntimeError: a program is not lowered to what was recorded.
     """
-    from ethos_hil.base.npu_name import NpuName
+    from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.lowering.lower import lower
     from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
     found: dict[str, np.ndarray] = {}
     for name, (module, example) in models().items():
-        artifact = lower(from_module(module, example, label=name), NpuName.parse(NPU))
+        artifact = lower(from_module(module, example, label=name), EthosU.parse(NPU))
         if artifact.pte != load(name).pte:
             raise RuntimeError(f"{name}.pte is another one; run harness/virtual/tests/programs.py first")
         reference = Reference(artifact)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.targets.contract_programs import contract_programs
 from ethos_hil.harness.targets.registry import make_target
@@ -42,7 +42,7 @@ def load_firmware(file: Path, npu: str) -> FirmwareLoad:
         EthosHilError: what a run raises.
         AssertionError: an output differs.
     """
-    target = make_target(f"board:{file}", NpuName.parse(npu))
+    target = make_target(f"board:{file}", EthosU.parse(npu))
     tiny = contract_programs(npu)[0]
     image = tiny.image(target.soc)
     target.load(image)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.run import run_artifact
@@ -65,7 +65,7 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
     for number in range(count):
         artifact = artifacts[number % len(artifacts)]
         inputs = tuple(np.asarray(draw.standard_normal(each.shape), each.dtype) for each in artifact.example_inputs)
-        target = make_target(f"board:{file}", NpuName.parse(npu))
+        target = make_target(f"board:{file}", EthosU.parse(npu))
         question = Question(artifact.model, npu=npu, target=target.name, inputs=(inputs,))
         record = run_artifact(artifact, target, question).record
         if record.verdict is Verdict.VERIFIED:
@@ -89,4 +89,4 @@ def _lowered(label: str, seed: int, npu: str) -> Artifact:
     ]
     layers += [torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(channels, classes)]
     module = torch.nn.Sequential(*layers).eval()
-    return lower(from_module(module, (torch.randn(1, 3, side, side),), label=label), NpuName.parse(npu))
+    return lower(from_module(module, (torch.randn(1, 3, side, side),), label=label), EthosU.parse(npu))

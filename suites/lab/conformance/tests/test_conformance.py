@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.decode import fields_u55, fields_u85
 from ethos_hil.harness.npu.isa.operations import Elementwise
@@ -61,7 +61,7 @@ def settled(verdict: CheckResult, program: TosaProgram) -> None:
     """
     if verdict.outcome is CheckEnding.EXACT:
         assert verdict.sets == len(program.kinds) + len(program.given)
-    family = NpuName.parse(verdict.npu).family
+    family = EthosU.parse(verdict.npu).family.name
     refusal = REFUSED.get((verdict.program, family))
     if refusal is not None:
         assert verdict.outcome is CheckEnding.FAULTED, verdict
@@ -372,13 +372,16 @@ def test_unusable_arguments_are_named(arguments: list[str], said: str) -> None:
 
 
 def test_the_report_shows_failures_once_with_where_they_are() -> None:
-    verdicts = [CheckResult("add", npu, "Sram_Only", CheckEnding.MISMATCH, "output 0") for npu in NpuName.VALID[:4]]
+    verdicts = [CheckResult("add", npu, "Sram_Only", CheckEnding.MISMATCH, "output 0") for npu in EthosU.names()[:4]]
     verdicts += [
-        CheckResult("mul", NpuName.VALID[0], "Sram_Only", CheckEnding.EXACT, kinds=("CONV", "CONV, stride"), sets=3)
+        CheckResult("mul", EthosU.names()[0], "Sram_Only", CheckEnding.EXACT, kinds=("CONV", "CONV, stride"), sets=3)
     ]
     shown = console()
     with shown.capture() as text:
         shown.print(report.summary(verdicts))
     assert "mismatch: add: output 0 (ethos-u55-32 Sram_Only; ethos-u55-64 Sram_Only; and 2 more)" in text.get()
-    counted = coverage.counts(verdicts, NpuName.VALID[:2])
-    assert coverage.table(counted, NpuName.VALID[:2]).splitlines()[2:] == ["| CONV | 1 |  |", "| CONV, stride | 1 |  |"]
+    counted = coverage.counts(verdicts, EthosU.names()[:2])
+    assert coverage.table(counted, EthosU.names()[:2]).splitlines()[2:] == [
+        "| CONV | 1 |  |",
+        "| CONV, stride | 1 |  |",
+    ]

@@ -80,7 +80,7 @@ class OddJob:
         return OddEnding(name, self.target, "ok")
 
     def _lowered(self, name: str, models: Mapping[str, Callable[[], object]]) -> None:
-        from ethos_hil.base.npu_name import NpuName
+        from ethos_hil.base.npu.ethos_u import EthosU
         from ethos_hil.lowering.cache.store import Cache
         from ethos_hil.lowering.formats.tosa_spec import TosaSpec
         from ethos_hil.lowering.lower import lower
@@ -93,7 +93,7 @@ class OddJob:
         module, inputs, calibration = made
         model = from_module(module, inputs, calibration, label=name)
         with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
-            target = TosaSpec.parse(self.target) if tosa else NpuName.parse(self.target)
+            target = TosaSpec.parse(self.target) if tosa else EthosU.parse(self.target)
             artifact = lower(model, target, cache=Cache(Path(folder)))
             Reference(artifact).run(artifact.example_inputs)
 

@@ -15,7 +15,7 @@ import typer
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.suites.lab.command import start
@@ -45,7 +45,7 @@ def main(
     if replay:
         examined = _replayed(replay)
     else:
-        npus = [NpuName.parse(name).name for name in npu] if npu else list(NpuName.VALID)
+        npus = [EthosU.parse(name).name for name in npu] if npu else list(EthosU.names())
         work = [CaseJob(block, folder) for block in shares(npus, seed, count, program)]
         examined = []
         with Live() as live:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.suites.lab.fuzz.streams.jobs import CRASHED, Examined
 from ethos_hil.suites.lab.fuzz.streams.trial import FAULT_KINDS, RESULT
 
@@ -30,7 +30,7 @@ def summary(cases: Sequence[Examined], seconds: float) -> RenderableType:
     table.add_column("configuration", footer="total")
     for outcome in (*OUTCOMES, "decoded"):
         table.add_column(outcome, justify="right", footer=f"{total[outcome]:,}")
-    for npu in sorted(counts, key=NpuName.VALID.index):
+    for npu in sorted(counts, key=EthosU.names().index):
         row = counts[npu]
         table.add_row(npu, *(f"{row[outcome]:,}" for outcome in (*OUTCOMES, "decoded")))
     slowest = max((case.verdict.seconds for case in cases), default=0.0)

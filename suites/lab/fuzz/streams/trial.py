@@ -18,8 +18,9 @@ from time import perf_counter
 import numpy as np
 import numpy.typing as npt
 
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.npu import Configuration, Fault, Npu, NpuProgram, forget
+from ethos_hil.harness.npu import Fault, Npu, NpuProgram, forget
 from ethos_hil.harness.npu.decode.decoder import FIELDS
 from ethos_hil.harness.npu.isa.stream import commands
 from ethos_hil.suites.lab.fuzz.streams.case import StreamCase
@@ -129,7 +130,7 @@ def _run(case: StreamCase, known: NpuProgram | None) -> _Run:
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # where numpy warns of an overflow, the result is not established
         try:
-            npu = Npu(Configuration.parse(case.npu))
+            npu = Npu(EthosU.parse(case.npu))
             program = npu.decode(case.stream)
             npu.run(program, memory.regions)
         except Fault as caught:
@@ -167,8 +168,8 @@ def _problem(run: _Run, case: StreamCase) -> str:
 
 def _is_held(fault: Fault, case: StreamCase) -> bool:
     """Return whether the register that a fault names holds the value that the fault states."""
-    configuration = Configuration.parse(case.npu)
-    dialect = FIELDS[configuration.generation](configuration).dialect
+    configuration = EthosU.parse(case.npu)
+    dialect = FIELDS[configuration.family.command_set](configuration).dialect
     held = {}
     with suppress(Fault):
         for offset, code, parameter, payload in commands(case.stream):

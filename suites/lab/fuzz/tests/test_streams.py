@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault, forget
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
@@ -31,10 +31,10 @@ NPU = "ethos-u55-128"
 
 @pytest.mark.product
 def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
-    blocks = shares(list(NpuName.VALID), 1, CASES * len(NpuName.VALID))
+    blocks = shares(list(EthosU.names()), 1, CASES * len(EthosU.names()))
     examined = list(Crew(2, 15).run([CaseJob(block, tmp_path) for block in blocks]))
     assert [one for one in examined if one.verdict.finding] == []
-    assert len(examined) == CASES * len(NpuName.VALID)
+    assert len(examined) == CASES * len(EthosU.names())
     outcomes = [one.verdict.outcome for one in examined]
     # Damage that never gets beyond the decoder, or never does anything, tests nothing.
     assert outcomes.count("result") > len(outcomes) // 5

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.socs.fvps import MODELS
@@ -88,7 +88,7 @@ def test_outputs_of_arms_own_runner_are_those_of_the_npu_alone(
     install(tmp_path)
     (first, *_) = NETWORKS[name].input_sets()
     mode = MemoryMode(peer.MODES[profile])
-    compiled = compile_tflite(NETWORKS[name].tflite, NpuName.parse(profile), mode=mode, raw=False)
+    compiled = compile_tflite(NETWORKS[name].tflite, EthosU.parse(profile), mode=mode, raw=False)
     (tmp_path / "net.tflite").write_bytes(compiled)
     (tmp_path / "in.bin").write_bytes(first[0].tobytes())
     network = read_tflite(compiled, name).networks[0]

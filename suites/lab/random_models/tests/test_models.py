@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -96,7 +96,7 @@ def lowered(name: str, npu: str, folder: Path, *, as_upstream: bool = False) -> 
     torch.manual_seed(0)
     make, shape = MODELS[name]
     model = from_module(make().eval(), (torch.rand(shape),), label=name)
-    return lower(model, NpuName.parse(npu), cache=Cache(folder), as_upstream=as_upstream)
+    return lower(model, EthosU.parse(npu), cache=Cache(folder), as_upstream=as_upstream)
 
 
 @pytest.mark.slow

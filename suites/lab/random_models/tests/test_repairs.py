@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
 from ethos_hil.lowering.repairs.known import DEFECTS
@@ -297,7 +297,7 @@ def test_a_defect_is_met_found_and_repaired(defect: str, build: Build, npu: str,
         expected.append((inputs, [np.frombuffer(each, np.uint8) for each in raw]))
     assert problems(tosa, npu, expected), "Vela no longer has the defect"
 
-    name = NpuName.parse(npu)
+    name = EthosU.parse(npu)
     arguments = flags(name, MemoryMode.default(name))
     rewritten, met = treated(run_vela(tosa, arguments), name.family)
     assert defect in {each.defect.id for each in met}

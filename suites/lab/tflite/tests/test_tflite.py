@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import curves
 from ethos_hil.lowering.formats.vela_tflite import read_tflite
@@ -64,7 +64,7 @@ def cases() -> list[pytest.param]:  # type: ignore[valid-type]
 def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
     one = asked(name)
     assert hashlib.sha256(one.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
-    made = compile_tflite(one.tflite, NpuName.parse(place[0]), generator=place[1], raw=False)
+    made = compile_tflite(one.tflite, EthosU.parse(place[0]), generator=place[1], raw=False)
     found = read_tflite(made, name)
     assert (found.others > 0) == ((name, place) in NOT_COMPILED)
     if not found.others:
@@ -81,7 +81,7 @@ def test_every_network_is_recorded() -> None:
 @pytest.mark.product
 def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
     one = asked("lstm")
-    made = compile_tflite(one.tflite, NpuName.parse("ethos-u55-128"), raw=False)
+    made = compile_tflite(one.tflite, EthosU.parse("ethos-u55-128"), raw=False)
     network = read_tflite(made, "lstm").networks[0]
     built_in = curves.built_in
 
@@ -99,7 +99,7 @@ def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.
 def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
     name = "maximum int8"
     one = asked(name)
-    network = read_tflite(compile_tflite(one.tflite, NpuName.parse("ethos-u55-128"), raw=False), "").networks[0]
+    network = read_tflite(compile_tflite(one.tflite, EthosU.parse("ethos-u55-128"), raw=False), "").networks[0]
     right = tuple(tuple(outputs) for outputs in one.run(network)[0])
     wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
     endings = [
@@ -128,7 +128,7 @@ def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
 
 def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
     """In one process it would not: it keeps tables in global variables."""
-    npu = NpuName.parse("ethos-u65-512")
+    npu = EthosU.parse("ethos-u65-512")
     made = [compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)]
     assert made[0] == made[1]
 

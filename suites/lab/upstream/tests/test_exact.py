@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
@@ -17,7 +17,7 @@ from ethos_hil.suites.models.stacks import STACKS
 
 @pytest.fixture(scope="module")
 def artifact() -> Artifact:
-    return lower(from_module(*STACKS["plain"].example(0), label="plain-0"), NpuName.parse("ethos-u55-128"))
+    return lower(from_module(*STACKS["plain"].example(0), label="plain-0"), EthosU.parse("ethos-u55-128"))
 
 
 @pytest.fixture
