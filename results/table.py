@@ -49,7 +49,7 @@ def frame(stored: Iterable[StoredRecord]) -> pd.DataFrame:
                 part_of(record),
                 attempt_of(record),
                 record.verdict,
-                record.failure.kind if record.failure else "",
+                record.kind or "",
                 record.executions,
                 None if cycles is None else int(cycles.value),
                 "" if cycles is None else cycles.provenance,

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from ethos_hil.base.crew import WorkerCrew, error_told
 from ethos_hil.base.errors import EthosHilError, UsageError
-from ethos_hil.base.judge import judge
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import wait_for_writers
@@ -154,7 +153,7 @@ def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[],
     error = EthosHilError(f"its process ended with {how} before there was an answer", kind=FailureKind.INTERNAL)
     ended, rest = (left[:1], left[1:]) if job.losses < _MOST_LOSSES else (left, [])
     for point in ended:
-        run_folder.append(judge(refused(point, job.settings.grid, error)), part=part_of(job.prefix, point))
+        run_folder.append(refused(point, job.settings, error).record, part=part_of(job.prefix, point))
         one_more()
     return replace(job, points=tuple(rest), losses=job.losses + 1) if rest else None
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.record import Metric
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
@@ -62,15 +60,11 @@ def _without_warm_up(report: Report, count: int) -> Report:
     ops = rows(answer.artifact, answer.board, outcome, plan)
     counted = metrics(answer.artifact, answer.board, outcome, ops)
     profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
-    rest = tuple(_besides(facts.metrics, counted))
+    names = {metric.name for metric in counted}
+    # Of the whole run: the times of the host.
+    rest = (metric for metric in facts.metrics if metric.name not in names and metric.provenance == "host")
     said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
     return report.with_facts(
         ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
         notes=(*facts.notes, said),
     )  # fmt: skip
-
-
-def _besides(old: Iterable[Metric], new: Iterable[Metric]) -> Iterable[Metric]:
-    """Yield the metrics of the whole run that are no counts of executions: times of the host."""
-    names = {metric.name for metric in new}
-    return (metric for metric in old if metric.name not in names and metric.provenance == "host")

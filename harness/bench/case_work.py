@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
-from ethos_hil.base.judge import Findings, judge
+from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
@@ -17,7 +17,7 @@ from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.booted import booted_findings
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
-from ethos_hil.harness.bench.point_record import facts_of, refused
+from ethos_hil.harness.bench.point_record import refused
 from ethos_hil.harness.bench.points import PointSettings, refusal_of
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
 from ethos_hil.harness.bench.timed import timed_findings
@@ -25,7 +25,6 @@ from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
-from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -61,21 +60,19 @@ class CaseWork:
             try:
                 findings = self._findings(point)
                 findings = replace(findings, facts=with_latency(findings.facts, self._settings.clock))
-            except EthosHilError as error:
-                findings = self._failed(point, error)
             except Fault as fault:
-                findings = self._failed(point, EthosHilError(fault.message, kind=fault.kind))
+                findings = refused(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
-                findings = self._failed(point, unforeseen(error))
+                findings = refused(point, self._settings, unforeseen(error))
             if findings.facts.question is None:
                 findings = findings.with_facts(question=self._settings.question(point).kept())
-            yield judge(findings)
+            yield findings.record
 
     def _findings(self, point: BenchPoint) -> Findings:
         plugin = _target_of(point, self._settings)
         impossible = refusal_of(point, self._settings) or _without_npu(plugin, point)
         if impossible is not None:
-            return refused(point, self._settings.grid, impossible, impossible=True)
+            return refused(point, self._settings, impossible, impossible=True)
         setup = self._settings.setup(point)
         virtual = plugin.kind == "virtual"
         said: tuple[str, ...] = ()
@@ -88,9 +85,6 @@ class CaseWork:
                 said = (f"not booted, only timed: {error.message}",)
         artifact = self._compiled(setup)
         return timed_findings(point, self._settings.grid, artifact, (*self._notes, *said))
-
-    def _failed(self, point: BenchPoint, error: EthosHilError) -> Findings:
-        return failed_findings(self._settings.question(point), error).with_facts(**facts_of(point, self._settings.grid))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""

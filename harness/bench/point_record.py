@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.judge import Evidence, Findings
-from ethos_hil.base.record import RunFacts, TargetInfo
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.targets.registry import kind_of, name_in_records
+from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.verdict.failed_record import failed_findings
 
 
 def facts_of(point: BenchPoint, grid: str) -> dict[str, Any]:
@@ -26,22 +26,18 @@ def facts_of(point: BenchPoint, grid: str) -> dict[str, Any]:
     }
 
 
-def refused(point: BenchPoint, grid: str, error: EthosHilError, *, impossible: bool = False) -> Findings:
-    """Return what is known of a point that was not made.
+def refused(point: BenchPoint, settings: PointSettings, error: EthosHilError, *, impossible: bool = False) -> Findings:
+    """Return what is known of a point that ended in an error.
 
     Args:
         point: the point.
-        grid: the grid's name.
+        settings: of the run.
         error: why.
         impossible: whether it cannot be for any case: that NPU has no such memory mode or system, or the target no such
             NPU.
     """
-    missing = Failure(FailureKind.CAPABILITY, error.message, error.hint) if impossible else None
-    facts = RunFacts(
-        **facts_of(point, grid),
-        target=TargetInfo(name_in_records(point.target), kind_of(point.target), ""),
-        versions=environment.versions(),
-        console=error.console,
-        created=environment.now(),
-    )
-    return Findings(facts, Evidence(missing=missing, stopped=error.failure))
+    findings = failed_findings(settings.question(point), error)
+    if impossible:
+        missing = Failure(FailureKind.CAPABILITY, error.message, error.hint)
+        findings = replace(findings, evidence=Evidence(missing=missing))
+    return findings.with_facts(**facts_of(point, settings.grid))

@@ -111,8 +111,8 @@ def settled(record: Record) -> bool:
     only compiled and timed, or it was refused for a reason of its own. A failure, an answer that nothing vouches for,
     and a tool that was missing may end otherwise next time.
     """
-    missing = record.failure is not None and record.failure.kind in OF_THIS_PLACE
-    return ending.settled(record, compile_only=True) or (is_refusal(record) and not missing)
+    refused = is_refusal(record) and record.kind not in OF_THIS_PLACE
+    return refused or ending.settled(record, compile_only=True)
 
 
 def set_aside(folder: Path, prefix: str = "") -> int:

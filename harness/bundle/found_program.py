@@ -104,7 +104,7 @@ def question_of(record: Record, artifact: Artifact, repeat: int) -> Question:
     """Return what was asked about a program that ran, as far as it decides the answer: where, and how it is judged."""
     asked = record.question
     if asked is None:  # a record of schema 1 does not say what was demanded of the NPU
-        refused = record.failure is not None and record.failure.kind is FailureKind.DELEGATION
+        refused = record.kind is FailureKind.DELEGATION
         asked = Question(record.model, allow_cpu_only=not refused)
     return asked.but(
         model=record.model,

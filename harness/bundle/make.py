@@ -7,7 +7,7 @@ import hashlib
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import EthosHilError, OracleError, TargetError, ToolError, UsageError
-from ethos_hil.base.judge import Findings, judge
+from ethos_hil.base.judge import Findings
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.again import asked_of, run_again, without_times
@@ -121,7 +121,7 @@ def _run(bundle: RunBundle, question: Question, reporter: Reporter) -> tuple[Rep
     except EthosHilError as error:  # the failure that the bundle is for, perhaps
         findings = failed_findings(question, error)
     metrics = tuple(metric for metric in findings.facts.metrics if metric.provenance != "host")
-    return report, judge(findings.with_facts(metrics=metrics, created=bundle.record.created))
+    return report, findings.with_facts(metrics=metrics, created=bundle.record.created).record
 
 
 def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ...]:

@@ -19,4 +19,4 @@ def ended_alike(one: Record, other: Record) -> bool:
 
 def _facts(record: Record) -> tuple[object, ...]:
     outputs = [(each.name, each.compared, each.mismatches, each.first_mismatch) for each in record.outputs]
-    return record.verdict, record.failure.kind if record.failure is not None else None, outputs
+    return record.verdict, record.kind, outputs

@@ -118,7 +118,7 @@ def status_of(records: Sequence[Record]) -> int:
         if first is not None and all(_unusable(record) for record in found):
             raise UsageError(f"no NPU takes {case}: {first.message}", hint=first.hint)
     refused = [record for record in records if standing_of(record) == Standing.REFUSED]
-    missing = [record for record in refused if record.failure is not None and record.failure.kind in OF_THIS_PLACE]
+    missing = [record for record in refused if record.kind in OF_THIS_PLACE]
     if missing:
         sys.stderr.write(one_line(f"not made, because of what is missing here: {len(missing):,}, such as "
                                   f"{_named(missing[0])}") + "\n")  # fmt: skip
@@ -135,4 +135,4 @@ def _named(record: Record) -> str:
 
 
 def _unusable(record: Record) -> bool:
-    return record.failure is not None and record.failure.kind == FailureKind.USAGE
+    return record.kind == FailureKind.USAGE

@@ -18,7 +18,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def run(
         problems += _write_formats(report, files.formats)
     except EthosHilError as error:
         failure = error
-        record = failed_record(question, error)
+        record = failed_findings(question, error).record
         problems.append(error)
     problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
     if failure is None and files.json_file != _STDOUT:

@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, run_bench
@@ -107,7 +106,7 @@ class Conductor:
         for job in jobs:
             (record,) = of_part(records_of(self._night.folder), job.part.name, job.attempt)
             if record.verdict != Verdict.VERIFIED:
-                self._done.down[job.part.target] = f"{job.part.model} is not verified there{_why(record)}"
+                self._done.down[job.part.target] = f"{job.part.model} is not verified there: {record.why}"
 
     def _suite(self, number: int, part: SuitePart) -> None:
         self._session(number, part, part.name)
@@ -220,11 +219,7 @@ def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
     """
     if kind == "virtual":
         return []
-    return [
-        record.name
-        for record in final(records)
-        if record.failure is not None and record.failure.kind in NOT_ATTEMPTED and attempt_of(record) == 1
-    ]
+    return [record.name for record in final(records) if record.kind in NOT_ATTEMPTED and attempt_of(record) == 1]
 
 
 def final(records: Iterable[Record]) -> list[Record]:
@@ -244,10 +239,6 @@ def _arguments(names: Iterable[str], selection: Selection) -> list[str]:
         file, colons, rest = name.partition("::")
         found.append(f"{Path(selection.root, file)}{colons}{rest}")
     return found
-
-
-def _why(record: Record) -> str:
-    return f": {record.failure.kind}: {one_line(record.failure.message)}" if record.failure is not None else ""
 
 
 def _lines(folder: Path) -> int:

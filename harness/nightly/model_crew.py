@@ -10,7 +10,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.model_worker import ModelJob
 from ethos_hil.harness.nightly.night import SESSIONS
-from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.results.store import RunFolder
 
 _WORKER = "ethos_hil.harness.nightly.model_worker"
@@ -55,7 +55,7 @@ class ModelCrew:
             kind=FailureKind.INTERNAL,
             hint="run it alone: ethos-hil run",
         )
-        self._run_folder.append(failed_record(job.question, error), part=job.part.name, attempt=job.attempt)
+        self._run_folder.append(failed_findings(job.question, error).record, part=job.part.name, attempt=job.attempt)
 
 
 def _refuse(job: ModelJob, said: str) -> None:

@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.crew import DONE, own_streams, told_of
-from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.writing import Writing
 from ethos_hil.harness.nightly.plan import ModelPart
-from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
 
@@ -73,10 +72,8 @@ def run(job: ModelJob, pool: BoardPool) -> Record:
         from ethos_hil.harness.run import run as run_model
 
         return run_model(job.question, pool=pool).record
-    except EthosHilError as error:
-        return failed_record(job.question, error)
     except (Exception, SystemExit) as error:
-        return failed_record(job.question, unforeseen(error))
+        return failed_findings(job.question, unforeseen(error)).record
 
 
 def main() -> None:

@@ -77,7 +77,7 @@ def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
     found = []
     for before, after in pairwise(compiled):
         quantities = tuple(
-            QuantityChange(name, _plain(getattr(before, name)), _plain(getattr(after, name)))
+            QuantityChange(name, getattr(before, name), getattr(after, name))
             for name in QUANTITIES
             if getattr(before, name) != getattr(after, name)
         )
@@ -140,10 +140,6 @@ def _streams(package: str, versions: Sequence[CompiledVersion], found: Sequence[
             continue
         said = "; ".join(str(each) for each in change.quantities)
         yield f"{package} {change.version} leaves the command stream as it was in {change.before}: {said}"
-
-
-def _plain(value: int | str | ScanAnswer | None) -> int | str | None:
-    return str(value) if isinstance(value, ScanAnswer) else value
 
 
 def _number(value: int | str | None) -> str:

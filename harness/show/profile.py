@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
-from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
@@ -37,7 +36,7 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
     """
     facts = Table.grid(padding=(0, 2))
     if record.failure is not None:
-        add_row(facts, "failure", f"{record.failure.kind}: {one_line(record.failure.message)}")
+        add_row(facts, "failure", record.why)
     total = sum(op.cycles or 0 for op in record.ops)
     first = next(iter(record.ops), None)
     if first is not None:

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.show.latency import latency_rows
@@ -70,11 +70,7 @@ def summary(record: Record) -> RenderableType:
     if record.runner is not None:
         add_row(facts, "runner", f"{record.runner.path} (SHA-256 {record.runner.sha256[:16]}...)")
     if record.failure is not None:
-        add_row(
-            facts,
-            "reason" if record.verdict == Verdict.UNVERIFIED else "failure",
-            f"{record.failure.kind}: {one_line(record.failure.message)}",
-        )
+        add_row(facts, "reason" if record.verdict == Verdict.UNVERIFIED else "failure", record.why)
         if record.failure.hint:
             add_row(facts, "", record.failure.hint)
     if record.divergence is not None:

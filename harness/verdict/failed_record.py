@@ -1,4 +1,4 @@
-"""The record of a run that has no answer."""
+"""What is known of a run that has no answer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ import hashlib
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.judge import Evidence, Findings, judge
+from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.question import Question
-from ethos_hil.base.record import Record, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.record import RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.verdict.artifact_info import program_of
-
-
-def failed_record(question: Question, error: EthosHilError) -> Record:
-    """Return the record of a question that ended in an error."""
-    return judge(failed_findings(question, error))
 
 
 def failed_findings(question: Question, error: EthosHilError) -> Findings:

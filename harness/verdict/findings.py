@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 from ethos_hil.base import environment
-from ethos_hil.base.judge import Evidence, Findings, judge
-from ethos_hil.base.record import Record, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.judge import Evidence, Findings
+from ethos_hil.base.record import RunFacts, RunnerInfo, TargetInfo
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.image.inputs import InputSet, digest_of
 from ethos_hil.harness.link.outcome import Outcome
@@ -68,14 +67,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Report(Findings):
-    """A finished run: what is known of it, the answer that this is about, and the record, made when it is asked for."""
+    """A finished run: what is known of it, the answer that this is about, and the record."""
 
     answer: Answer
-
-    @cached_property
-    def record(self) -> Record:
-        """The record of the run."""
-        return judge(self)
 
     @property
     def artifact(self) -> Artifact:

@@ -115,7 +115,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "question": artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         "inputs": record.inputs_sha256[:DIGITS],
         "verdict": str(record.verdict),
-        "failure": str(record.failure.kind) if record.failure is not None else "",
+        "failure": str(record.kind or ""),
         "executions": record.executions,
         "clock_hz": record.clock_hz,
         "npu_ops": artifact.npu_ops if artifact is not None else None,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from functools import cached_property
 
-from ethos_hil.base.ending import Quarantined, ending_of, standing_of
-from ethos_hil.base.judge import Evidence, Findings, judge
+from ethos_hil.base.ending import Ending, Quarantined, ending_of, standing_of
+from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record, RunFacts, TargetInfo
 from ethos_hil.base.record_context import RunInfo, SuiteTest
@@ -28,28 +28,20 @@ AUDIT = " (audit)"
 _CRASH = "crash"
 
 
-@dataclass(frozen=True)
-class Accounted:
-    """A test, model or case of a part, however often it was tried.
+@dataclass(frozen=True, kw_only=True)
+class Accounted(Ending):
+    """How a test, model or case of a part ends, however often it was tried.
 
     Attributes:
         record: of the attempt that counts: the worst one that could be made, the last of equals. Of what is missing, a
             record that says so.
-        standing: how it stands.
-        red: why somebody has to look at it, or "".
-        reason: of a known defect or of a quarantine: what is known of it.
         spoilt: attempts that the target or the way to it spoilt, and another one has followed.
         attempts: how many records there are, of one shard.
-        quarantine: the entry that it is in, or None.
     """
 
     record: Record
-    standing: Standing
-    red: str = ""
-    reason: str = ""
     spoilt: tuple[Record, ...] = ()
     attempts: int = 1
-    quarantine: Quarantined | None = None
 
     @property
     def part(self) -> str:
@@ -305,7 +297,7 @@ def _accounted(
 ) -> Accounted:
     """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
     in_time = sorted(found, key=lambda each: (attempt_of(each), each.created))
-    made = [each for each in in_time if each.failure is None or each.failure.kind not in NOT_ATTEMPTED]
+    made = [each for each in in_time if each.kind not in NOT_ATTEMPTED]
     counting = made or in_time[-1:]
     judged = [_judged(each, parts, quarantine, today) for each in reversed(counting)]
     worst = min(judged, key=lambda each: WORST.index(each.standing))
@@ -323,8 +315,7 @@ def _judged(
     missing: bool = False,
 ) -> Accounted:
     entries = [each for each in quarantine if each.matches(*_place(record, parts))]
-    ending = ending_of(record, entries, today, missing=missing)
-    return Accounted(record, ending.standing, ending.red, ending.reason, quarantine=ending.quarantine)
+    return Accounted(record=record, **vars(ending_of(record, entries, today, missing=missing)))
 
 
 def _place(record: Record, parts: Mapping[str, str] | None) -> tuple[tuple[str, str], str, str]:
@@ -364,7 +355,8 @@ def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record
         test=SuiteTest(test.id, test.operator, test.case, test.profile, "") if test.operator else None,
         run=RunInfo("", shard=selection.shard, part=selection.part),
     )
-    return judge(Findings(facts, Evidence(stopped=Failure(FailureKind.INTERNAL, said, "run it alone, to see why"))))
+    stopped = Failure(FailureKind.INTERNAL, said, "run it alone, to see why")
+    return Findings(facts, Evidence(stopped=stopped)).record
 
 
 def _unreadable(results: RunResults) -> Iterator[Problem]:
@@ -403,7 +395,7 @@ def _not_audited(found: Sequence[Record]) -> str:
     if not found:
         return "was chosen and has no record"
     last = found[-1].failure
-    spoilt = all(each.failure is not None and each.failure.kind in NOT_ATTEMPTED for each in found)
+    spoilt = all(each.kind in NOT_ATTEMPTED for each in found)
     return f"could not run a second time: {last.kind}: {one_line(last.message)}" if spoilt and last is not None else ""
 
 

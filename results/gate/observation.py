@@ -112,7 +112,7 @@ def of_record(record: Record) -> Observation:
         numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
     return Observation(
         subject_of(record),
-        verdict=str(record.verdict) if record.failure is None else f"{record.verdict}: {record.failure.kind}",
+        verdict=": ".join(filter(None, (record.verdict, record.kind))),
         question=artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
         inputs=record.inputs_sha256[:DIGITS],
         facts=facts,

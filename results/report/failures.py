@@ -84,10 +84,9 @@ def failure_groups(
         if each.standing not in _FINE:
             failure = each.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
-            kind = str(failure.kind) if failure is not None else ""
             known = since.get(each.subject)
             new = known.new if known is not None else None
-            found.setdefault((each.standing, kind, message, each.reason, new), []).append(each)
+            found.setdefault((each.standing, each.record.kind, message, each.reason, new), []).append(each)
     groups = (_group(each, run, since, links, names) for each in found.values())
     return tuple(sorted(groups, key=_order))
 
@@ -105,7 +104,7 @@ def _group(
     others = [names.full(each.subject) for each in alike[1:]]
     return FailureGroup(
         standing=alike[0].standing,
-        kind=str(failure.kind) if failure is not None else "",
+        kind=str(first.kind or ""),
         message=failure.message if failure is not None else "nothing says why",
         hint=(failure.hint or "") if failure is not None else "",
         first=first,

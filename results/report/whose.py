@@ -70,7 +70,7 @@ def of_failure(record: Record, since: Since) -> str:
         record: tonight's.
         since: since when it fails; only what failed tonight for the first time is compared with the run before.
     """
-    if record.failure is not None and record.failure.kind in NOT_ATTEMPTED:
+    if record.kind in NOT_ATTEMPTED:
         return str(Whose.BOARD)
     if since.last is None or not since.new:
         return ""

@@ -170,7 +170,7 @@ class DeclaredItem(pytest.Item):
         record = self.record
         if record is not None:
             found += [("npu", record.npu), ("target", record.target.name)]
-            found += [("kind", str(record.failure.kind))] if record.failure is not None else []
+            found += [("kind", str(record.kind))] if record.kind is not None else []
             noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
             if noise:
                 decibels, cosine, index = min(noise, key=lambda one: one[0])

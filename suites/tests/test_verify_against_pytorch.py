@@ -13,7 +13,6 @@ import pytest
 from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.base.judge import judge
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question, Scheme
 from ethos_hil.base.record import Record
@@ -66,7 +65,7 @@ def lowered(name: str, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Arti
 
 
 def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
-    return judge(findings_on_host(label, artifact, answer))
+    return findings_on_host(label, artifact, answer).record
 
 
 def lower_case(one: Case, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:

@@ -1,4 +1,4 @@
-"""Run one test, and return its record."""
+"""Run one test: lower it, run it where its profile is computed, and compare."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
-from ethos_hil.base.judge import Evidence, Findings, decide, judge
+from ethos_hil.base.judge import Evidence, Findings, decide
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
-from ethos_hil.base.record import Check, Decision, Metric, Op, Record, RunFacts, TargetInfo
+from ethos_hil.base.record import Check, Decision, Op, Record, RunFacts, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
@@ -32,11 +32,6 @@ _HOST = "tosa_reference_model"
 """The name of what computes the answer in profiles without an NPU."""
 
 
-def check(test: Declared, settings: SessionSettings, cache: Cache | None = None) -> Record:
-    """Lower the test, run it where its profile is computed, and compare."""
-    return Trial(test, settings, cache).run()
-
-
 def place(test: Declared, folder: Path, root: Path) -> Path:
     """Return the path for a test's files in a folder: its file's path below `root`, and its name."""
     file = test.file.relative_to(root) if test.file.is_relative_to(root) else Path(test.file.name)
@@ -47,6 +42,7 @@ class Trial:
     """One run of a test. Its intermediate results are kept, to examine a failure.
 
     Attributes:
+        about: what pytest calls the test, for the record, or None.
         artifact: the artifact that was lowered, or recorded.
         board: the target that it runs on, or was recorded on.
         report: the run on a target.
@@ -65,20 +61,11 @@ class Trial:
         pool: BoardPool | None = None,
         about: SuiteTest | None = None,
     ) -> None:
-        """Try nothing yet.
-
-        Args:
-            test: the test.
-            settings: of the session.
-            cache: of artifacts; by default the user's.
-            pool: keeps boards between runs.
-            about: what pytest calls it, for the record.
-        """
         self.test = test
         self.settings = settings
         self._cache = cache
         self._pool = pool
-        self._about = about
+        self.about = about
         self.artifact: Artifact | None = None
         self.board: Target | None = None
         self.report: Report | None = None
@@ -125,17 +112,15 @@ class Trial:
 
     def _judge(self, findings: Findings, *notes: str) -> Record:
         """Make the record, with what only the test knows."""
-        facts, about = findings.facts, self._about
+        about, facts = self.about, findings.facts
         if about is not None and self.defect is not None:
             about = dataclasses.replace(about, defect=self.defect.link)
-        return judge(
-            findings.with_facts(
-                notes=(*facts.notes, *self._anew, *notes),
-                metrics=(*facts.metrics, *self._wall_time()),
-                test=about,
-                question=self.question,
-            )
-        )
+        if self.unknown:
+            why = ", ".join(self.unknown)
+            notes = (f"lowered anew, as in every session, because what decides it cannot be known: {why}", *notes)
+        seconds = tuple(metric for metric in self._watch.metrics() if metric.name == "total_seconds")
+        notes, metrics = (*facts.notes, *notes), (*facts.metrics, *seconds)
+        return findings.with_facts(notes=notes, metrics=metrics, test=about, question=self.question).record
 
     def _unanswered(self, evidence: Evidence) -> Findings:
         """Return the findings of a test without an answer, with the facts of the error that ended it."""
@@ -157,19 +142,6 @@ class Trial:
             question=self.question,
         )
         return Findings(facts, evidence)
-
-    def _wall_time(self) -> tuple[Metric, ...]:
-        """Return the time from the beginning of the test until now, as a run of a model has it."""
-        return tuple(metric for metric in self._watch.metrics() if metric.name == "total_seconds")
-
-    @property
-    def _anew(self) -> tuple[str, ...]:
-        """The note of a test that was lowered though nothing that is known has changed."""
-        if not self.unknown:
-            return ()
-        return (
-            f"lowered anew, as in every session, because what decides it cannot be known: {', '.join(self.unknown)}",
-        )
 
     def _gather(self) -> Findings:
         """Lower it, run it where that is asked for, and return what is then known."""

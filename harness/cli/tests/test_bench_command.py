@@ -21,7 +21,7 @@ from ethos_hil.harness.bench.point_record import facts_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.harness.verdict.failed_record import failed_record
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.store import RunFolder
@@ -229,7 +229,9 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
     folder.append(
-        replace(failed_record(Question("first", npu=first.npu, target=target), error), **facts_of(first, "mine"))
+        replace(
+            failed_findings(Question("first", npu=first.npu, target=target), error).record, **facts_of(first, "mine")
+        )
     )
     (record,) = records_of(plan, folder.path)
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)

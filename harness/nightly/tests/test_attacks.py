@@ -158,5 +158,5 @@ def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_
     why = next(iter(Cause))
     change = Change(Word.REGRESSED, subject, "npu_cycles", "modelled", "cycles", 1, 2, why, "", Effect.FAIL)
     one, two = (replace(record(""), test=None, model="m", bench=BenchInfo("g", case, "")) for case in ("one", "two"))
-    account = Account((Accounted(one, Standing.QUARANTINED), Accounted(two, Standing.VERIFIED)))
+    account = Account((Accounted(Standing.QUARANTINED, record=one), Accounted(Standing.VERIFIED, record=two)))
     assert account.compared(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)

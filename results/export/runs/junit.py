@@ -125,19 +125,13 @@ def _tell(case: Element, found: Accounted) -> str:
         element.text = escaped(found.red)
         return "failure"
     if standing in (Standing.SKIPPED, Standing.REFUSED, Standing.COMPILED_ONLY, Standing.DEFECT, Standing.QUARANTINED):
-        kind = (
-            str(failure.kind)
-            if standing in (Standing.SKIPPED, Standing.REFUSED) and failure is not None
-            else str(standing)
-        )
-        name = "skipped"
+        name, kind = "skipped", record.kind if standing in (Standing.SKIPPED, Standing.REFUSED) else None
     else:
-        kind = str(failure.kind) if failure is not None else str(standing)
-        name = "error" if failure is not None and failure.kind in _ERRORS else "failure"
+        name, kind = "error" if record.kind in _ERRORS else "failure", record.kind
     message = failure.message if failure is not None else "compiled only, nothing was run"
     if standing in (Standing.DEFECT, Standing.QUARANTINED):
         message = f"{message} ({standing}: {found.reason})"
-    element = SubElement(case, name, type=_attribute(kind), message=_attribute(message))
+    element = SubElement(case, name, type=_attribute(str(kind or standing)), message=_attribute(message))
     if name != "skipped":
         element.text = escaped("\n".join(_explanation(record)), keep="\t\n")
     return name

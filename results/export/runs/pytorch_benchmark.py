@@ -82,9 +82,8 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
 def _metrics(found: Accounted) -> Iterator[dict[str, Any]]:
     record = found.record
     if record.verdict == Verdict.FAILED:
-        kind = str(record.failure.kind) if record.failure is not None else ""
         message = record.failure.message if record.failure is not None else ""
-        why = {"ending": found.standing, "kind": kind, "message": message}
+        why = {"ending": found.standing, "kind": str(record.kind or ""), "message": message}
         yield {"name": FAILURE, "benchmark_values": [0], "extra_info": _texts(why)}
         return
     for metric in record.metrics:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
-from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED, FailureKind, Standing, Verdict
 
@@ -53,23 +52,17 @@ class Quarantined:
 
     def allows(self, record: Record, today: date) -> bool:
         """Return whether a record fails as it may: in this way, and still."""
-        return (
-            record.verdict == Verdict.FAILED
-            and record.failure is not None
-            and record.failure.kind == self.kind
-            and today <= self.expires
-        )
+        return record.verdict == Verdict.FAILED and record.kind == self.kind and today <= self.expires
 
     def objection(self, record: Record, today: date) -> str:
         """Return why a record is not what the quarantine allows, without its name; "" where it is."""
         if self.allows(record, today):
             return ""
-        kind = record.failure.kind if record.failure is not None else None
         if record.verdict == Verdict.VERIFIED:
             return f"fixed: it is verified, and in quarantine until {self.expires} ({self.issue})"
-        if record.verdict == Verdict.FAILED and kind == self.kind:
+        if record.verdict == Verdict.FAILED and record.kind == self.kind:
             return f"its quarantine expired on {self.expires} (owner: {self.owner}, {self.issue})"
-        how = f"fails with {kind}" if record.verdict == Verdict.FAILED else f"is {record.verdict}"
+        how = f"fails with {record.kind}" if record.verdict == Verdict.FAILED else f"is {record.verdict}"
         return f"{how}, and is in quarantine for {self.kind} ({self.issue})"
 
     def __str__(self) -> str:
@@ -132,28 +125,19 @@ def ending_of(
     red = standing.red or (standing is Standing.REFUSED and _not_of_the_point(record))
     if standing is Standing.UNVERIFIED and allow_unverified:
         red = False
-    return Ending(standing, _why(record) if red else "", reason, (*entries, None)[0])
+    return Ending(standing, record.why if red else "", reason, (*entries, None)[0])
 
 
 def _not_of_the_point(record: Record) -> bool:
     """Return whether a night's point was refused for something that is no news of the point: a tool, a wrong name."""
-    kind = record.failure.kind if record.failure is not None else None
     of_night = record.run is not None and bool(record.run.part)
-    return of_night and (kind in OF_THIS_PLACE or kind == FailureKind.USAGE)
-
-
-def _why(record: Record) -> str:
-    if record.failure is None:
-        return str(record.verdict)
-    return f"{record.failure.kind}: {one_line(record.failure.message)}"
+    return of_night and record.kind in {*OF_THIS_PLACE, FailureKind.USAGE}
 
 
 def is_refusal(record: Record) -> bool:
     """Return whether a record is of a benchmark's point that was not made."""
-    if record.bench is None or record.failure is None:
-        return False
-    failed = record.verdict == Verdict.FAILED and record.failure.kind in _REFUSALS
-    return failed or record.verdict == Verdict.SKIPPED
+    failed = record.verdict == Verdict.FAILED and record.kind in _REFUSALS
+    return record.bench is not None and record.failure is not None and (failed or record.verdict == Verdict.SKIPPED)
 
 
 def standing_of(record: Record) -> Standing:

@@ -7,6 +7,7 @@ run, what stopped it, what was compiled, what the answer was, and last what the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 from ethos_hil.base.record import Decision, Record, RunFacts
@@ -53,6 +54,11 @@ class Findings:
 
     facts: RunFacts
     evidence: Evidence
+
+    @cached_property
+    def record(self) -> Record:
+        """The record, which is made when it is asked for."""
+        return judge(self)
 
     def with_facts(self, **changes: Any) -> Self:
         """Return it with other facts. Arguments are fields of `RunFacts`."""

@@ -17,6 +17,7 @@ from typing import Any
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.inference_profile import InferenceProfile
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.question import DEFAULT_TARGET, Question
 from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
@@ -36,6 +37,17 @@ class Decision:
 
     verdict: Verdict
     failure: Failure | None = None
+
+    @property
+    def kind(self) -> FailureKind | None:
+        """The kind of the failure, if there is one."""
+        return None if self.failure is None else self.failure.kind
+
+    @property
+    def why(self) -> str:
+        """The failure in one line, "mismatch: 3 of 4 elements differ"; the verdict where there is none."""
+        failure = self.failure
+        return str(self.verdict) if failure is None else f"{failure.kind}: {one_line(failure.message)}"
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,9 @@ def shortage(error: BaseException) -> ToolError | None:
 
 
 def unforeseen(error: BaseException) -> EthosHilError:
-    """Return what a worker's record says of an error that was not foreseen: a shortage, or a defect."""
+    """Return what a worker's record says of an error: itself; of one that was not foreseen a shortage, or a defect."""
+    if isinstance(error, EthosHilError):
+        return error
     return shortage(error) or EthosHilError(
         f"{type(error).__name__}: {error}".partition("\n")[0], kind=FailureKind.INTERNAL
     )

@@ -17,7 +17,7 @@ from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models, test_photographs
 from ethos_hil.suites.tests.session import session
 from ethos_hil.suites.trial.declared import DeclaredModel
-from ethos_hil.suites.trial.run_trial import check
+from ethos_hil.suites.trial.run_trial import Trial
 
 ROOT = Path(__file__).resolve().parents[3]
 NEEDED = test_models.efficientnet_lite0.requires
@@ -50,7 +50,7 @@ def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: st
         load_model("ethos_hil.suites.models:efficientnet_lite0")
     assert raised.value.hint == HINT
     for profile in PROFILES:
-        record = check(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), SessionSettings())
+        record = Trial(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), SessionSettings()).run()
         assert (record.verdict, record.outputs) == ("skipped", ())
         assert record.failure is not None
         assert (record.failure.kind, record.failure.message) == ("capability", f"not installed: {missing}")
