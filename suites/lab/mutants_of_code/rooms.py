@@ -46,9 +46,10 @@ FIRMWARE = "firmware/runtime"
 ROOMS: Mapping[str, Room] = MappingProxyType(
     {
         "verdict": Room(
-            ("harness/verdict/*.py", "src/ethos_hil/base/verdict.py"),
+            ("harness/verdict/*.py", "src/ethos_hil/base/verdict.py", "src/ethos_hil/base/judge.py"),
             (
                 "harness/verdict/tests",
+                "src/ethos_hil/base/tests/test_judge.py",
                 "src/ethos_hil/base/tests/test_record.py",
                 "harness/tests/test_against_pytorch.py",
                 "harness/cli/tests/test_npu.py",
@@ -57,7 +58,7 @@ ROOMS: Mapping[str, Room] = MappingProxyType(
         "link": Room(("harness/link/*.py",), ("harness/link/tests",)),
         "image": Room(("harness/image/*.py", "harness/image/lint/*.py"), ("harness/image/tests",)),
         "gate": Room(
-            ("results/gate/*.py",),
+            ("results/gate/*.py", "src/ethos_hil/base/ending.py"),
             (*_GATE, "harness/nightly/tests/test_judgement.py", "results/export/runs/tests"),
         ),
         "nightly": Room(("harness/nightly/*.py",), ("harness/nightly/tests",), slow=True),
