@@ -15,8 +15,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.bench.point_record import refused
-from ethos_hil.harness.bench.points import PointSettings, part_of
+from ethos_hil.harness.bench.points import PointSettings, part_of, refused
 from ethos_hil.harness.bench.run_state import LOGS, BenchState, recorded, set_aside
 from ethos_hil.harness.bench.worker import POINT, BenchJob
 from ethos_hil.harness.terminal.progress import Reporter

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.bench.point_record import facts_of
-from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.points import PointSettings, facts_of
 from ethos_hil.harness.bench.timed import check_delegated, vela_metrics
 from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.options import default_repeat

@@ -17,8 +17,7 @@ from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.booted import booted_findings
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.case_model import case_model
-from ethos_hil.harness.bench.point_record import refused
-from ethos_hil.harness.bench.points import PointSettings, refusal_of
+from ethos_hil.harness.bench.points import PointSettings, refusal_of, refused
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
 from ethos_hil.harness.bench.timed import timed_findings
 from ethos_hil.harness.image.preflight import PreflightFailed
@@ -64,8 +63,6 @@ class CaseWork:
                 findings = refused(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:
                 findings = refused(point, self._settings, unforeseen(error))
-            if findings.facts.question is None:
-                findings = findings.with_facts(question=self._settings.question(point).kept())
             yield findings.record
 
     def _findings(self, point: BenchPoint) -> Findings:
@@ -84,7 +81,7 @@ class CaseWork:
                     raise
                 said = (f"not booted, only timed: {error.message}",)
         artifact = self._compiled(setup)
-        return timed_findings(point, self._settings.grid, artifact, (*self._notes, *said))
+        return timed_findings(point, self._settings, artifact, (*self._notes, *said))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""

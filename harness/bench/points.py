@@ -1,4 +1,4 @@
-"""The points of a grid: every case on every NPU, in every memory mode, with every system."""
+"""The points of a grid: every case on every NPU, in every memory mode, with every system; what records say of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.clock import StatedClock
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.question import Question
+from ethos_hil.base.record_context import BenchInfo
+from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
+from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -184,3 +188,32 @@ def refusal_of(point: BenchPoint, settings: PointSettings) -> UsageError | None:
     except UsageError as error:
         return error
     return None
+
+
+def facts_of(point: BenchPoint, grid: str) -> dict[str, Any]:
+    """Return the fields of `RunFacts` that say which point of a grid they are of."""
+    case = point.case
+    return {
+        "model": case.model or case.name,
+        "npu": point.npu,
+        "memory_mode": point.memory_mode,
+        "system_config": point.system_config,
+        "bench": BenchInfo(grid, case.name, case.group, case.tags, case.source),
+    }
+
+
+def refused(point: BenchPoint, settings: PointSettings, error: EthosHilError, *, impossible: bool = False) -> Findings:
+    """Return what is known of a point that ended in an error.
+
+    Args:
+        point: the point.
+        settings: of the run.
+        error: why.
+        impossible: whether it cannot be for any case: that NPU has no such memory mode or system, or the target no such
+            NPU.
+    """
+    findings = failed_findings(settings.question(point), error)
+    if impossible:
+        missing = Failure(FailureKind.CAPABILITY, error.message, error.hint)
+        findings = replace(findings, evidence=Evidence(missing=missing))
+    return findings.with_facts(**facts_of(point, settings.grid))

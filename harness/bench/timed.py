@@ -17,7 +17,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Op, RunFacts, TargetInfo
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
-from ethos_hil.harness.bench.point_record import facts_of
+from ethos_hil.harness.bench.points import PointSettings, facts_of
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.firmware_file import firmware_path
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -48,12 +48,14 @@ _WEIGHTS: Mapping[str, str] = {
 }
 
 
-def timed_findings(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequence[str] = ()) -> Findings:
+def timed_findings(
+    point: BenchPoint, settings: PointSettings, artifact: Artifact, notes: Sequence[str] = ()
+) -> Findings:
     """Return what is known of a point that is timed.
 
     Args:
         point: the point.
-        grid: the grid's name.
+        settings: of the run.
         artifact: compiled for it; its .pte is not looked at.
         notes: further sentences about it.
 
@@ -69,7 +71,8 @@ def timed_findings(point: BenchPoint, grid: str, artifact: Artifact, notes: Sequ
     ops, cycles = _timed(artifact, delegates)
     system = system_of(artifact, npu)
     facts = RunFacts(
-        **facts_of(point, grid),
+        **facts_of(point, settings.grid),
+        question=settings.question(point).kept(),
         target=TargetInfo(plugin.name, plugin.kind, soc),
         metrics=(*cycles, *sizes(artifact, footprint), *vela_metrics(artifact)),
         ops=ops,

@@ -101,9 +101,8 @@ class Expectation:
     def known(self, decision: Decision) -> bool:
         """Return whether a test that ends so fails as declared."""
         failure, defect = decision.failure, self.defect
-        if failure is None or defect is None:
-            return False
-        return decision.verdict == Verdict.FAILED and defect.tells(failure)
+        declared = failure is not None and defect is not None and defect.tells(failure)
+        return decision.verdict == Verdict.FAILED and declared
 
     def _declared(self, name: str) -> Any:
         own, of_all = getattr(self.case, name), getattr(self.operator, name)

@@ -11,17 +11,14 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, new_run
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.point_record import facts_of
-from ethos_hil.harness.bench.points import PointSettings
+from ethos_hil.harness.bench.points import PointSettings, facts_of, refused
 from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.store import RunFolder
@@ -228,11 +225,7 @@ def test_a_point_that_failed_on_a_board_by_path_is_among_the_points(
     plan = BenchPlan((first, second), PointSettings("mine"))
     folder = RunFolder(tmp_path / "runs")
     error = TargetNotAvailable("nothing is plugged in")
-    folder.append(
-        replace(
-            failed_findings(Question("first", npu=first.npu, target=target), error).record, **facts_of(first, "mine")
-        )
-    )
+    folder.append(refused(first, PointSettings("mine"), error).record)
     (record,) = records_of(plan, folder.path)
     assert (record.target.name, record.verdict) == ("board:mine", Verdict.FAILED)
     # And a point without a record is never passed over.
