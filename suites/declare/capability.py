@@ -6,24 +6,18 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import NOWHERE, Question
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 
-def missing(target: str | None, npu: EthosU, memory_mode: str | None) -> Failure | None:
-    """Return the capability that is missing for `npu`, or None. Nothing is started.
-
-    Args:
-        target: the target's name; None where nothing runs.
-        npu: the NPU that a program is compiled for.
-        memory_mode: Vela's name of the mode that it is compiled for, or None for the NPU's default.
-    """
+def missing(question: Question) -> Failure | None:
+    """Return the capability that is missing to answer a question on an NPU, or None. Nothing is started."""
     try:
-        MemoryMode.chosen(memory_mode, npu)
-        if target is not None:
-            check_npu(find_plugin(target), npu)
+        MemoryMode.chosen(question.memory_mode, question.npu_name)
+        if question.target != NOWHERE:
+            check_npu(find_plugin(question.target), question.npu_name)
     except UsageError as error:
         return Failure(FailureKind.CAPABILITY, error.message, error.hint)
     return None

@@ -12,7 +12,6 @@ import numpy as np
 from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
-from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.main import guard
@@ -64,16 +63,8 @@ class Classification:
         return f"first class as in float: {first} of {count}; of the first five: {common} of {TOP * count}"
 
 
-def classify(
-    npu: EthosU,
-    target: str = "virtual",
-    memory_mode: str | None = None,
-    *,
-    strict: bool = False,
-    strict_board: bool = False,
-    reporter: Reporter | None = None,
-) -> Classification:
-    """Classify all photographs; the arguments are those of a `Question`.
+def classify(question: Question, reporter: Reporter | None = None) -> Classification:
+    """Classify all photographs. The question says for which NPU and where; its model and inputs do not count.
 
     Raises:
         As `ethos_hil.harness.run.run`. A difference between device and reference is not raised; it is the record's
@@ -87,15 +78,7 @@ def classify(
     with torch.no_grad():
         floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
-    question = Question(
-        source,
-        npu=str(npu),
-        target=target,
-        memory_mode=memory_mode,
-        inputs=inputs,
-        strict=strict,
-        strict_board=strict_board,
-    )
+    question = question.but(model=source, inputs=inputs, allow_cpu_only=False)
     report = run(question, reporter=reporter)
     answers = zip(PHOTOGRAPHS, floating, report.references, report.outcome.runs, strict=True)
     return Classification(
@@ -117,7 +100,7 @@ def top(scores: np.ndarray) -> tuple[int, ...]:
 def main() -> int:
     """Run it. Return 0 if the device agrees with the reference on every bit, else 1."""
     with Live() as live:
-        classification = classify(EthosU.parse("ethos-u55-128"), reporter=live)
+        classification = classify(Question(""), live)
     stdout = console()
     stdout.print(summary(classification.record))
     table = Table(box=None, pad_edge=False, header_style="bold")

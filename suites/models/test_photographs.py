@@ -56,10 +56,10 @@ def classify_photographs(profile: str, config: pytest.Config, record_property: P
 
 def lacking(npu: EthosU, settings: SessionSettings) -> str | None:
     """Return why photographs cannot be classified on the target, or None."""
-    if settings.target is None or settings.replay is not None:
+    if settings.compile_only or settings.replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
     packages = test_models.efficientnet_lite0.requires
-    missing = capability.missing_packages(packages) or capability.missing(settings.target, npu, settings.memory_mode)
+    missing = capability.missing_packages(packages) or capability.missing(settings.question.but(npu=str(npu)))
     return None if missing is None else f"{missing.message}: {missing.hint}"
 
 
@@ -67,10 +67,7 @@ def check_the_same_five(npu: EthosU, settings: SessionSettings) -> str:
     """Classify all photographs. Return a text about the agreement with the float network."""
     from ethos_hil.suites.models.classification import classify
 
-    assert settings.target is not None
-    classification = classify(
-        npu, settings.target, settings.memory_mode, strict=settings.strict, strict_board=settings.strict_board
-    )
+    classification = classify(settings.question.but(npu=str(npu)))
     assert classification.record.verdict == Verdict.VERIFIED, classification.record.failure
     for answers in classification.answers:
         assert answers.device == answers.reference, answers

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ethos_hil.base.asking import TESTING
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
-from ethos_hil.base.question import OPTIONS
+from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 from ethos_hil.suites.plugin.shared_names import RUN
 
@@ -165,7 +166,6 @@ class Options:
         from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
-        from ethos_hil.lowering.vela.memory_mode import MemoryMode
         from ethos_hil.suites.declare.profile import parse
         from ethos_hil.suites.declare.settings import SessionSettings
 
@@ -178,7 +178,7 @@ class Options:
                 f"another plugin or a conftest.py has options of the same name: {', '.join(taken)}",
                 hint="run the tests of operators and models in a session without it",
             )
-        target = given("--target") or "virtual"
+        target = given("--target") or DEFAULT_TARGET
         one_in = 1 if given("--one-in") is None else given("--one-in")
         check_name(target)
         only_npu = _only_npu(target)
@@ -195,7 +195,6 @@ class Options:
         replay = _folder(given("--replay"))
         if replay is not None and not replay.is_dir():
             raise UsageError(f"--replay {replay} is no folder", hint="record one with --record")
-        mode = given("--memory-mode")
         name = given("--run-name")
         if name is not None and not is_name(name):
             raise UsageError(f"--run-name {name!r} is no name of a folder", hint="use letters, digits, - _ and .")
@@ -206,10 +205,10 @@ class Options:
             suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
             one_in=one_in,
             settings=SessionSettings(
-                target=None if given("--compile-only") else target,
-                memory_mode=None if mode is None else MemoryMode.parse(mode).name,
-                strict=bool(given("--strict-waits")),
-                strict_board=bool(given("--strict-board")),
+                question=question_of(
+                    {name: given(OPTIONS[name].flag(name)) for name in TESTING.fields},
+                    compile_only=given("--compile-only"),
+                ),
                 record=_folder(given("--record")),
                 replay=replay,
                 root=_root(config),
@@ -227,6 +226,17 @@ class Options:
 
 _PARSED = pytest.StashKey[Options]()
 """Key of the options in pytest's configuration."""
+
+
+def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Question:
+    """Return what the options of a session ask of each test; the NPU is its profile's."""
+    from ethos_hil.lowering.vela.memory_mode import MemoryMode
+    from ethos_hil.suites.declare.settings import ANY_TEST
+
+    named = {name: value for name, value in values.items() if value and name != "npu"}
+    if "memory_mode" in named:
+        named["memory_mode"] = MemoryMode.parse(named["memory_mode"]).name
+    return ANY_TEST.but(**(named | ({"target": NOWHERE} if compile_only else {})))
 
 
 def _root(config: pytest.Config) -> Path:

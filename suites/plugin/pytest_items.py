@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _SECONDS = 900
 """Time limit of a test, seconds. Lowering a large model takes a minute of one core, and importing torch for the
 first test of a process takes minutes on a busy machine. An interrupted import breaks all later tests of the
-process. A run on a target has its own limit (`SessionSettings.timeout`).
+process. A run on a target has its own limit (`Question.timeout`).
 """
 _TRACEBACKS = ("long", "native")
 """The values of --tb that request the traceback even of an error whose message is enough."""
@@ -95,7 +95,7 @@ class DeclaredItem(pytest.Item):
     def runtest(self) -> None:
         """Lower, run, compare."""
         settings = self.options.settings
-        if settings.target is not None and settings.replay is None:
+        if not settings.compile_only and settings.replay is None:
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
@@ -152,7 +152,7 @@ class DeclaredItem(pytest.Item):
 
     def _pool(self) -> BoardPool | None:
         """Return the pool of this process's virtual boards; they are stopped with the session."""
-        if self.options.settings.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
+        if self.options.settings.question.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
             return None
         pool = self.config.stash.get(_POOL, None)
         if pool is None:

@@ -110,7 +110,7 @@ def _recorded(options: Options) -> frozenset[str]:
         if not wait_for_writers(options.run_folder, _PATIENCE):
             raise pytest.UsageError(f"another session writes {options.run_folder}: wait until it has ended")
         mend(options.run_folder)
-        only = options.settings.target is None
+        only = options.settings.compile_only
         done = recorded(options.run_folder, options.part, options.attempt, compile_only=only)
         # A record that is verified says nothing of a teardown that failed after it.
         return done - complained(options.run_folder, options.part)

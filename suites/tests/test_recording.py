@@ -24,7 +24,7 @@ from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import SessionSettings
+from ethos_hil.suites.declare.settings import ANY_TEST, SessionSettings
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared
@@ -65,7 +65,7 @@ def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(declared.Declared, "lower", never)
 
     def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
-        asked = SessionSettings(replay=tmp_path, root=ROOT, **settings)  # type: ignore[arg-type]
+        asked = SessionSettings(ANY_TEST.but(**settings), replay=tmp_path, root=ROOT)
         return Trial(test or case_in(profile), asked).run()
 
     return judged

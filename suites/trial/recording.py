@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.question import Question
 from ethos_hil.base.regular_file import opened
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import Outcome
@@ -62,7 +63,7 @@ class Recording:
     """One test's answer.
 
     Attributes:
-        asked: the test's question, in the form of `question`.
+        asked: the test's question, in the form of `question_in_recording`.
         made_from: what the model was made from.
         artifact: the program that was computed.
         board: the target that computed it; None for the reference model.
@@ -124,7 +125,7 @@ class Recording:
 
         Args:
             path: the archive.
-            asked: the question, in the form of `question`.
+            asked: the question, in the form of `question_in_recording`.
             root: the project's folder.
             today: what importing the test's files asked for in this session.
 
@@ -208,19 +209,17 @@ def accept(fresh: Path) -> None:
     fresh.replace(fresh.with_name(fresh.name.removesuffix(".new")))
 
 
-def question(name: str, key: tuple[str, ...], target: str, *, strict: bool, strict_board: bool) -> dict[str, Any]:
-    """Return a test's question, apart from the files that its model is made from.
+def question_in_recording(name: str, key: tuple[str, ...], question: Question) -> dict[str, Any]:
+    """Return a test's question as a recording has it, apart from the files that its model is made from.
 
     Args:
         name: name of the test.
         key: the properties of its target that decide the artifact.
-        target: the target that runs it.
-        strict: whether the test fails on hazards.
-        strict_board: whether it fails on what a real board may not forgive. Recordings without it do not say so.
+        question: where it runs, and what it is held to. Recordings without the rules of a board do not say so.
     """
     compared = {name: version for name, version in versions().items() if name not in _NOT_COMPARED}
-    asked = {"strict": strict} | ({"strict_board": True} if strict_board else {})
-    return {"test": name, "program": list(key), "target": target, **asked, **compared}
+    asked = {"strict": question.strict} | ({"strict_board": True} if question.strict_board else {})
+    return {"test": name, "program": list(key), "target": question.target, **asked, **compared}
 
 
 def _check_version(path: Path, version: object) -> None:

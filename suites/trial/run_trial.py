@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError
 from ethos_hil.base.judge import Evidence, Findings, decide
-from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
+from ethos_hil.base.question import DEFAULT_TARGET, Question
 from ethos_hil.base.record import Check, Decision, Op, Record, RunFacts, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
@@ -94,17 +94,10 @@ class Trial:
     @property
     def question(self) -> Question:
         """What the test asks in this session. Its declaration says what is on the NPU, and is compared by itself."""
-        settings, npu = self.settings, self.test.profile.npu
-        return Question(
-            self.test.name,
-            npu="" if npu is None else str(npu),
-            memory_mode=settings.memory_mode,
-            target=DEFAULT_TARGET if npu is None else settings.target or NOWHERE,
-            strict=settings.strict,
-            strict_board=settings.strict_board,
-            timeout=settings.timeout,
-            allow_cpu_only=True,
-        )
+        npu = self.test.profile.npu
+        if npu is None:
+            return self.settings.question.but(model=self.test.name, npu="", target=DEFAULT_TARGET)
+        return self.settings.question.but(model=self.test.name, npu=str(npu))
 
     def stop(self, failure: Failure) -> Record:
         """Return the record of a test that something else than its own errors ended."""
@@ -146,7 +139,8 @@ class Trial:
     def _gather(self) -> Findings:
         """Lower it, run it where that is asked for, and return what is then known."""
         settings, npu = self.settings, self.test.profile.npu
-        lacking = None if npu is None else missing(settings.target, npu, settings.memory_mode)
+        question = self.question
+        lacking = None if npu is None else missing(question)
         if lacking is not None:
             return self._unanswered(Evidence(missing=lacking))
         if settings.replay is not None:
@@ -154,21 +148,25 @@ class Trial:
         if self.test.lacking is not None:
             return self._unanswered(Evidence(missing=self.test.lacking))
         # A missing target or firmware is reported before lowering, which may take a minute.
-        if npu is not None and settings.target is not None:
+        if npu is not None and not settings.compile_only:
             from ethos_hil.harness.image.firmware_elf import find_firmware
             from ethos_hil.harness.image.preflight import check_firmware
             from ethos_hil.harness.targets.registry import make_target
 
             self.board = make_target(
-                settings.target, npu, strict=settings.strict, strict_board=settings.strict_board, pool=self._pool
+                question.target,
+                npu,
+                strict=question.strict,
+                strict_board=question.strict_board,
+                pool=self._pool,
             )
             check_firmware(find_firmware(self.board.soc), self.board.soc)
-        found = self.test.lower(settings.memory_mode, self._cache or Cache())
+        found = self.test.lower(question.memory_mode, self._cache or Cache())
         self.artifact, self.unknown = found.artifact, found.made_from.unknown
         problem = self.test.problem(found.artifact)
         if problem is not None:
             return self._unanswered(Evidence(misplaced=problem))
-        if settings.target is None:
+        if settings.compile_only:
             return self._unanswered(Evidence(compile_only=True))
         if self.board is None:
             self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
@@ -179,7 +177,7 @@ class Trial:
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
             check_files_unchanged(found.made_from.files)
-            answered = Recording(self._question(), found.made_from, found.artifact, answer=self.answer)
+            answered = Recording(self._recorded_question(), found.made_from, found.artifact, answer=self.answer)
             if self.report is not None:
                 ran = self.report.answer
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
@@ -213,7 +211,7 @@ class Trial:
 
         path = self._archive(folder)
         today = read_at_import(self.test.origins)
-        recording = Recording.read(path, self._question(), self.settings.root, today)
+        recording = Recording.read(path, self._recorded_question(), self.settings.root, today)
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:
@@ -232,14 +230,13 @@ class Trial:
         path = place(self.test, folder, self.settings.root)
         return path.with_name(f"{path.name}.zip")
 
-    def _question(self) -> dict[str, object]:
-        from ethos_hil.suites.trial.recording import question
+    def _recorded_question(self) -> dict[str, object]:
+        from ethos_hil.suites.trial.recording import question_in_recording
 
-        settings, test = self.settings, self.test
-        target = _HOST if test.profile.npu is None else str(settings.target)
-        name = place(test, Path(), settings.root).as_posix()
-        key = test.key(settings.memory_mode)
-        return question(name, key, target, strict=settings.strict, strict_board=settings.strict_board)
+        question, test = self.question, self.test
+        target = _HOST if test.profile.npu is None else question.target
+        name = place(test, Path(), self.settings.root).as_posix()
+        return question_in_recording(name, test.key(question.memory_mode), question.but(target=target))
 
     def _write(self, recording: Recording, folder: Path) -> None:
         path = self._archive(folder)
