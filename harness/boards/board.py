@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.soc import Soc
 
 UNTRIED = "untried"
@@ -27,32 +28,6 @@ class Server(StrEnum):
     OPENOCD = "openocd"
     JLINK = "jlink"
     PROBE_RS = "probe-rs"
-
-
-class ServerDialect(StrEnum):
-    """Whose words a server understands as `monitor` commands."""
-
-    QEMU = "qemu"
-    PYOCD = "pyocd"
-    OPENOCD = "openocd"
-    JLINK = "jlink"
-    PROBE_RS = "probe-rs"
-
-    @property
-    def reset_and_halt(self) -> tuple[str, ...]:
-        """Return the `monitor` commands that reset the processor and leave it halted, in their order.
-
-        Sources: QEMU's hmp-commands.hx (it has no "reset"; the machine stays stopped, as it was), pyOCD's and OpenOCD's
-        documents of their gdb servers, Zephyr's scripts/west_commands/runners/jlink.py, probe-rs's gdb server, which
-        knows "info", "reset" and "reset halt" and nothing else.
-        """
-        return {
-            ServerDialect.QEMU: ("system_reset",),
-            ServerDialect.PYOCD: ("reset halt",),
-            ServerDialect.OPENOCD: ("reset halt",),
-            ServerDialect.JLINK: ("halt", "reset"),
-            ServerDialect.PROBE_RS: ("reset halt",),
-        }[self]
 
 
 @dataclass(frozen=True)
@@ -262,3 +237,25 @@ class Board:
             if each.key == key:
                 return each
         raise KeyError(f"{self.path} has no {key}")
+
+
+SERVER_COMMANDS = {
+    Server.PYOCD: (
+        *("pyocd", "gdbserver", "-u", "{serial}", "-t", "{device}", "-p", "{port}"),
+        *("-O", "connect_mode=halt", "-O", "cache.enable_memory=false"),
+    ),
+    Server.OPENOCD: (
+        *("openocd", "-f", "interface/cmsis-dap.cfg", "-c", "adapter serial {serial}", "-c", "transport select swd"),
+        *("-f", "{device}", "-c", "gdb_port {port}", "-c", "tcl_port disabled", "-c", "telnet_port disabled"),
+        *("-c", "gdb_memory_map disable"),
+    ),
+    Server.JLINK: (
+        *("JLinkGDBServer", "-select", "usb={serial}", "-device", "{device}", "-if", "swd", "-speed", "4000"),
+        *("-port", "{port}", "-silent", "-nogui", "-singlerun", "-endian", "little"),
+    ),
+    Server.PROBE_RS: (
+        *("probe-rs", "gdb", "--chip", "{device}", "--probe", "{serial}"),
+        *("--gdb-connection-string", "127.0.0.1:{port}"),
+    ),
+}
+"""The command lines, as `Loading.command` has them."""

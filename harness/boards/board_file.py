@@ -17,6 +17,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.boards.board import (
+    SERVER_COMMANDS,
     UNTRIED,
     Board,
     BoardValue,
@@ -26,12 +27,11 @@ from ethos_hil.harness.boards.board import (
     Quirk,
     ResetWords,
     Server,
-    ServerDialect,
     WordWrite,
 )
 from ethos_hil.harness.boards.board_rules import Complaint, check_board
 from ethos_hil.harness.boards.board_schema import PLACES, board_schema
-from ethos_hil.harness.boards.server_commands import COMMANDS
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import FirmwareBoard, Memory, NpuChoice, Soc, Window
 
@@ -244,7 +244,7 @@ class _BoardReader:
         server = Server(data["server"])
         own = server.value if server not in (Server.NONE, Server.RUNNING) else None
         dialect = data.get("dialect", own)
-        command = tuple(data.get("command", COMMANDS.get(server, ())))
+        command = tuple(data.get("command", SERVER_COMMANDS.get(server, ())))
         return Loading(
             server,
             None if dialect is None else ServerDialect(dialect),

@@ -10,11 +10,10 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
-from ethos_hil.harness.boards.bring_up_npu import judge_npu
-from ethos_hil.harness.boards.bring_up_registers import NpuIdentity
-from ethos_hil.harness.boards.bring_up_step import StepFinding
+from ethos_hil.harness.boards.bring_up_npu import NpuIdentity, judge_npu
+from ethos_hil.harness.boards.bring_up_report import StepFinding
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
-from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.boards.target import missing
 

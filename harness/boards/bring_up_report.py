@@ -1,4 +1,4 @@
-"""What `ethos-hil boards bring-up` found, as a document and as a text to attach to an issue.
+"""The steps of `ethos-hil boards bring-up`: what came of each, and of all, as a document and as a text for an issue.
 
 Neither has paths of this machine, its name, or the commands that load and power the board. Serial port and probe's
 serial number are in them: they tell boards of a kind apart.
@@ -9,13 +9,89 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
+
+
+class StepStatus(StrEnum):
+    """How a step ended."""
+
+    OK = "ok"
+    FAILED = "failed"
+    LEFT_OUT = "left out"
+    """It could not be made, or makes no sense after another one."""
+
+
+@dataclass(frozen=True)
+class StepFinding:
+    """What a step found.
+
+    Attributes:
+        text: for people, on one line.
+        values: raw values for the report, by name; registers and addresses as hexadecimal text.
+        status: how it ended.
+        kind: what went wrong, of one that failed.
+        remedy: what to do; "" for nothing.
+    """
+
+    text: str
+    values: Mapping[str, object] = field(default_factory=dict)
+    status: StepStatus = StepStatus.OK
+    kind: FailureKind | None = None
+    remedy: str = ""
+
+    @classmethod
+    def left_out(cls, why: str, values: Mapping[str, object] | None = None) -> StepFinding:
+        """Return the finding of a step that was not made."""
+        return cls(why, values or {}, StepStatus.LEFT_OUT)
+
+    @classmethod
+    def failed(
+        cls, kind: FailureKind, text: str, remedy: str, values: Mapping[str, object] | None = None
+    ) -> StepFinding:
+        """Return the finding of a step that went wrong."""
+        return cls(text, values or {}, StepStatus.FAILED, kind, remedy)
+
+    @classmethod
+    def of(cls, error: EthosHilError) -> StepFinding:
+        """Return the finding of a step that an error ended."""
+        said = {"console": list(error.console)} if error.console else {}
+        return cls.failed(error.kind, error.message, error.hint or "", said)
+
+
+@dataclass(frozen=True)
+class BringUpStep:
+    """A step that is done.
+
+    Attributes:
+        name: of it, such as "probe".
+        finding: what it found.
+        seconds: that it took, wall time.
+        exit_status: of the command, if this is the first step that failed; 0 where it did not.
+    """
+
+    name: str
+    finding: StepFinding
+    seconds: float = 0.0
+    exit_status: int = 0
+
+    @property
+    def status(self) -> StepStatus:
+        """How it ended."""
+        return self.finding.status
+
+
+def status_of(error: EthosHilError) -> int:
+    """Return the exit status of a command that fails with a step: only wrong arguments are the user's."""
+    return 1 if isinstance(error, UsageError) else error.exit_status
+
 
 SCHEMA_VERSION = 1
 _PRIVATE = ("loading.command", "loading.address", "power")

@@ -23,19 +23,12 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.base.shortage import shortage
-from ethos_hil.harness.boards.board import Loading, Server, ServerDialect
-from ethos_hil.harness.boards.rsp import GdbRemote, connected
+from ethos_hil.harness.boards.board import Loading, Server
+from ethos_hil.harness.gdb.remote import GdbRemote, connected
 from ethos_hil.harness.link.console_text import ConsoleText
 
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
 """Marks the processes that a server starts."""
-_TITLES = {
-    ServerDialect.QEMU: "QEMU",
-    ServerDialect.PYOCD: "pyOCD",
-    ServerDialect.OPENOCD: "OpenOCD",
-    ServerDialect.JLINK: "J-Link's GDB server",
-    ServerDialect.PROBE_RS: "probe-rs",
-}
 _LOOPBACK = "127.0.0.1"
 _TRIES = 3
 """Of ports: another program may take one that was free."""
@@ -234,7 +227,7 @@ def _connected(address: tuple[str, int], title: str, loading: Loading, seconds: 
 
 
 def _title(loading: Loading) -> str:
-    return "the GDB server" if loading.dialect is None else _TITLES[loading.dialect]
+    return "the GDB server" if loading.dialect is None else loading.dialect.product
 
 
 def _ending(status: int) -> str:

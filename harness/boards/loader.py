@@ -23,8 +23,8 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import ResetWords
-from ethos_hil.harness.boards.rsp import GdbRemote
-from ethos_hil.harness.boards.start_point import LoadableImage, StartPoint
+from ethos_hil.harness.boards.loadable import LoadableImage, StartPoint
+from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.socs.soc import Soc
 
 Progress = Callable[[int, int], None]

@@ -18,13 +18,11 @@ from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
-from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.lease import leased, lift, quarantine
+from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
 from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
-from ethos_hil.harness.boards.quarantine import lift, quarantine
-from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
-from ethos_hil.harness.boards.start_point import LoadableImage
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Progress

@@ -13,8 +13,7 @@ from ethos_hil.harness.cli.common_options import DEBUG
 
 if TYPE_CHECKING:
     from ethos_hil.harness.boards.board import Board
-    from ethos_hil.harness.boards.bring_up_report import BringUpReport
-    from ethos_hil.harness.boards.bring_up_step import BringUpStep
+    from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep
     from ethos_hil.harness.terminal.progress import Reporter
 
 _STDOUT = Path("-")

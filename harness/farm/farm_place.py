@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.harness.boards.board import Board, Loading, Power, Server, ServerDialect
+from ethos_hil.harness.boards.board import Board, Loading, Power, Server
+from ethos_hil.harness.gdb.dialect import ServerDialect
 
 FAMILY = "labgrid"
 BOARD_TAG = "board"

@@ -18,7 +18,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
-from ethos_hil.harness.boards.quarantine import INFRASTRUCTURE, lift, quarantine, quarantined
+from ethos_hil.harness.boards.lease import INFRASTRUCTURE, lift, quarantine, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.farm.farm_place import FAMILY, PlaceChoice
 from ethos_hil.harness.farm.side_process import coordinator, labgrid_python, side_process, wait_seconds

@@ -9,17 +9,17 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.boards.board import (
+    SERVER_COMMANDS,
     UNTRIED,
     LinkSettings,
     Loading,
     Power,
     Quirk,
     Server,
-    ServerDialect,
     WordWrite,
 )
-from ethos_hil.harness.boards.server_commands import COMMANDS
 from ethos_hil.harness.boards.tests.samples import OWN, board
+from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Window
 
@@ -51,7 +51,7 @@ def test_a_board_is_what_its_file_says(tmp_path: Path) -> None:
     assert own.power == Power(cycle=("uhubctl", "-a", "cycle"))
     assert own.quirks == (Quirk.SHORT_WRITES,)
     assert own.loading == Loading(
-        Server.PYOCD, ServerDialect.PYOCD, command=COMMANDS[Server.PYOCD], device="cortex_m", serial="0240"
+        Server.PYOCD, ServerDialect.PYOCD, command=SERVER_COMMANDS[Server.PYOCD], device="cortex_m", serial="0240"
     )
     assert own.loading.command_line(3333) == (
         *("pyocd", "gdbserver", "-u", "0240", "-t", "cortex_m", "-p", "3333", "-O", "connect_mode=halt"),
@@ -69,10 +69,10 @@ def test_options_without_a_value_are_left_out(tmp_path: Path) -> None:
 
 def test_every_server_has_its_port_and_a_dialect() -> None:
     for server in Server:
-        if server in COMMANDS:
-            assert any("{port}" in word for word in COMMANDS[server])
+        if server in SERVER_COMMANDS:
+            assert any("{port}" in word for word in SERVER_COMMANDS[server])
             assert ServerDialect(server.value).reset_and_halt
-    assert {*Server} - {*COMMANDS} == {Server.NONE, Server.RUNNING}
+    assert {*Server} - {*SERVER_COMMANDS} == {Server.NONE, Server.RUNNING}
     assert ServerDialect.QEMU.reset_and_halt == ("system_reset",)
 
 

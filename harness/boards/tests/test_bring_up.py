@@ -10,15 +10,19 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards.bring_up_interrupt import InterruptSeen, judge_interrupt
-from ethos_hil.harness.boards.bring_up_memory import MemorySpan, examine_memory
-from ethos_hil.harness.boards.bring_up_npu import judge_npu
-from ethos_hil.harness.boards.bring_up_probe import CountedTime, judge_clock
-from ethos_hil.harness.boards.bring_up_registers import NOCYCCNT, CpuIdentity, NpuIdentity, halting_state
-from ethos_hil.harness.boards.bring_up_report import BringUpReport
-from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepFinding, StepStatus
+from ethos_hil.harness.boards.bring_up_npu import (
+    NOCYCCNT,
+    CpuIdentity,
+    InterruptSeen,
+    NpuIdentity,
+    halting_state,
+    judge_interrupt,
+    judge_npu,
+)
+from ethos_hil.harness.boards.bring_up_probe import CountedTime, MemorySpan, examine_memory, judge_clock
+from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep, StepFinding, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.rsp import GdbRemote
+from ethos_hil.harness.gdb.remote import GdbRemote
 
 MHZ = 1_000_000
 

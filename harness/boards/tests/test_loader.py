@@ -14,6 +14,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import loader
 from ethos_hil.harness.boards.board import ResetWords, WordWrite
 from ethos_hil.harness.boards.gdb_server import StartedServer, board_remote
+from ethos_hil.harness.boards.loadable import LoadableImage
 from ethos_hil.harness.boards.loader import (
     ICIALLU,
     THUMB,
@@ -25,9 +26,8 @@ from ethos_hil.harness.boards.loader import (
     start,
     store,
 )
-from ethos_hil.harness.boards.rsp import GdbRemote, connected
-from ethos_hil.harness.boards.start_point import LoadableImage
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
+from ethos_hil.harness.gdb.remote import GdbRemote, connected
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
-from ethos_hil.harness.boards.board import Power, Server, ServerDialect
+from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.farm.farm_place import BorrowedPlace, KnownPlace, PlaceChoice
+from ethos_hil.harness.gdb.dialect import ServerDialect
 
 THERE = (
     KnownPlace("desk1", ("left",), {"board": "alif-e8-hp", "room": "2.17"}),

@@ -17,7 +17,7 @@ from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.process import dies_with
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.resident import ResidentFirmware
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.virtual.tests.programs import NPU
 from ethos_hil.suites.lab.bench.campaign.programs import CampaignRun

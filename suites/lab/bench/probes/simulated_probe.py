@@ -12,8 +12,7 @@ from types import TracebackType
 
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.process import dies_with, interrupts_deferred, wait_for_end
-from ethos_hil.harness.boards.board import Server
-from ethos_hil.harness.boards.server_commands import COMMANDS
+from ethos_hil.harness.boards.board import SERVER_COMMANDS, Server
 from ethos_hil.suites.lab.bench.probes.probe_server import ProbeKind
 
 PYOCD = Path(__file__).resolve().parents[4] / "build/pyocd/bin/pyocd"
@@ -96,7 +95,7 @@ class SimulatedProbe:
         """
         found = program(self.kind)
         if self.kind is ProbeKind.PYOCD:
-            command = [found, *COMMANDS[Server.PYOCD][1:]]
+            command = [found, *SERVER_COMMANDS[Server.PYOCD][1:]]
             device, serial = "cortex_m", f"remote:{self.address}"
         else:
             port = self.address.rpartition(":")[2]

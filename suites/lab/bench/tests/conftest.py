@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ethos_hil.harness.boards.board import ResetWords, ServerDialect
+from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.loader import load, start
-from ethos_hil.harness.boards.rsp import GdbRemote, connected
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import GdbRemote, connected
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.tests.conftest import assemble, firmware, make_image, qemu_processes
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard

@@ -17,8 +17,8 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.loader import load, start
-from ethos_hil.harness.boards.rsp import GdbRemote
 from ethos_hil.harness.boards.serial_line import SerialLine
+from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome

@@ -18,11 +18,10 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards import bring_up, bring_up_line, bring_up_probe
 from ethos_hil.harness.boards.board import Board
-from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder
-from ethos_hil.harness.boards.bring_up_convolution import convolution
-from ethos_hil.harness.boards.bring_up_interrupt import interrupt
-from ethos_hil.harness.boards.bring_up_memory import spans
-from ethos_hil.harness.boards.bring_up_step import BringUpStep, StepStatus
+from ethos_hil.harness.boards.bring_up import BringUp, BringUpOrder, convolution
+from ethos_hil.harness.boards.bring_up_npu import interrupt
+from ethos_hil.harness.boards.bring_up_probe import spans
+from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.loader import park, reset

@@ -11,8 +11,8 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.boards import bring_up_probe as probes
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
+from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.monitor import MonitorLink
-from ethos_hil.harness.boards.resident import ResidentFirmware
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.suites.lab.bench.tests.conftest import MakeBench
 

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.loader import THUMB, load, start
-from ethos_hil.harness.boards.rsp import GdbRemote
+from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer
 from ethos_hil.harness.testing.tiny_elf import tiny_elf
 from ethos_hil.suites.lab.fuzz.servers.case import ServerCase, TrickPlayer

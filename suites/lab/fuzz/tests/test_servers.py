@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.boards import loader, rsp_packets, rsp_stream
-from ethos_hil.harness.boards.rsp import GdbRemote
-from ethos_hil.harness.boards.rsp_exchange import RspExchange
-from ethos_hil.harness.boards.start_point import StartPoint
+from ethos_hil.harness.boards import loader
+from ethos_hil.harness.boards.loadable import StartPoint
+from ethos_hil.harness.gdb import stream
+from ethos_hil.harness.gdb.exchange import RspExchange
+from ethos_hil.harness.gdb.remote import GdbRemote
 from ethos_hil.harness.testing.gdb_peer import PeerTraits
 from ethos_hil.suites.lab.crew import Crew
 from ethos_hil.suites.lab.fuzz.servers import trial
@@ -65,11 +66,11 @@ def test_cases_are_a_function_of_seed_and_number() -> None:
 def test_a_checksum_that_is_not_checked_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen("noise") == set()
 
-    class Believing(rsp_packets.RspPacket):
+    class Believing(stream.RspPacket):
         def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
             super().__init__(content, True, notification)
 
-    monkeypatch.setattr(rsp_packets, "RspPacket", Believing)
+    monkeypatch.setattr(stream, "RspPacket", Believing)
     assert "a packet with a wrong checksum was taken for an answer" in seen("noise")
 
 
@@ -95,7 +96,7 @@ def believing(remote: GdbRemote, point: StartPoint, deadline: Deadline | None) -
 
 def test_a_damaged_line_that_is_given_up_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == set()
-    monkeypatch.setattr(rsp_stream, "_TRIES", 1)
+    monkeypatch.setattr(stream, "_TRIES", 1)
     assert seen("noise", dataclasses.replace(PLAIN, no_ack=False)) == {"a server that can be served was not"}
 
 

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from ethos_hil.harness.boards.rsp_packets import (
+from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, described_registers
+from ethos_hil.harness.gdb.stream import (
     MOST_BYTES,
     PacketError,
     PacketReader,
@@ -16,7 +17,6 @@ from ethos_hil.harness.boards.rsp_packets import (
     encoded,
     escaped_binary,
 )
-from ethos_hil.harness.boards.rsp_registers import UNDESCRIBED, DescriptionError, described_registers
 
 QEMU = {
     "target.xml": b'<?xml version="1.0"?><!DOCTYPE target SYSTEM "gdb-target.dtd"><target><architecture>arm'

@@ -13,9 +13,9 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards import rsp_packets
-from ethos_hil.harness.boards.board import ServerDialect
-from ethos_hil.harness.boards.rsp import DHCSR, GdbRemote
+from ethos_hil.harness.gdb import stream
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote
 from ethos_hil.harness.testing.gdb_peer import BASE, SIZE, GdbPeer, Hook, PeerTraits, packet
 
 DATA = bytes(range(256)) * 30 + b"#$}*" * 300
@@ -154,11 +154,11 @@ def test_without_acknowledgements_damage_is_an_error_at_once() -> None:
 def test_the_check_of_the_checksum_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it, the tests above see red."""
 
-    class Believing(rsp_packets.RspPacket):
+    class Believing(stream.RspPacket):
         def __init__(self, content: bytes, sound: bool, notification: bool = False) -> None:
             super().__init__(content, True, notification)
 
-    monkeypatch.setattr(rsp_packets, "RspPacket", Believing)
+    monkeypatch.setattr(stream, "RspPacket", Believing)
     with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
         failure(answering(b"m", b"$" + b"0" * 32 + b"#01"), read)
 

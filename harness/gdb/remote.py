@@ -24,11 +24,22 @@ from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.boards.board import ServerDialect
-from ethos_hil.harness.boards.rsp_exchange import CONSOLE, ERROR, STOP, RspExchange, shown, text_of
-from ethos_hil.harness.boards.rsp_greeting import greet
-from ethos_hil.harness.boards.rsp_memory import Counted, read_pieces, reads, write_pieces, writes
-from ethos_hil.harness.boards.rsp_registers import RspRegister
+from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.exchange import (
+    CONSOLE,
+    ERROR,
+    STOP,
+    Counted,
+    RspExchange,
+    greet,
+    read_pieces,
+    reads,
+    shown,
+    text_of,
+    write_pieces,
+    writes,
+)
+from ethos_hil.harness.gdb.registers import RspRegister
 
 DHCSR = 0xE000EDF0
 """Debug Halting Control and Status Register (Armv8-M Architecture Reference Manual)."""
@@ -51,12 +62,6 @@ _COMPLAINT = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """In the text of a `monitor` command that did not work: of QEMU, OpenOCD, probe-rs and pyOCD."""
-_HALT_WORDS = {
-    ServerDialect.QEMU: "stop",
-    ServerDialect.PYOCD: "halt",
-    ServerDialect.OPENOCD: "halt",
-    ServerDialect.JLINK: "halt",
-}
 
 
 @dataclass(frozen=True)
@@ -219,8 +224,8 @@ class GdbRemote:
             self._exchange.stream.send_raw(b"\x03", until)
             if self.stopped(until) is None:
                 self._exchange.stream.fail(f"the processor does not stop within {until.seconds:.3g} s")
-        word = None if self.dialect is None else _HALT_WORDS.get(self.dialect)
-        if not self.is_halted(until) and word is not None:
+        word = "" if self.dialect is None else self.dialect.halt
+        if not self.is_halted(until) and word:
             self.monitor(word, until)
         if not self.is_halted(until):
             raise self._exchange.refusal("the processor still runs, though it was told to halt")

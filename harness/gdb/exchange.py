@@ -1,4 +1,4 @@
-"""Questions to a GDB server and their answers.
+"""Questions to a GDB server and their answers: what it can do, and memory in packets of the size that it takes.
 
 The protocol does not number them: that an answer belongs to its question follows from the order alone. So nothing may
 be left between them, and what is left makes the connection useless.
@@ -9,11 +9,14 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards.rsp_stream import PacketStream
+from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, RegisterTable, described_registers
+from ethos_hil.harness.gdb.stream import PacketStream, escaped_binary
 
 STOP = re.compile(rb"[TS][0-9a-fA-F]{2}")
 """The begin of the packet that says why the processor stopped."""
@@ -186,3 +189,169 @@ def text_of(answer: bytes) -> str:
 def shown(answer: bytes) -> str:
     """Return an answer for a message: its begin."""
     return repr(text_of(answer[:80])) + (" ..." if len(answer) > 80 else "") if answer else "nothing"
+
+
+_QUESTION = b"qSupported:multiprocess-;xmlRegisters=arm"
+_DEFAULT_PACKET = 400
+"""PacketSize of a server that states none: what GDB begins with."""
+_FEWEST_PACKET, _MOST_PACKET = 64, 1 << 15
+_FRAME = 4
+"""`$`, `#` and the checksum count in PacketSize."""
+_LONGEST_QUESTION = len(b"qXfer:features:read::ffffffff,ffffffff")
+_MOST_DESCRIPTION = 1 << 18
+
+
+@dataclass(frozen=True)
+class ServerAbilities:
+    """What a GDB server can do.
+
+    Attributes:
+        features: it, as the server says it.
+        packet_size: bytes of the largest packet that it takes.
+        registers: the processor's registers.
+    """
+
+    features: frozenset[str]
+    packet_size: int
+    registers: RegisterTable
+
+    @property
+    def room(self) -> int:
+        """How many bytes fit into a packet."""
+        return self.packet_size - _FRAME
+
+
+def greet(exchange: RspExchange, deadline: Deadline) -> ServerAbilities:
+    """Ask a server what it can do. From then on both acknowledge no packets, if it can do without.
+
+    Raises:
+        TargetError: it does not say so, or what cannot be used (RspExchange).
+    """
+    answer = exchange.ask(_QUESTION, deadline, "the question what it can do")
+    features = frozenset(text_of(answer).split(";"))
+    size = _DEFAULT_PACKET
+    for feature in features:
+        name, _, value = feature.partition("=")
+        if name == "PacketSize" and re.fullmatch("[0-9a-fA-F]{1,8}", value):
+            size = min(int(value, 16), _MOST_PACKET)
+    if size < _FEWEST_PACKET:
+        exchange.stream.fail(f"it takes packets of {size} bytes only")
+    if "QStartNoAckMode+" in features:
+        agreed = exchange.ask(b"QStartNoAckMode", deadline, "the offer not to acknowledge") == b"OK"
+        exchange.stream.acknowledges = not agreed
+    registers = UNDESCRIBED
+    if "qXfer:features:read+" in features:
+        try:
+            registers = described_registers(lambda name: _description(exchange, name, size - _FRAME, deadline))
+        except DescriptionError as error:
+            exchange.stream.fail(f"its description of the processor cannot be used: {error}")
+    return ServerAbilities(features, size, registers)
+
+
+def _description(exchange: RspExchange, name: str, room: int, deadline: Deadline) -> bytes:
+    """Return a file of the description of the processor."""
+    annex = escaped_binary(name.encode("utf-8", "replace"))
+    if len(annex) > room - _LONGEST_QUESTION:
+        raise DescriptionError(f"it has a file with a name of {len(name)} characters, {name[:_FEWEST_PACKET]!r} ...")
+    text = b""
+    while True:
+        command = b"qXfer:features:read:%b:%x,%x" % (annex, len(text), room - 1)
+        answer = exchange.ask(command, deadline, f"the question for {name!r}")
+        if answer[:1] not in (b"l", b"m"):
+            raise DescriptionError(f"the server has no {name!r}: it answered {shown(answer)}")
+        text += answer[1:]
+        if answer[:1] == b"l":
+            return text
+        if len(answer) == 1 or len(text) > _MOST_DESCRIPTION:
+            raise DescriptionError(f"{name!r} does not end")
+
+
+Counted = Callable[[int], None]
+"""What is told how many bytes more were read or written."""
+
+
+@dataclass(frozen=True)
+class MemoryPiece:
+    """What one packet reads or writes.
+
+    Attributes:
+        address, size: of the bytes.
+        command: the packet.
+    """
+
+    address: int
+    size: int
+    command: bytes
+
+
+def reads(address: int, size: int, room: int) -> list[MemoryPiece]:
+    """Return the packets that read memory, with answers of at most `room` bytes."""
+    return [
+        MemoryPiece(begin, length, b"m%x,%x" % (begin, length)) for begin, length in _pieces(address, size, room // 2)
+    ]
+
+
+def writes(address: int, data: bytes, room: int, binary: bool) -> list[MemoryPiece]:
+    """Return the packets of at most `room` bytes that write memory, as binary or in hexadecimal digits."""
+    room -= len(b"X%x,%x:" % (0xFFFFFFFF, room))
+    made = []
+    for begin, length in _pieces(address, len(data), room if binary else room // 2):
+        piece = data[begin - address : begin - address + length]
+        if not binary:
+            made.append(MemoryPiece(begin, length, b"M%x,%x:%b" % (begin, length, piece.hex().encode())))
+            continue
+        # With many escapes it is twice as long.
+        half = length if len(escaped_binary(piece)) <= room else room // 2 // 4 * 4
+        for start in range(0, length, half):
+            part = piece[start : start + half]
+            command = b"X%x,%x:%b" % (begin + start, len(part), escaped_binary(part))
+            made.append(MemoryPiece(begin + start, len(part), command))
+    return made
+
+
+def read_pieces(
+    exchange: RspExchange, pieces: Sequence[MemoryPiece], deadline: Deadline, count: Counted | None
+) -> bytes:
+    """Return memory, from the first piece on until the first that came shorter than it was asked for. One byte came."""
+    read = bytearray()
+    complete = True
+
+    def take(number: int, answer: bytes) -> None:
+        nonlocal complete
+        piece = pieces[number]
+        what = f"read {piece.size:,} bytes at 0x{piece.address:08x}"
+        data = exchange.data(answer, what)
+        if not 0 < len(data) <= piece.size:
+            exchange.stream.fail(f"asked to {what}, it sent {len(data):,} bytes")
+        if complete:
+            read.extend(data)
+            if count is not None:
+                count(len(data))
+        complete &= len(data) == piece.size
+
+    exchange.ask_all([piece.command for piece in pieces], deadline, "a read", take)
+    return bytes(read)
+
+
+def write_pieces(
+    exchange: RspExchange, pieces: Sequence[MemoryPiece], deadline: Deadline, count: Counted | None
+) -> None:
+    """Write memory."""
+
+    def take(number: int, answer: bytes) -> None:
+        piece = pieces[number]
+        exchange.accepted(answer, f"write {piece.size:,} bytes at 0x{piece.address:08x}")
+        if count is not None:
+            count(piece.size)
+
+    exchange.ask_all([piece.command for piece in pieces], deadline, "a write", take)
+
+
+def _pieces(address: int, size: int, most: int) -> list[tuple[int, int]]:
+    """Return addresses and lengths of pieces of at most `most` bytes, which meet at multiples of four.
+
+    A server writes one that begins and ends there as words, which is faster, and all that some memories can do.
+    """
+    step = most // 4 * 4
+    borders = [address, *range(address - address % 4 + step, address + size, step), address + size]
+    return [(begin, end - begin) for begin, end in pairwise(borders) if end > begin]

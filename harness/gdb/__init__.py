@@ -1,0 +1,1 @@
+"""GDB's remote protocol: how debug probes' servers and QEMU are asked for memory and registers."""
