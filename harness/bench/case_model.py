@@ -39,9 +39,8 @@ def _model(case: BenchCase) -> TorchModel:
 def _steps(case: BenchCase) -> TorchModel:
     import torch
 
-    from ethos_hil.harness.declared.chain import Chain
-    from ethos_hil.harness.declared.random_inputs import random_inputs
-    from ethos_hil.harness.declared.seed import seed
+    from ethos_hil.harness.declared.modules import Chain
+    from ethos_hil.harness.declared.random_inputs import random_inputs, seed
 
     seed(case.name)
     modules = [_module(step) for step in case.steps]
@@ -58,9 +57,7 @@ def _steps(case: BenchCase) -> TorchModel:
 
 
 def _module(step: BenchStep) -> nn.Module:
-    from ethos_hil.harness.declared.function import Function
-    from ethos_hil.harness.declared.new_layer import new_layer
-    from ethos_hil.harness.declared.tensor_function import tensor_function
+    from ethos_hil.harness.declared.modules import Function, new_layer, tensor_function
 
     if step.layer:
         try:

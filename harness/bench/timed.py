@@ -19,14 +19,12 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, facts_of
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
-from ethos_hil.harness.image.firmware_file import firmware_path
+from ethos_hil.harness.image.firmware_manifest import firmware_path
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.harness.profile.compiled import CompiledDelegate, system_of
-from ethos_hil.harness.profile.costs import costs
-from ethos_hil.harness.profile.memories_behind import memories_behind
+from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.harness.verdict.artifact_info import info

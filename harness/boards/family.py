@@ -22,8 +22,7 @@ from ethos_hil.harness.boards.lease import INFRASTRUCTURE, quarantined
 from ethos_hil.harness.boards.target import FAMILY, BoardTarget, missing
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
 
 _POLL_SECONDS = 0.1

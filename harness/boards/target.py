@@ -26,8 +26,7 @@ from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.uart_silence import silence
 
 FAMILY = "board"

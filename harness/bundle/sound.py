@@ -5,8 +5,7 @@ from __future__ import annotations
 from ethos_hil.base.question import MOST_EXECUTIONS
 from ethos_hil.harness.bundle.typed import mistyped
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.targets.base import CYCLE_PROVENANCES
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph

@@ -153,7 +153,7 @@ def _list(as_json: bool) -> None:
         return
     from rich.table import Table
 
-    from ethos_hil.harness.targets.listing import families
+    from ethos_hil.harness.targets.registry import families
     from ethos_hil.harness.terminal.console import add_row, console
 
     table = Table(box=None, pad_edge=False, header_style="bold")

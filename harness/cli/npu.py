@@ -18,7 +18,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import opened, read_bytes
 from ethos_hil.harness.cli.destinations import check_distinct, unwritable
-from ethos_hil.harness.image.array_names import in_order
+from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.terminal.console import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.targets.listing import ListedTarget, families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption
+from ethos_hil.harness.targets.registry import ListedTarget, families, list_targets
 from ethos_hil.harness.terminal.console import add_row, console
 
 SCHEMA_VERSION = 1

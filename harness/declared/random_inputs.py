@@ -1,13 +1,29 @@
-"""Random inputs of a declared shape."""
+"""Random inputs of a declared shape. All random values of a declaration come from its name."""
 
 from __future__ import annotations
 
+import random
+import zlib
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
 import torch
 
 from ethos_hil.lowering.model.torch_model import Inputs
+
+
+def seed(name: str) -> None:
+    """Seed the common generators of torch, NumPy and Python, so that they give the same numbers in every session.
+
+    Args:
+        name: name of the declaration; decides the seed.
+    """
+    number = zlib.crc32(name.encode())
+    torch.manual_seed(number)
+    np.random.seed(number)
+    random.seed(number)
+
 
 CALIBRATION_SETS = 2
 

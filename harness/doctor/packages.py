@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.harness.image.firmware_file import IN_CHECKOUT
+from ethos_hil.harness.image.firmware_manifest import IN_CHECKOUT
 
 OURS = "ethos-hil"
 SET = ("torch", "executorch", "torchao", "ethos-u-vela", "tosa-tools", "flatbuffers", "numpy")

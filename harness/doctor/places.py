@@ -17,8 +17,15 @@ from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.farm.side_process import PYTHON_VARIABLE, WAIT_VARIABLE
-from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE, IN_CHECKOUT, firmware_doubt, firmware_path, remedy
-from ethos_hil.harness.image.firmware_manifest import MANIFEST_NAME, FirmwareManifest
+from ethos_hil.harness.image.firmware_manifest import (
+    FIRMWARE_VARIABLE,
+    IN_CHECKOUT,
+    MANIFEST_NAME,
+    FirmwareManifest,
+    firmware_doubt,
+    firmware_path,
+    remedy,
+)
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE

@@ -24,8 +24,7 @@ from ethos_hil.harness.farm.farm_place import FAMILY, PlaceChoice
 from ethos_hil.harness.farm.side_process import coordinator, labgrid_python, side_process, wait_seconds
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
 
 

@@ -80,7 +80,7 @@ def _answer(action: Action, model: FvpModel) -> str:
 
         return listing(model)
     if action is Action.HELP:
-        from ethos_hil.harness.fvp_stand_in.options import OPTIONS
+        from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
 
         lines = [f"  {option.spelling:34} {option.treatment.value}: {option.note}" for option in OPTIONS]
         return f"Usage: {model.fvp.executable} [options] [-a] FILE\n\n" + "\n".join(lines) + "\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from ethos_hil.harness.fvp_stand_in.options import OPTIONS
+from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, Parameter
 from ethos_hil.harness.socs.fvps import MODELS
 

@@ -17,7 +17,7 @@ from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.delegation import NAME, delegation_check
 from ethos_hil.harness.image.firmware_elf import Firmware
-from ethos_hil.harness.image.firmware_file import FIRMWARE_VARIABLE
+from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.socs.registry import SOCS

@@ -1,4 +1,9 @@
-"""Frames on the wire: COBS or base64, CRC-32, sequence numbers (docs/formats.md, "Wire")."""
+"""Frames on the wire: COBS or base64, CRC-32, sequence numbers (docs/formats.md, "Wire").
+
+Some bytes a UART, or what reads it, may take for a command. EOT ends the simulation where an FVP's `shutdown_on_eot` is
+set; it is off by default (ARM-software/AVH quotes the list of an FVP). DC4 means something to Arm's PL011 model while
+`enable_dc4` is set; no public source describes its effect. Whether the UART of an MPS3 or MPS4 knows DC4 is not known.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,12 @@ from cobs import cobs
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.formats import MAX_FRAME_PAYLOAD, PRINTABLE_MARK, FrameHeader, FrameType
+
+EOT = 0x04
+DC4 = 0x14
+UART_PARAMETERS = {DC4: "enable_dc4", EOT: "shutdown_on_eot"}
+"""By byte: the parameter of an FVP's UART that says whether it has that meaning."""
+
 
 _CRC_BYTES = 4
 MAX_TEXT = 64 * 1024

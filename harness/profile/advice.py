@@ -6,13 +6,15 @@ test_advice.py` has a model for each, and shows that the remedy helps.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import CpuOp, Op, Record
 from ethos_hil.harness.profile.cpu import KERNEL
+from ethos_hil.results.export.exporter import Exporter, profile_of
 
 _LEAST_SHARE = 0.01
 """Of the inference: less is not worth a sentence."""
@@ -252,3 +254,24 @@ def _lines(ops: Sequence[Op]) -> str:
         by_line[place] = by_line.get(place, 0) + (op.cycles or 0)
     first = sorted(by_line, key=lambda line: -by_line[line])
     return ", ".join(first[:3]) + (f" and {len(first) - 3} more" if len(first) > 3 else "")
+
+
+SCHEMA_VERSION = 1
+
+
+def write(record: Record) -> str:
+    """Return all advice, the largest saving first.
+
+    Raises:
+        NotExportable: the record has no profile.
+    """
+    profile_of(record)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "model": record.model,
+        "advice": [asdict(each) for each in advice(record)],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+EXPORTER = Exporter("advice", ".advice.json", "what to do about a profile, and what it saves", write)

@@ -1,13 +1,58 @@
-"""How a profile is taken."""
+"""How a profile is taken: by which method, and with which of the NPU's PMU events.
+
+Numbers and names of the events: Arm's core driver (ethosu_pmu.h); those that the virtual board counts too.
+"""
 
 from __future__ import annotations
 
 import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.question import Question
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.harness.image.formats import EVENT_COUNTERS
+from ethos_hil.harness.targets.base import Capability, Target
+
+EVENTS = {
+    "npu_active": 35,
+    "mac_active": 48,
+    "output_active": 64,
+    "weight_decoder_active": 80,
+    "port0_read_beats": 130,
+    "port0_write_beats": 135,
+    "port1_read_beats": 386,
+    "port1_write_beats": 391,
+}
+"""On an Ethos-U85 the driver calls port 0 SRAM and port 1 EXT."""
+NAMES = {number: name for name, number in EVENTS.items()}
+DEFAULT_EVENTS = ("npu_active", "mac_active", "output_active", "weight_decoder_active")
+ALL = "all"
+_COUNTERS_U55 = 4
+"""Of an Ethos-U55 or U65."""
+
+
+def event_numbers(names: Sequence[str]) -> tuple[int, ...]:
+    """Return the numbers of events.
+
+    Args:
+        names: names from EVENTS, or "all".
+
+    Raises:
+        UsageError: no event has such a name.
+    """
+    asked = tuple(EVENTS) if ALL in names else tuple(dict.fromkeys(names))
+    for name in asked:
+        if name not in EVENTS:
+            raise UsageError(f"no PMU event is called {name!r}", hint=f"there are: {', '.join((*EVENTS, ALL))}")
+    return tuple(EVENTS[name] for name in asked)
+
+
+def event_sets(numbers: Sequence[int], npu: NpuName) -> tuple[tuple[int, ...], ...]:
+    """Return events in sets that the NPU's counters can count at once, each in an execution of its own."""
+    counters = EVENT_COUNTERS if npu.family == "u85" else _COUNTERS_U55
+    return tuple(tuple(numbers[at : at + counters]) for at in range(0, len(numbers), counters)) or ((),)
+
 
 _REPEATS = 3
 """Executions by default where two may differ: the least that have a median."""
@@ -27,8 +72,9 @@ class ProfileMethod(enum.StrEnum):
 def profile_method(question: Question, board: Target) -> ProfileMethod:
     """Return the method to use on a target: what is asked, else `SHARES` where it sees operations, else `PREFIX`.
 
-    Raises:
-        UsageError: the target cannot do it.
+    Attributes:
+        method: None for what suits the target: `SHARES` where it sees operations, else `PREFIX`.
+        events: names of PMU events (`ethos_hil.harness.profile.options.EVENTS`), counted with `PREFIX` for each row.
     """
     able = board.capabilities()
     if Capability.NPU_CYCLES not in able:

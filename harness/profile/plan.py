@@ -8,9 +8,8 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
-from ethos_hil.harness.profile.options import ProfileMethod, default_repeat, profile_method
-from ethos_hil.harness.profile.pmu import event_numbers, event_sets
-from ethos_hil.harness.profile.stream_parts import cuts
+from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat, event_numbers, event_sets
+from ethos_hil.harness.profile.prefix import cuts
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact
 

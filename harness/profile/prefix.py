@@ -4,21 +4,128 @@ The target runs the begin of a command stream up to cut after cut, and at last a
 than the one before it belongs to the operations between their cuts. Nothing is estimated: the differences sum to the
 whole job. Where two operations overlap, the time in which both run belongs to the earlier one.
 
+A STOP can stand in for the command after an operation, and the NPU then does what comes before. Not every place will
+do. Behind an operation that leaves its result in the NPU (a chain, or accumulators, on an Ethos-U85) the next one would
+be missing. Inside a loop or a branch the NPU would stop at the first pass, or not come by at all. Rows that end at such
+a place belong to the next one that will do.
+
 Over several executions the median of each prefix counts. Where a prefix takes no longer than the one before it, but for
 noise, the operations on both sides of the cut cannot be told apart: they are one part.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.record import JOB, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.link.outcome import DelegateRun, PrefixRun
-from ethos_hil.harness.profile.stream_parts import StreamPart
+from ethos_hil.harness.image.pack import CutAt
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, PrefixRun
+from ethos_hil.harness.npu import Configuration, NpuProgram
+from ethos_hil.harness.npu.isa.feature_map import Layout
+from ethos_hil.harness.npu.isa.operations import Branch, Dma
+from ethos_hil.harness.npu.isa.operations import Op as StreamOp
+from ethos_hil.harness.profile.options import NAMES, ProfileMethod
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
+
+COMMAND_BYTES = 4
+"""Of the word that starts an operation."""
+
+
+@dataclass(frozen=True)
+class StreamPart:
+    """Rows that one cut ends.
+
+    Attributes:
+        rows: at least one, in stream order; the last one ends where the stream may be cut.
+        end: the byte of the command stream where it may be cut; None where only the end of the stream ends it, because
+            it has a loop or a branch last.
+    """
+
+    rows: tuple[NpuOp, ...]
+    end: int | None
+
+
+def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[StreamPart, ...]:
+    """Return the parts of a delegate's command stream, in order.
+
+    Args:
+        stream: the register command stream, without driver actions.
+        rows: of the delegate map; where there is none, every operation is a row.
+        npu: the NPU that it is compiled for.
+
+    Raises:
+        Fault: the stream cannot be decoded.
+        ValueError: a row of the map ends where no operation ends: it would be cut in its middle.
+    """
+    program = NpuProgram(stream, Configuration.parse(str(npu)))
+    rows = rows_of(program, rows)
+    operations = {op.offset for op in program.ops}
+    inside = next((row for row in rows if row.end_offset not in operations), None)
+    if inside is not None:
+        raise ValueError(f"{inside.id} of the delegate map ends at byte {inside.end_offset}, where no operation is")
+    allowed = _ends(program)
+    found: list[StreamPart] = []
+    waiting: list[NpuOp] = []
+    for row in rows:
+        waiting.append(row)
+        end = row.end_offset + COMMAND_BYTES
+        if end in allowed:
+            found.append(StreamPart(tuple(waiting), end))
+            waiting = []
+    if waiting:
+        found.append(StreamPart(tuple(waiting), None))
+    return tuple(found)
+
+
+def parts_of(delegate: Delegate, npu: NpuName) -> tuple[StreamPart, ...]:
+    """Return the parts of a delegate. Raises Fault."""
+    return stream_parts(delegate.blob.command_stream, delegate.npu_ops, npu)
+
+
+def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
+    """Return the cuts that time every part of an artifact: before the first operation, and where each part ends.
+
+    Raises:
+        Fault: a stream cannot be decoded.
+    """
+    return tuple(
+        CutAt(delegate.index, end)
+        for delegate in sorted(artifact.delegates, key=lambda delegate: delegate.index)
+        for end in (0, *(part.end for part in parts_of(delegate, npu) if part.end is not None))
+    )
+
+
+def rows_of(program: NpuProgram, rows: Sequence[NpuOp]) -> tuple[NpuOp, ...]:
+    """Return the rows of a delegate map; where there is none, a row for each operation."""
+    return tuple(rows) or tuple(_operations(program.ops))
+
+
+def _ends(program: NpuProgram) -> frozenset[int]:
+    """Return the bytes behind an operation where the stream may be cut."""
+    inside = [range(*sorted((_offset(program, one.target), one.offset))) for one in program.instructions
+              if isinstance(one, Branch)]  # fmt: skip
+    ends = (op.offset + COMMAND_BYTES for op in program.ops if isinstance(op, Dma) or op.ofm.layout is not Layout.CHAIN)
+    return frozenset(end for end in ends if not any(end - COMMAND_BYTES in body for body in inside))
+
+
+def _offset(program: NpuProgram, number: int) -> int:
+    """Return the offset of an instruction; of the one behind the last, the end of the stream."""
+    instructions: Sequence[StreamOp | Branch] = program.instructions
+    return instructions[number].offset if number < len(instructions) else len(program.stream)
+
+
+def _operations(ops: Sequence[StreamOp]) -> Iterator[NpuOp]:
+    """Yield a row for each operation of a stream without a delegate map."""
+    for number, op in enumerate(ops):
+        yield NpuOp(f"npu{number:05d}", op.name, op.offset, "", (), "", "", (), 0)
+
 
 Counts = Mapping[int, int | None]
 """PMU event counts by event number; None where a counter has wrapped or the NPU has none."""
@@ -166,4 +273,69 @@ def _contradiction(message: str) -> TargetError:
         f"the profile contradicts itself: {message}",
         hint="run it again; if it comes again, the target does not run the same program twice alike",
         kind=FailureKind.PROFILE,
+    )
+
+
+def prefix_rows(
+    artifact: Artifact, npu: NpuName, outcome: Outcome, event_sets: Sequence[Sequence[int]], provenance: str
+) -> tuple[Op, ...]:
+    """Return rows for each delegate call: first the cost of the job, then each operation. Their sum is the call's.
+
+    Args:
+        artifact: the artifact that ran.
+        npu: the NPU it ran on.
+        outcome: of a plan with the cuts of `ethos_hil.harness.profile.prefix.cuts`.
+        event_sets: the plan's.
+        provenance: of the target's cycles.
+
+    Raises:
+        TargetError: kind "profile": the counts contradict one another.
+    """
+    calls: dict[int, list[tuple[DelegateRun, Sequence[int]]]] = {}
+    for run in outcome.runs:
+        for call in run.delegates:
+            calls.setdefault(call.instruction, []).append((call, event_sets[run.repeat % len(event_sets)]))
+    rows: list[Op] = []
+    for instruction, found in calls.items():
+        parts = parts_of(artifact.delegate_at(instruction), npu)
+        for share in shares(parts, [call for call, _ in found], [events for _, events in found]):
+            rows += _rows(share, parts, instruction, provenance)
+    return tuple(rows)
+
+
+def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenance: str) -> list[Op]:
+    """Return the rows of a share. Where it has several, the last one has all of its cycles."""
+    events = {NAMES.get(number, str(number)): count for number, count in share.events.items() if count is not None}
+    found = Op(
+        JOB,
+        JOB,
+        "",
+        (),
+        "",
+        "",
+        share.cycles,
+        provenance,
+        instruction=instruction,
+        method=ProfileMethod.PREFIX,
+        spread=share.spread,
+        events=events,
+        samples=share.samples,
+    )
+    if not share.parts:
+        return [found]
+    *others, last = (row for number in share.parts for row in parts[number].rows)
+    nothing = dataclasses.replace(found, cycles=None, spread=0, events={}, merged_with=last.id, samples=())
+    return [*(_named(nothing, row) for row in others), _named(found, last)]
+
+
+def _named(row: Op, op: NpuOp) -> Op:
+    return dataclasses.replace(
+        row,
+        id=op.id,
+        npu_op=op.npu_op,
+        tosa_op=op.tosa_op,
+        aten_ops=op.aten_ops,
+        module=op.module,
+        source=op.source,
+        sources=op.sources,
     )

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.inference_profile import Buffer
-from ethos_hil.harness.profile.memory import MemoryUse
+from ethos_hil.harness.profile.view import MemoryUse
 from ethos_hil.harness.terminal.console import add_row, plain
 
 _BAR = 20

@@ -13,8 +13,7 @@ from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
-from ethos_hil.harness.profile.memory import memory_use
-from ethos_hil.harness.profile.view import By, Group, Sort, groups
+from ethos_hil.harness.profile.view import By, Group, Sort, groups, memory_use
 from ethos_hil.harness.show.latency import latency_rows
 from ethos_hil.harness.show.memory import peaks, tables
 from ethos_hil.harness.show.record import head

@@ -24,8 +24,7 @@ from ethos_hil.base.regular_file import NotAFile, opened
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.failure import KINDS
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
-from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import MAX_COMMAND_LINE, Capability, Target
 from ethos_hil.lowering.formats.pte_model import Tensor
 
 # What upstream's tests take for a failure (runner_utils.py), and the places in it that say which kind it is.

@@ -8,8 +8,7 @@ from typing import Any
 
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability, Target
 
 
 @dataclass(frozen=True)

@@ -329,7 +329,7 @@ def test_a_step_that_differs_from_the_models_is_seen(board: OpenTarget, monkeypa
 
 
 def test_a_runner_cannot_keep_state() -> None:
-    from ethos_hil.harness.image.firmware_file import firmware_path
+    from ethos_hil.harness.image.firmware_manifest import firmware_path
 
     with pytest.raises(UsageError, match="keeps state, and a runner boots for each of the 2 executions"):
         ethos_hil.run(on_cpu(Sum(), X), repeat=2, runner=firmware_path("corstone-300"))

@@ -12,7 +12,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
 from ethos_hil.harness.run import run_artifact
-from ethos_hil.harness.targets.contract_programs import contract_programs
+from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa_content import content_digest

@@ -13,9 +13,8 @@ from ethos_hil.harness.link.outcome import DelegateRun, Outcome
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
-from ethos_hil.harness.profile.rows import prefix_rows
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.profile.prefix import prefix_rows
+from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated, traced
 from ethos_hil.lowering.artifact import Artifact
 

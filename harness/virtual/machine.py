@@ -19,8 +19,9 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.link import control_bytes
-from ethos_hil.harness.npu import Fault, Npu
+from ethos_hil.harness.link.frames import UART_PARAMETERS
+from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu.timing.memory_system import MemorySystem
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
@@ -259,7 +260,7 @@ class Machine:
         return output if output.uart or output.console else None
 
     def _check_wire(self, sent: bytes) -> None:
-        stopping = next((byte for byte in sent if byte in control_bytes.PARAMETERS), None)
+        stopping = next((byte for byte in sent if byte in UART_PARAMETERS), None)
         if stopping is not None:
             where = self.where() or "an unknown place"
             raise broken(

@@ -150,7 +150,7 @@ class Tally:
         """Return a warning for each old firmware that targets ran."""
         if not any(name.startswith("U") for row in self._counts.values() for name in row):
             return []
-        from ethos_hil.harness.image.firmware_file import doubts_of_built
+        from ethos_hil.harness.image.firmware_manifest import doubts_of_built
 
         return doubts_of_built()
 

@@ -6,12 +6,9 @@ from pathlib import Path
 
 from torch import nn
 
-from ethos_hil.harness.declared.function import Function
-from ethos_hil.harness.declared.new_layer import new_layer
-from ethos_hil.harness.declared.random_inputs import random_inputs
-from ethos_hil.harness.declared.seed import seed
-from ethos_hil.harness.declared.torch_name import named
-from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.harness.declared.modules import Function, named, new_layer
+from ethos_hil.harness.declared.random_inputs import random_inputs, seed
+from ethos_hil.lowering.model import TorchModel, from_module
 from ethos_hil.suites.declare.case import Case, Layer, TorchCall
 
 

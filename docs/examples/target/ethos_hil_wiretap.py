@@ -18,8 +18,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.frames import FrameDecoder, Text
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.targets.virtual import PLUGIN as VIRTUAL
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -17,8 +17,8 @@ import pytest
 import typer
 
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.image.firmware_file import firmware_path
-from ethos_hil.harness.image.lint.flaw import CHECKS
+from ethos_hil.harness.image.firmware_manifest import firmware_path
+from ethos_hil.harness.image.lint.program import CHECKS
 
 MODEL = """
 import torch

@@ -18,9 +18,8 @@ FOLDER = Path(__file__).parents[1]
 
 def digest_of(name: str) -> str:
     """The SHA-256 of all numbers of a layer and its inputs, drawn for a declaration of that name."""
-    from ethos_hil.harness.declared.new_layer import new_layer
-    from ethos_hil.harness.declared.random_inputs import random_inputs
-    from ethos_hil.harness.declared.seed import seed
+    from ethos_hil.harness.declared.modules import new_layer
+    from ethos_hil.harness.declared.random_inputs import random_inputs, seed
 
     seed(name)
     layer = new_layer("BatchNorm2d", (3,), {})
@@ -48,7 +47,7 @@ def test_the_example_is_one_of_the_calibration_sets_and_keeps_its_limits() -> No
 
 
 def test_norms_do_something() -> None:
-    from ethos_hil.harness.declared.new_layer import new_layer
+    from ethos_hil.harness.declared.modules import new_layer
 
     norm = new_layer("LayerNorm", (64,), {}).state_dict()
     assert norm["weight"].std() > 0.1
@@ -57,7 +56,7 @@ def test_norms_do_something() -> None:
 
 @pytest.mark.parametrize("name", ["mul", "cat", "nn.functional.gelu", "linalg.vector_norm", "ops.aten.slice"])
 def test_a_function_of_tensors_is_found(name: str) -> None:
-    from ethos_hil.harness.declared.tensor_function import tensor_function
+    from ethos_hil.harness.declared.modules import tensor_function
 
     assert callable(tensor_function(name))
 
@@ -68,7 +67,7 @@ def test_a_function_of_tensors_is_found(name: str) -> None:
 )
 def test_what_computes_nothing_from_tensors_is_refused(name: str) -> None:
     """A grid is a file that others may have written: `save` with an option would write where it says."""
-    from ethos_hil.harness.declared.tensor_function import tensor_function
+    from ethos_hil.harness.declared.modules import tensor_function
 
     with pytest.raises(UsageError, match=f"torch.{name} computes nothing from tensors"):
         tensor_function(name)
@@ -78,7 +77,7 @@ def test_what_computes_nothing_from_tensors_is_refused(name: str) -> None:
     ("name", "said"), [("init", "is no layer"), ("Module.eval", "is no layer"), ("Relu", "has no")]
 )
 def test_what_is_no_layer_is_refused(name: str, said: str) -> None:
-    from ethos_hil.harness.declared.new_layer import new_layer
+    from ethos_hil.harness.declared.modules import new_layer
 
     with pytest.raises(UsageError, match=said):
         new_layer(name, (), {})

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.doctor import packages, places
-from ethos_hil.harness.doctor.ask import ask
 from ethos_hil.harness.doctor.finding import Status
+from ethos_hil.harness.doctor.programs import ask
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.tests.test_repository import HEAVY, MODULES

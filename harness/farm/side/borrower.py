@@ -1,17 +1,60 @@
-"""Borrows places of a labgrid coordinator, and gives them back."""
+"""Borrows places of a labgrid coordinator, and gives them back.
+
+A place stays with the user that labgrid knows it by, whatever becomes of his processes. So the name under which the
+harness borrows has its process id: what a dead process of this machine has borrowed is given back by the next one.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import getpass
 import importlib
+import os
+import re
+import socket
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.farm.side.borrower_name import is_left_behind
-from ethos_hil.harness.farm.side.labgrid_modules import labgrid
-from ethos_hil.harness.farm.side.place_board import place_board
-from ethos_hil.harness.farm.side.trouble import SideTrouble
+from ethos_hil.harness.farm.side.place_board import SideTrouble, labgrid, place_board
+
+_MARK = re.compile(r"\+ethos-hil-([0-9a-f]{8})-(\d+)-(\d+)$")
+
+
+def borrower_name(pid: int) -> tuple[str, str]:
+    """Return host and user by which labgrid knows a process of ours."""
+    host = os.environ.get("LG_HOSTNAME") or socket.gethostname()
+    user = os.environ.get("LG_USERNAME") or getpass.getuser()
+    return host, f"{user}+ethos-hil-{_machine()}-{pid}-{_began(pid)}"
+
+
+def is_left_behind(owner: str, host: str) -> bool:
+    """Return whether `owner`, which is "host/user", is a process of ours on this host that is no more."""
+    found = _MARK.search(owner)
+    if found is None or not owner.startswith(f"{host}/") or found[1] != _machine():
+        return False
+    return _began(int(found[2])) != int(found[3])
+
+
+def _machine() -> str:
+    """Return what tells this machine, as it was started last, and its world of process ids from others of one name."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+        world = str(Path("/proc/self/ns/pid").readlink())
+        return f"{zlib.crc32((boot + world).encode()):08x}"
+    except OSError:
+        return f"{zlib.crc32(os.urandom(8)):08x}"
+
+
+def _began(pid: int) -> int | None:
+    """Return when a process began, in ticks since the boot (22nd field in proc(5)'s stat), or None if it is no more."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None
+
 
 _CONNECT_SECONDS = 10.0
 _RPC_SECONDS = 30.0

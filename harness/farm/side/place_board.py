@@ -1,16 +1,29 @@
-"""Where the board of a borrowed place is."""
+"""Where the board of a borrowed place is, or what the harness is told instead."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import time
 from collections.abc import Mapping
 from typing import Any
 
 from ethos_hil.harness.farm.side.gdb_server_resource import GDB
-from ethos_hil.harness.farm.side.labgrid_modules import labgrid
-from ethos_hil.harness.farm.side.trouble import SideTrouble
+
+
+def labgrid(module: str) -> Any:
+    """Return a module of labgrid."""
+    return importlib.import_module(f"labgrid.{module}")
+
+
+class SideTrouble(Exception):
+    """A word for the kind, what is wrong, and what to do."""
+
+    def __init__(self, kind: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.answer = {"error": kind, "message": message, "hint": hint}
+
 
 _SERIAL = "NetworkSerialPort"
 _CHOSEN = {_SERIAL: "serial", GDB: "gdb"}

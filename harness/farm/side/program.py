@@ -12,12 +12,9 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ethos_hil.harness.farm.side.borrower import Borrower
-from ethos_hil.harness.farm.side.borrower_name import borrower_name
+from ethos_hil.harness.farm.side.borrower import Borrower, borrower_name
 from ethos_hil.harness.farm.side.gdb_server_resource import register_gdb_server
-from ethos_hil.harness.farm.side.labgrid_modules import labgrid
-from ethos_hil.harness.farm.side.place_board import role_of
-from ethos_hil.harness.farm.side.trouble import SideTrouble
+from ethos_hil.harness.farm.side.place_board import SideTrouble, labgrid, role_of
 
 _LOOK_SECONDS = 1.0
 """Between two looks whether somebody waits for a place that is borrowed and not in use."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.farm.side.borrower_name import borrower_name, is_left_behind
+from ethos_hil.harness.farm.side.borrower import borrower_name, is_left_behind
 from ethos_hil.harness.farm.side_process import PROGRAM
 
 SIDE = PROGRAM.with_name("side")

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from ethos_hil.harness.image.lint.flaw import SEGMENTS, VECTORS, Flaw, Severity
-from ethos_hil.harness.image.lint.program import ElfProgram
+from ethos_hil.harness.image.lint.program import SEGMENTS, VECTORS, ElfProgram, Flaw, Severity
 from ethos_hil.harness.image.segments import Segment
 from ethos_hil.harness.socs.soc import Memory, Window
 

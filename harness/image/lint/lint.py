@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.record import Check
-from ethos_hil.harness.image.lint.flaw import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, Flaw, Severity
 from ethos_hil.harness.image.lint.layout import placement, vectors
-from ethos_hil.harness.image.lint.program import ElfProgram
+from ethos_hil.harness.image.lint.program import ACCESSES, CHECKS, FP_ENABLED, TCM_WORDS, ElfProgram, Flaw, Severity
 from ethos_hil.harness.image.lint.start_up import Walk, walk
 from ethos_hil.harness.socs.soc import Soc, Window
 

@@ -13,8 +13,15 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
-from ethos_hil.harness.image.firmware_file import OWN, firmware_doubt, firmware_path
-from ethos_hil.harness.image.firmware_manifest import ELF_NAME, MANIFEST_NAME, FirmwareManifest, source_digest
+from ethos_hil.harness.image.firmware_manifest import (
+    ELF_NAME,
+    MANIFEST_NAME,
+    OWN,
+    FirmwareManifest,
+    firmware_doubt,
+    firmware_path,
+    source_digest,
+)
 from ethos_hil.harness.socs.registry import SOCS
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -137,7 +144,7 @@ def said(checkout: Path) -> str:
 
 def printed(checkout: Path, expression: str) -> str:
     """What the copy's module of the firmware's file, `f`, answers."""
-    code = f"from ethos_hil.harness.image import firmware_file as f; print({expression})"
+    code = f"from ethos_hil.harness.image import firmware_manifest as f; print({expression})"
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src")}
     environment.pop("ETHOS_HIL_FIRMWARE", None)
     return subprocess.run(

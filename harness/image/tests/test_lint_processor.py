@@ -11,9 +11,9 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.lint.core import NotFollowed, Undecided
 from ethos_hil.harness.image.lint.instruction import PC
-from ethos_hil.harness.image.lint.part_memory import PartMemory
 from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ElfProgram
+from ethos_hil.harness.image.lint.start_up import PartMemory
 from ethos_hil.harness.image.tests.test_lint import ENABLE, Compiler
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.machine import Machine

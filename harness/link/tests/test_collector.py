@@ -13,7 +13,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.image.formats import ErrorKind, FrameType, TensorRole
 from ethos_hil.harness.image.pack import CutAt, Image
 from ethos_hil.harness.link.collector import Collector
-from ethos_hil.harness.link.control_bytes import PARAMETERS
+from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.link.outcome import PrefixRun
 from ethos_hil.harness.link.tests.conversation import (
     DELEGATE_OUTPUT,
@@ -483,7 +483,7 @@ def test_a_fault_names_the_call_not_where_it_returns_to(lr: int, caller: int) ->
 
 
 def test_the_bytes_that_a_uart_may_take_for_a_command_are_those_of_ascii() -> None:
-    assert {ord("\x14"): "enable_dc4", ord("\x04"): "shutdown_on_eot"} == PARAMETERS
+    assert {ord("\x14"): "enable_dc4", ord("\x04"): "shutdown_on_eot"} == UART_PARAMETERS
 
 
 def test_a_fault_names_exception_cause_and_place() -> None:

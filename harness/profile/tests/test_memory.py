@@ -6,10 +6,9 @@ import io
 
 from rich.console import Console
 
-from ethos_hil.harness.profile.memory import memory_use
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.tests.test_profiled_run import profiled as profiled_run
-from ethos_hil.harness.profile.view import By, Sort
+from ethos_hil.harness.profile.view import By, Sort, memory_use
 from ethos_hil.harness.show.profile import profile
 from ethos_hil.results.tests import profiled
 

@@ -8,8 +8,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.link.outcome import DelegateRun, PrefixRun
-from ethos_hil.harness.profile.prefix import Share, shares
-from ethos_hil.harness.profile.stream_parts import StreamPart
+from ethos_hil.harness.profile.prefix import Share, StreamPart, shares
 from ethos_hil.lowering.artifact import NpuOp
 
 ACTIVE, MAC = 35, 48

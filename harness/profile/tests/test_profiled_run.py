@@ -14,13 +14,12 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.profile.options import ProfileMethod
+from ethos_hil.harness.profile.options import EVENTS, ProfileMethod, ProfileOptions
 from ethos_hil.harness.profile.plan import ProfilePlan
-from ethos_hil.harness.profile.pmu import EVENTS
-from ethos_hil.harness.profile.rows import prefix_rows
-from ethos_hil.harness.run import run_artifact
+from ethos_hil.harness.profile.prefix import prefix_rows
+from ethos_hil.harness.run import Report, run_artifact
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
-from ethos_hil.harness.targets.contract_programs import contract_programs
+from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.metrics import metrics, rows

@@ -11,7 +11,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
-from ethos_hil.harness.profile.stream_parts import COMMAND_BYTES, stream_parts
+from ethos_hil.harness.profile.prefix import COMMAND_BYTES, stream_parts
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph
 from ethos_hil.lowering.testing.programs.catalogue import PROGRAMS
 

@@ -12,10 +12,8 @@ import pytest
 from ethos_hil.base.errors import EthosHilError, TargetError
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import DelegateRun, Ended, Outcome, Progress, Run
-from ethos_hil.harness.targets.base import Target
-from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.harness.targets.contract import TargetContract
-from ethos_hil.harness.targets.contract_programs import contract_programs
+from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.contract import TargetContract, contract_programs
 from ethos_hil.harness.targets.virtual import VirtualTarget
 
 pytest_plugins = "pytester"

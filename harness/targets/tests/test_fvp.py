@@ -23,8 +23,8 @@ from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
-from ethos_hil.harness.targets.capability import Capability
-from ethos_hil.harness.targets.contract_programs import endless
+from ethos_hil.harness.targets.base import Capability
+from ethos_hil.harness.targets.contract import endless
 from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.targets.tests.conftest import MODELS, NPUS, Fake, image_of

@@ -9,11 +9,10 @@ import pytest
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, listing
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.targets import fvp_parameters
-from ethos_hil.harness.targets.fvp_listing import FvpListing
-from ethos_hil.harness.targets.fvp_messages import complaint, reached_time_limit
+from ethos_hil.harness.targets.fvp import refused_binary
+from ethos_hil.harness.targets.fvp_description import complaint, reached_time_limit
 from ethos_hil.harness.targets.fvp_parameter_table import markdown
-from ethos_hil.harness.targets.fvp_parameters import Need, Use, settings
-from ethos_hil.harness.targets.fvp_uart import refused_binary
+from ethos_hil.harness.targets.fvp_parameters import FvpListing, Need, Use, settings
 
 LIST = """
 Fast Models [11.27.42 (Oct  9 2024)]

@@ -10,9 +10,17 @@ import pytest
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS
-from ethos_hil.harness.targets.listing import families, list_targets
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
-from ethos_hil.harness.targets.registry import TARGETS, check_npu, check_option, find_plugin, kind_of, make_target
+from ethos_hil.harness.targets.registry import (
+    TARGETS,
+    check_npu,
+    check_option,
+    families,
+    find_plugin,
+    kind_of,
+    list_targets,
+    make_target,
+)
 from ethos_hil.harness.targets.virtual import VirtualTarget
 
 U55, U85 = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")

@@ -16,7 +16,7 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import build
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.executor_runner import RunnerJob, command_line, run_program
 from ethos_hil.harness.targets.fvp import FvpTarget
 from ethos_hil.harness.targets.registry import make_target

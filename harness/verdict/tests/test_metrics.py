@@ -13,7 +13,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run, StepTime
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.harness.verdict.tests.test_cycles_to_rows import ARTIFACT

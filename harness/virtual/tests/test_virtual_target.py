@@ -20,7 +20,7 @@ from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.weights import codec
-from ethos_hil.harness.targets.capability import Capability
+from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ethos_hil.base.npu_name import NpuName
 from ethos_hil.harness.boards.loadable import ResidentFirmware
-from ethos_hil.harness.targets.contract_programs import contract_programs
+from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 
 _SECONDS = 300.0
