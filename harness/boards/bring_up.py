@@ -39,11 +39,11 @@ from ethos_hil.harness.boards.lease import leased
 from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.cache_settings import prepare_torch
+from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record
-    from ethos_hil.lowering.model import TorchModel
+    from ethos_hil.lowering.model.torch_model import TorchModel
 
 LABEL = "bring-up"
 _CHANNELS, _SIDE = 16, 16
@@ -125,7 +125,7 @@ def _model() -> tuple[TorchModel, tuple[tuple[np.ndarray, ...], ...]]:
     """Return the model, and two inputs. They are the same every time, so that a lowering is found in the cache."""
     import torch
 
-    from ethos_hil.lowering.model import from_module
+    from ethos_hil.lowering.model.torch_model import from_module
 
     draws = torch.Generator().manual_seed(_SEED)
     layer = torch.nn.Conv2d(_CHANNELS, _CHANNELS, 3, padding=1)

@@ -21,7 +21,6 @@ from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.profile.prefix import rows_of
-from ethos_hil.lowering import compiled_for
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 from ethos_hil.lowering.map.rows import row_at
 from ethos_hil.lowering.vela.ini import SystemConfiguration, VelaIni
@@ -85,7 +84,7 @@ class CompiledDelegate:
 
 def system_of(artifact: Artifact, npu: EthosU) -> SystemConfiguration:
     """Return the system that an artifact is compiled for; where that is not known, the one that ExecuTorch chooses."""
-    return compiled_for.system(artifact) or VelaIni.shipped().system(SYSTEMS[npu.family], npu)
+    return artifact.system or VelaIni.shipped().system(SYSTEMS[npu.family], npu)
 
 
 LATENCY = "latency"

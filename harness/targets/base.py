@@ -18,7 +18,7 @@ from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable, T
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
-from ethos_hil.lowering.vela_ini import SystemConfiguration
+from ethos_hil.lowering.vela.ini import SystemConfiguration
 
 
 class Capability(enum.Enum):

@@ -8,7 +8,7 @@ from torch import nn
 
 from ethos_hil.harness.declared.modules import Function, named, new_layer
 from ethos_hil.harness.declared.random_inputs import random_inputs, seed
-from ethos_hil.lowering.model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.declare.case import Case, Layer, TorchCall
 
 
