@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.evaluate.evaluation import Evaluation
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     Model = str | os.PathLike[str] | torch.nn.Module | torch.export.ExportedProgram | TorchModel | ProgramFile
     Value = torch.Tensor | np.ndarray
@@ -220,7 +220,7 @@ def target(
     from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.targets.base import Capability
     from ethos_hil.harness.targets.registry import make_target
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     npu = npu_of(npu, name)
     rules: dict[str, Any] = {"strict": strict, "strict_board": strict_board, "fast": fast}

@@ -52,7 +52,7 @@ from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
 
 _GRID = (

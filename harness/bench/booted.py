@@ -19,7 +19,7 @@ from ethos_hil.harness.verdict.metrics import metrics, rows
 from ethos_hil.lowering.artifact import Artifact
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
 
 def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifact | None, pool: BoardPool) -> Findings:

@@ -87,7 +87,7 @@ def main() -> None:
     end_on_signals()
     prepare_torch()
     from ethos_hil.harness.bench.case_work import CaseWork
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     def say(text: str) -> None:
         answers.write(f"{text}\n")

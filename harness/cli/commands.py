@@ -239,7 +239,7 @@ def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
     if path is None or not report.outcome.runs:
         return []
     from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.show.outputs_file import outputs_archive
+    from ethos_hil.harness.show.result import outputs_archive
 
     try:
         write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))

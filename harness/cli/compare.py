@@ -96,7 +96,7 @@ def compare(
     if json_file is not None:
         write_json(json_file, found.to_json())
     if json_file != _STDOUT:
-        from ethos_hil.harness.show.gate import run_comparison
+        from ethos_hil.harness.show.comparison import run_comparison
         from ethos_hil.harness.terminal.console import console
 
         console().print(run_comparison(found, top=top))

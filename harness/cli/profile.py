@@ -77,9 +77,9 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
     """Return the text of a profile, with where its modelled cycles come from."""
     from rich.console import Group
 
-    from ethos_hil.harness.npu.timing.rules import RULES
+    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.show.profile import modelled_by
     from ethos_hil.harness.show.profile import profile as rendered
-    from ethos_hil.harness.show.rules import modelled_by
 
     shown = rendered(record, by=by, sort=sort, depth=depth, top=top)
     return Group(shown, *modelled_by(record, RULES))

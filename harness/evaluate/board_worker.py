@@ -133,7 +133,7 @@ def _serve(connection: Connection, artifact: Artifact, question: Question, paren
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides, and kills
         signal.signal(number, signal.SIG_IGN)
     from ethos_hil.harness.targets.registry import make_target
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     with BoardPool() as pool:
         board = None

@@ -19,10 +19,9 @@ from ethos_hil.harness.fvp_stand_in.command_line import DataFile, DumpFile, Laun
 from ethos_hil.harness.image.segments import ElfError, Segment, segments
 from ethos_hil.harness.link.frames import DC4, EOT
 from ethos_hil.harness.socs.soc import Memory
-from ethos_hil.harness.virtual.address_map import needed
 from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.mps3_an547 import missing
+from ethos_hil.harness.virtual.mps3_an547 import missing, needed
 from ethos_hil.harness.virtual.qemu import write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE, AnsweredCalls
 

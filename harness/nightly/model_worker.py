@@ -24,7 +24,7 @@ from ethos_hil.results.store import RunFolder
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def main() -> None:
     jobs, answers = own_streams()
     end_on_signals()
     prepare_torch()
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     writing = Writing(folder)
     run_folder = RunFolder(folder.parent, name=folder.name)

@@ -1,4 +1,4 @@
-"""A comparison of two profiles as text for people: the totals, and the rows that moved them most."""
+"""Comparisons as text for people: of runs, whether they pass and what changed, by cause; and of two profiles."""
 
 from __future__ import annotations
 
@@ -11,6 +11,78 @@ from rich.text import Text
 
 from ethos_hil.harness.terminal.console import add_row, plain
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
+from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, shown
+from ethos_hil.results.gate.word import Cause, Word
+
+_WORD_COLOURS = {Word.REGRESSED: "red", Word.MISSING: "red", Word.INCOMPARABLE: "red", Word.UNSTABLE: "red",
+            Word.IMPROVED: "green", Word.ACCEPTED: "green"}  # fmt: skip
+_ROWS = 3
+"""How many operations of a change are named."""
+
+
+def run_comparison(found: RunComparison, *, top: int) -> RenderableType:
+    """Return the text of a comparison.
+
+    Args:
+        found: the comparison.
+        top: the most changes to show of each cause.
+    """
+    head = Text("passed" if found.passed else "failed", style="green" if found.passed else "red")
+    head.append(f"  {found.before} -> {found.after}")
+    facts = Table.grid(padding=(0, 2))
+    add_row(facts, "series", f"{sum(found.counts.values()):,}: {counts(found)}")
+    for gap in found.gaps:
+        add_row(facts, "missing", gap)
+    for note in found.notes:
+        add_row(facts, "note", note)
+    parts: list[RenderableType] = [plain_head(head), facts]
+    for (cause, detail), changes in found.by_cause().items():
+        parts += ["", plain(f"{detail or _title(cause)} ({len(changes):,})"), _table(changes, top)]
+    return Group(*parts)
+
+
+def counts(found: RunComparison) -> str:
+    """Return how many series have each word, in one line."""
+    return ", ".join(f"{found.counts[word]:,} {word}" for word in Word if found.counts.get(word))
+
+
+def plain_head(head: Text) -> Text:
+    """Return a first line with the names in it as they are shown."""
+    shown = plain(head.plain)
+    shown.spans = head.spans if shown.plain == head.plain else []
+    return shown
+
+
+def _title(cause: Cause) -> str:
+    return f"cause: {cause}" if cause else "no cause is known"
+
+
+def _table(changes: Sequence[Change], top: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_header=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("test or model", overflow="fold")
+    table.add_column("NPU", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for name in ("before", "after", "change"):
+        table.add_column(name, justify="right", overflow="fold")
+    for change in changes[:top]:
+        word = Text(f"{change.word}", style=_WORD_COLOURS.get(change.word, "yellow"))
+        if change.effect is Effect.FAIL:
+            word.stylize("bold")
+        metric = change.metric if change.metric == VERDICT else f"{change.metric} ({change.provenance})"
+        table.add_row(word, plain(change.subject.name), plain(change.subject.npu), plain(metric),
+                      plain(shown(change.before)), plain(shown(change.after)), change.percent)  # fmt: skip
+        for row in change.rows[:_ROWS]:
+            place = " ".join(filter(None, (row.name, row.module, row.source)))
+            table.add_row("", plain(f"  {place}: {row.change}"), "", "", f"{row.old:,}", f"{row.new:,}",
+                          f"{row.delta:+,}")  # fmt: skip
+        if len(change.rows) > _ROWS:
+            rest = change.rows[_ROWS:]
+            table.add_row("", f"  {len(rest)} more operations", "", "", "", "", f"{sum(row.delta for row in rest):+,}")
+    if len(changes) > top:
+        table.add_row("", f"{len(changes) - top:,} more; --top N or --json FILE shows them")
+    return table
+
 
 _COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
 

@@ -1,25 +1,120 @@
-"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations."""
+"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations.
+
+The use of memory has tables of its own. Where modelled cycles come from is told by the timing model's rules, and how
+well these are validated.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.base.inference_profile import CpuRow, InferenceProfile
+from ethos_hil.base.inference_profile import Buffer, CpuRow, InferenceProfile
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
-from ethos_hil.harness.profile.view import By, Group, Sort, groups, memory_use
-from ethos_hil.harness.show.latency import latency_rows
-from ethos_hil.harness.show.memory import peaks, tables
-from ethos_hil.harness.show.record import head
+from ethos_hil.harness.profile.view import By, Group, MemoryUse, Sort, groups, memory_use
+from ethos_hil.harness.show.record import head, latency_rows
 from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.results.ledger.rule_facts import Rules, confidence
 
 _BAR = 20
+_INPUT = "(input)"
+
+
+def peaks(used: Sequence[MemoryUse]) -> str:
+    """Return a line with the most that is in use of each memory, and the largest buffers then."""
+    by_memory: dict[str, MemoryUse] = {}
+    for each in used:
+        if each.memory not in by_memory or each.peak > by_memory[each.memory].peak:
+            by_memory[each.memory] = each
+    return "; ".join(_peak(each) for each in by_memory.values() if each.peak)
+
+
+def _peak(used: MemoryUse) -> str:
+    op, size = used.rows[used.at_peak]
+    place = f" ({op.module})" if op.module else ""
+    return f"{used.memory} {size:,} bytes at most, in {op.id} {op.npu_op}{place}: {_largest(used.living)}"
+
+
+def _largest(living: Sequence[Buffer], most: int = 2) -> str:
+    told = ", ".join(f"{each.row or 'input'} {each.size:,}" for each in living[:most])
+    return told + (f" and {len(living) - most} more" if len(living) > most else "")
+
+
+def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
+    """Return, for each memory of each delegate, its rows in the order of the program and what is in it at its peak.
+
+    Args:
+        used: the memories.
+        top: the most rows to show of each; where there are more, those that use the most.
+    """
+    parts: list[RenderableType] = []
+    for each in used:
+        parts += ["", Text(f"{each.memory} in use", style="bold"), _use_table(each, top)]
+        parts += ["", Text(f"in {each.memory} at its peak", style="bold"), _living(each, top)]
+    return parts
+
+
+def _use_table(used: MemoryUse, top: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("row", no_wrap=True)
+    for name in ("NPU op", "module", "source"):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("")
+    largest = sorted(range(len(used.rows)), key=lambda at: -used.rows[at][1])[:top]
+    for at in sorted(largest):
+        op, size = used.rows[at]
+        bar = "█" * round(size / (used.peak or 1) * _BAR)
+        add_row(table, op.id, op.npu_op, op.module, op.source, f"{size:,}", bar)
+    if len(used.rows) > top:
+        add_row(table, plain(f"and {len(used.rows) - top:,} with less"), "", "", "", "", "")
+    return table
+
+
+def _living(used: MemoryUse, top: int) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("written by", no_wrap=True)
+    table.add_column("tensor", no_wrap=True, overflow="ellipsis")
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("lives from", no_wrap=True)
+    table.add_column("to", no_wrap=True)
+    ids = [op.id for op, _ in used.rows]
+    for each in used.living[:top]:
+        add_row(table, each.row or _INPUT, each.tensor, f"{each.size:,}", ids[each.first], ids[each.last])
+    if len(used.living) > top:
+        add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
+    return table
+
+
+_MODELLED = "modelled"
+
+
+def modelled_by(record: Record, rules: Rules) -> Iterator[Text]:
+    """Yield a line for each rule that decides modelled cycles of a profile, those of most cycles first; none where the
+    target counted, or the record does not say.
+    """
+    costs = record.profile.costs if record.profile is not None else {}
+    shares: dict[str, int] = {}
+    for op in record.ops:
+        cost = costs.get(op.id)
+        if cost is not None and op.provenance == _MODELLED:
+            shares[cost.rule] = shares.get(cost.rule, 0) + (cost.modelled or 0)
+    total = sum(shares.values())
+    if not total or not any(shares):
+        return
+    yield Text("")
+    yield Text("where modelled cycles come from", style="bold")
+    for rule, cycles in sorted(shares.items(), key=lambda item: (-item[1], item[0])):
+        yield plain(f"{cycles / total:.0%}: {confidence(rule, rules)}")
+
+
 _TOP_OPS = 10
 """Operations shown below modules."""
 _TOP_CPU = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +14,33 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import Failure, Verdict
-from ethos_hil.harness.show.outputs_file import outputs_archive
-from ethos_hil.harness.verdict.findings import Report
+from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.link.outcome import Run
+from ethos_hil.harness.run import Report
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.array_archive import packed_arrays
+from ethos_hil.lowering.program.output_names import archive_names
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+
+
+def outputs_archive(names: Sequence[str], runs: Sequence[Run]) -> bytes:
+    """Return an .npz with one array for each output of a program.
+
+    An array has the shape of its output. Where the program ran several times, it has one more leading axis: the
+    executions in order, which are the input sets, each as often as it was repeated.
+
+    Args:
+        names: the names of the outputs.
+        runs: the executions, in order; at least one.
+    """
+    columns = zip(*(run.outputs for run in runs), strict=True)
+    arrays = [np.stack(column) if len(runs) > 1 else column[0] for column in columns]
+    return packed_arrays(dict(zip(archive_names(names), arrays, strict=True)))
+
 
 _COLOURS = {Verdict.VERIFIED: "#1a7f37", Verdict.FAILED: "#cf222e"}
 _OTHER_COLOUR = "#9a6700"

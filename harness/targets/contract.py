@@ -278,7 +278,7 @@ class TargetContract:
         if TargetOption.POOL not in find_plugin(self.target).options:
             assert Capability.STAYS_UP not in board.capabilities()
             return
-        from ethos_hil.harness.virtual.pool import BoardPool
+        from ethos_hil.harness.virtual.board import BoardPool
 
         with BoardPool() as pool:
             for program in (*programs, programs[0]):

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import ToolError
 if TYPE_CHECKING:
     from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.targets.base import Target
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
 KINDS = ("virtual", "fvp", "board")
 

@@ -17,7 +17,7 @@ from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetS
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
 TARGETS = PluginGroup("ethos_hil.targets", TargetPlugin, "target")
 _REFUSALS = {

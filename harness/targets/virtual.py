@@ -26,14 +26,12 @@ from ethos_hil.harness.targets.base import Capability, Target
 from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 from ethos_hil.harness.targets.uart_silence import silence
-from ethos_hil.harness.virtual.address_map import needed
-from ethos_hil.harness.virtual.board import QemuBoard
+from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, new_board
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
-from ethos_hil.harness.virtual.mps3_an547 import missing
-from ethos_hil.harness.virtual.pool import BoardPool, new_board
+from ethos_hil.harness.virtual.mps3_an547 import missing, needed
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf

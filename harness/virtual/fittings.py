@@ -11,9 +11,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ethos_hil.harness.socs.soc import Memory, Soc, Window
-from ethos_hil.harness.virtual import address_map
 from ethos_hil.harness.virtual.instruction_counter import DWT
-from ethos_hil.harness.virtual.mps3_an547 import TIMING_ADAPTERS, UART0, UNIMPLEMENTED
+from ethos_hil.harness.virtual.mps3_an547 import TIMING_ADAPTERS, UART0, UNIMPLEMENTED, changed_map
 from ethos_hil.harness.virtual.plugin import Plugin
 from ethos_hil.harness.virtual.rules import Rule
 
@@ -96,5 +95,5 @@ class Fittings:
 
     def plugins(self, soc: Soc, added: Memory | None = None) -> list[Plugin]:
         """Return the plug-ins that QEMU needs for this board. `added`: a memory that its program needs besides."""
-        changed = address_map.plugin(added, self.absent(soc))
+        changed = changed_map(added, self.absent(soc))
         return [] if changed is None else [changed]

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.virtual.file_calls import FileCall
+from ethos_hil.harness.virtual.guest_files import FileCall
 
 REGISTERS = 17
 """r0 to r15 and xpsr, in the order of `g`."""

@@ -28,12 +28,12 @@ from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.file_calls import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.fittings import Adapters
 from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.guest_files import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
-from ethos_hil.harness.virtual.memory import GuestMemory
+from ethos_hil.harness.virtual.memory import GuestMemory, ProcessorMemory
 from ethos_hil.harness.virtual.mps3_an547 import DDR, UART0
 from ethos_hil.harness.virtual.peripherals import (
     AbsentDevice,
@@ -43,7 +43,6 @@ from ethos_hil.harness.virtual.peripherals import (
     TimingAdapters,
     Uart,
 )
-from ethos_hil.harness.virtual.processor_memory import ProcessorMemory
 from ethos_hil.harness.virtual.qemu import unavailable
 from ethos_hil.harness.virtual.qtest import QtestError
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken

@@ -19,7 +19,7 @@ from ethos_hil.suites.plugin.options import Options
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared import Declared
     from ethos_hil.suites.trial.run_trial import Trial
@@ -156,7 +156,7 @@ class DeclaredItem(pytest.Item):
             return None
         pool = self.config.stash.get(_POOL, None)
         if pool is None:
-            from ethos_hil.harness.virtual.pool import BoardPool
+            from ethos_hil.harness.virtual.board import BoardPool
 
             pool = self.config.stash[_POOL] = BoardPool()
             self.config.add_cleanup(pool.close)

@@ -13,7 +13,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.cli.tests.conftest import Call
-from ethos_hil.harness.show.latency import latency_rows
+from ethos_hil.harness.show.record import latency_rows
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS

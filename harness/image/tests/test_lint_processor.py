@@ -16,8 +16,8 @@ from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.lint.start_up import PartMemory
 from ethos_hil.harness.image.tests.test_lint import ENABLE, Compiler
 from ethos_hil.harness.socs.registry import find_soc
+from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.machine import Machine
-from ethos_hil.harness.virtual.pool import new_board
 
 SOC = find_soc("corstone-300")
 RESULTS, SCRATCH = 0x31000000, 0x31100000

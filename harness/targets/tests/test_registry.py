@@ -78,7 +78,7 @@ def test_options_are_refused_by_what_a_target_declares() -> None:
 
 
 def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     made: list[object] = []
     plugin = find_plugin("virtual")

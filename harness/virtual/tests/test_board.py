@@ -14,11 +14,10 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.virtual.board import QemuBoard, _contents
+from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, _contents, new_board
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
-from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
 from ethos_hil.harness.virtual.tests.state import state_of
 from ethos_hil.harness.virtual.tests.test_machine import PARK, SEND, words

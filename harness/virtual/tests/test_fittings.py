@@ -12,10 +12,10 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Soc, Window
+from ethos_hil.harness.virtual.board import BoardPool, new_board
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.mps3_an547 import UART0
-from ethos_hil.harness.virtual.pool import BoardPool, new_board
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.test_machine import PARK, words

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.virtual import guest_files
-from ethos_hil.harness.virtual.file_calls import FileCall, FileServer
-from ethos_hil.harness.virtual.guest_files import GuestFiles, OpenFlag, Refused
+from ethos_hil.harness.virtual.guest_files import FileCall, FileServer, GuestFiles, OpenFlag, Refused
 
 READ = OpenFlag.READ_ONLY
 WRITE = OpenFlag.WRITE_ONLY | OpenFlag.CREATE | OpenFlag.TRUNCATE

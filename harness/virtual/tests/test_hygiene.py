@@ -37,7 +37,7 @@ target.run(timeout=60)
 _WAITING = """
 import sys, time
 from pathlib import Path
-from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.socs.corstone_300 import SOC as CORSTONE_300
 pool = BoardPool()
 pool.give(pool.take(CORSTONE_300, Path(sys.argv[1]).read_bytes()))

@@ -12,11 +12,11 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.machine import Machine
 from ethos_hil.harness.virtual.memory import BusError, GuestMemory, locate
-from ethos_hil.harness.virtual.pool import new_board
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320
 
 Assemble = Callable[..., bytes]

@@ -17,9 +17,9 @@ from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual import board, machine
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, CORSTONE_320, qemu_processes
 from ethos_hil.harness.virtual.tests.programs import NPU, Recorded, load
 from ethos_hil.harness.virtual.tests.test_board import GARBAGE, run_to_job, teller

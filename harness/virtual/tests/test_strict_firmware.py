@@ -16,8 +16,8 @@ from ethos_hil.harness.image.pack import Image, RunPlan, pack
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.fittings import Adapters, Fittings
-from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.harness.virtual.rules import STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.harness.virtual.tests.programs import load

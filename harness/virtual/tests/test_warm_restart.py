@@ -13,8 +13,8 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.run import find_firmware
 from ethos_hil.harness.targets.virtual import VirtualTarget
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.harness.virtual.machine import Machine
-from ethos_hil.harness.virtual.pool import BoardPool
 from ethos_hil.harness.virtual.rules import STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.tests.conftest import CORSTONE_300, qemu_processes
 from ethos_hil.harness.virtual.tests.test_fittings import SEND, SET_UP

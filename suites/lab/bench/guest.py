@@ -19,9 +19,9 @@ from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
-from ethos_hil.harness.virtual.file_calls import FileCall
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.gdb import PC, GdbClosed, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.guest_files import FileCall
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import INITSVTOR, INITSVTOR_REGISTER, UART0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.suites.lab.profiles.trial import ProfileTrial, compared
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.lowering.model.torch_model import TorchModel
 
 LIMIT_SECONDS = 600.0
@@ -104,6 +104,6 @@ def _model(network: str | int, name: str) -> TorchModel:
 @cache
 def _pool() -> BoardPool:
     """Return the boards of this worker. They end with it."""
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
 
     return BoardPool()

@@ -29,7 +29,7 @@ from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.suites.lab.conformance.check import differences
 
 if TYPE_CHECKING:
-    from ethos_hil.harness.virtual.pool import BoardPool
+    from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.suites.lab.random_models.networks import Drawn
 
 _LINE = re.compile(r"[\w/]+\.py:\d+")

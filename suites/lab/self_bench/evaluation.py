@@ -25,7 +25,7 @@ from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model

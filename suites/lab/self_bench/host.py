@@ -26,7 +26,7 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_delegate import run_delegate
-from ethos_hil.harness.virtual.pool import BoardPool
+from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.silence_tools import quiet

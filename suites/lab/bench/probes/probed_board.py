@@ -11,8 +11,8 @@ import socket
 from collections.abc import Callable, Iterator
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.virtual.file_calls import FileCall
 from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
+from ethos_hil.harness.virtual.guest_files import FileCall
 
 _ANSWER_SECONDS = 20.0
 _AIRCR, _RESET_WORD = 0xE000ED0C, 0x05FA0004
