@@ -233,13 +233,13 @@ class Dumps:
 
     def write(self, machine: Machine) -> None:
         """Write the files, with what a stopped guest's memory has. Raises ImageError when that fails."""
-        from ethos_hil.harness.virtual.gdb import GdbError
+        from ethos_hil.harness.virtual.qemu_control import QemuError
 
         while self.pending:
             file = self.pending.pop(0)
             try:
                 file.path.write_bytes(machine.read(file.address, file.size))
-            except GdbError:
+            except QemuError:
                 raise ImageError(f"--dump {file.path} is not written: the memory is gone with QEMU") from None
             except OSError as error:
                 raise ImageError(f"--dump {file.path} cannot be written: {error.strerror}") from None

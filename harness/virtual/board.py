@@ -32,7 +32,7 @@ from ethos_hil.harness.virtual.cache import CACHE_WINDOWS
 from ethos_hil.harness.virtual.device import Device
 from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb, GdbError
+from ethos_hil.harness.virtual.gdb import PC, SP, XPSR, Gdb
 from ethos_hil.harness.virtual.memory import RamBlocks
 from ethos_hil.harness.virtual.mps3_an547 import (
     DDR,
@@ -44,8 +44,7 @@ from ethos_hil.harness.virtual.mps3_an547 import (
     constants,
 )
 from ethos_hil.harness.virtual.qemu import Qemu, unavailable
-from ethos_hil.harness.virtual.qmp import Qmp, QmpError
-from ethos_hil.harness.virtual.qtest import Qtest, QtestError
+from ethos_hil.harness.virtual.qemu_control import QemuError, Qmp, Qtest
 from ethos_hil.harness.virtual.rules import Rule
 from ethos_hil.harness.virtual.watcher import TCM_BYTES, TCMS
 
@@ -142,7 +141,7 @@ class QemuBoard:
                 self._connect(Deadline(_START_SECONDS))
                 if Rule.RESET_STATE in self.rules and soc.boot != INITSVTOR:
                     self._set_vector_table(Deadline(_START_SECONDS))
-            except (GdbError, QtestError, QmpError, TimeoutError) as error:
+            except (QemuError, TimeoutError) as error:
                 raise unavailable(str(error), self.qemu) from error
         except BaseException:
             self.qemu.stop()
@@ -187,7 +186,7 @@ class QemuBoard:
                 self._fill_with_noise(parts, deadline)
             self._fill(image, deadline)
             self._watch(parts, deadline, power_up=not warm)
-        except (GdbError, QtestError, QmpError, TimeoutError) as error:
+        except (QemuError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
     def start_image(self) -> None:
@@ -212,7 +211,7 @@ class QemuBoard:
             registers[SP], registers[PC] = stack & ~3, entry & ~1
             registers[XPSR] |= _THUMB
             self.gdb.write_registers(registers, deadline)
-        except (GdbError, TimeoutError) as error:
+        except (QemuError, TimeoutError) as error:
             raise unavailable(str(error), self.qemu) from error
 
     @property

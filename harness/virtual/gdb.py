@@ -14,13 +14,14 @@ Packet formats are from the GDB manual, appendix "Remote Serial Protocol". Facts
 from __future__ import annotations
 
 import enum
-import select
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
+from ethos_hil.harness.gdb.stream import PacketError, PacketReader, RspPacket, encoded
 from ethos_hil.harness.virtual.guest_files import FileCall
+from ethos_hil.harness.virtual.qemu_control import QemuError, QemuSocket
 
 REGISTERS = 17
 """r0 to r15 and xpsr, in the order of `g`."""
@@ -35,14 +36,6 @@ MEMORY_CHUNK = 1024
 
 _AT_ONCE = 16
 """Writes that are sent before their answers are read: 33 kB, which the socket's buffer takes."""
-
-
-class GdbError(Exception):
-    """The stub refused a command, or sent what the protocol does not allow."""
-
-
-class GdbClosed(GdbError):
-    """The connection is closed: QEMU has ended."""
 
 
 class StopKind(enum.Enum):
@@ -66,16 +59,11 @@ class Stop:
     value: int
 
 
-def packet(payload: bytes) -> bytes:
-    """Return `payload` as a packet. It must not contain characters that need escaping."""
-    return b"$" + payload + b"#%02x" % (sum(payload) & 0xFF)
-
-
 def parse_stop(payload: bytes) -> Stop | FileCall:
     """Return the stop reply in a packet (`T`, `S`, `W` or `X`), or the call of a guest that waits for it (`F`).
 
     Raises:
-        GdbError: the packet is neither.
+        QemuError: the packet is neither.
     """
     try:
         if payload[:1] == b"F":
@@ -90,20 +78,19 @@ def parse_stop(payload: bytes) -> Stop | FileCall:
             return Stop(StopKind.SIGNAL, int(payload[1:3], 16))
     except ValueError:
         pass
-    raise GdbError(f"QEMU's gdbstub sent {payload!r} where a stop reply belongs")
+    raise QemuError(f"QEMU's gdbstub sent {payload!r} where a stop reply belongs")
 
 
 class Gdb:
     """A connection over a connected stream socket.
 
-    Every method that waits takes a `Deadline` and raises TimeoutError when it passes, and GdbClosed when QEMU has
+    Every method that waits takes a `Deadline` and raises TimeoutError when it passes, and QemuClosed when QEMU has
     ended.
     """
 
     def __init__(self, stream: socket.socket) -> None:
-        self._socket = stream
-        self._buffer = b""
-        stream.setblocking(False)
+        self._socket = QemuSocket(stream, "QEMU's gdbstub")
+        self._reader = PacketReader()
 
     def fileno(self) -> int:
         """Return the file descriptor, for selectors."""
@@ -113,7 +100,7 @@ class Gdb:
         """Ask for the target description, which switches the register packets to 17 registers."""
         reply = self.command(b"qXfer:features:read:target.xml:0,ffb", deadline)
         if reply[:1] not in (b"l", b"m"):
-            raise GdbError(f"QEMU's gdbstub has no target description: {reply!r}")
+            raise QemuError(f"QEMU's gdbstub has no target description: {reply!r}")
 
     def watch(self, address: int, size: int, deadline: Deadline) -> None:
         """Stop before every load from and store to `size` bytes at `address`."""
@@ -131,7 +118,7 @@ class Gdb:
         """Return r0 to r15 and xpsr."""
         reply = self.command(b"g", deadline)
         if len(reply) != REGISTERS * 8:
-            raise GdbError(f"QEMU's gdbstub sent {len(reply) // 8} registers; expected {REGISTERS}")
+            raise QemuError(f"QEMU's gdbstub sent {len(reply) // 8} registers; expected {REGISTERS}")
         data = bytes.fromhex(reply.decode("ascii"))
         return [int.from_bytes(data[i : i + 4], "little") for i in range(0, len(data), 4)]
 
@@ -143,7 +130,7 @@ class Gdb:
         """Return one register, by its position in `g`."""
         reply = self.command(b"p%x" % (_XPSR_NUMBER if number == XPSR else number), deadline)
         if len(reply) != 8:
-            raise GdbError(f"QEMU's gdbstub answered {reply!r} when asked for register {number}")
+            raise QemuError(f"QEMU's gdbstub answered {reply!r} when asked for register {number}")
         return int.from_bytes(bytes.fromhex(reply.decode("ascii")), "little")
 
     def read_memory(self, address: int, size: int, deadline: Deadline) -> bytes:
@@ -153,7 +140,7 @@ class Gdb:
             length = min(MEMORY_CHUNK, address + size - start)
             reply = self.command(b"m%x,%x" % (start, length), deadline)
             if len(reply) != 2 * length:
-                raise GdbError(f"QEMU's gdbstub can't read {length} bytes at 0x{start:08x}: {reply[:16]!r}")
+                raise QemuError(f"QEMU's gdbstub can't read {length} bytes at 0x{start:08x}: {reply[:16]!r}")
             parts.append(bytes.fromhex(reply.decode("ascii")))
         return b"".join(parts)
 
@@ -164,7 +151,7 @@ class Gdb:
 
     def resume(self) -> None:
         """Let the guest run; the next `stop` has the answer."""
-        self._send(packet(b"c"))
+        self._send(encoded(b"c"))
 
     def resume_with(self, before: list[int], after: list[int], deadline: Deadline) -> None:
         """Change the registers that differ and let the guest run, in one round trip."""
@@ -173,7 +160,7 @@ class Gdb:
             commands = [_all_registers(after)]
         else:
             commands = [b"P%x=%b" % (number, after[number].to_bytes(4, "little").hex().encode()) for number in changed]
-        self._send(b"".join(packet(command) for command in commands) + packet(b"c"))
+        self._send(b"".join(encoded(command) for command in commands) + encoded(b"c"))
         for command in commands:
             self._expect_ok(command, deadline)
 
@@ -187,7 +174,7 @@ class Gdb:
 
     def pending(self) -> bool:
         """Return whether a packet has already been read from the socket, so that waiting for the socket could block."""
-        return b"#" in self._buffer
+        return self._reader.holds_packet
 
     def stop(self, deadline: Deadline) -> Stop | FileCall:
         """Wait until the guest stops, or makes a call, and return which."""
@@ -198,7 +185,7 @@ class Gdb:
 
         Nothing happens where the guest gave an address without memory.
         """
-        self._write_where_memory_is(writes, packet(payload), deadline)
+        self._write_where_memory_is(writes, encoded(payload), deadline)
 
     def write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
         """Write memory. Nothing happens where there is none."""
@@ -213,7 +200,7 @@ class Gdb:
 
     def command(self, payload: bytes, deadline: Deadline) -> bytes:
         """Send one command to a stopped guest and return the reply's payload."""
-        self._send(packet(payload))
+        self._send(encoded(payload))
         return self._receive(deadline)
 
     def _write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], last: bytes, deadline: Deadline) -> None:
@@ -222,47 +209,37 @@ class Gdb:
             if deadline.passed:  # QEMU always answers at once, so that nothing else notices
                 raise TimeoutError("the deadline has passed")
             some = commands[start : start + _AT_ONCE]
-            self._send(b"".join(map(packet, some)) + (last if start + _AT_ONCE >= len(commands) else b""))
+            self._send(b"".join(map(encoded, some)) + (last if start + _AT_ONCE >= len(commands) else b""))
             for _ in some:
                 self._receive(deadline)
         if last and not commands:
             self._send(last)
 
     def _ok(self, payload: bytes, deadline: Deadline) -> None:
-        self._send(packet(payload))
+        self._send(encoded(payload))
         self._expect_ok(payload, deadline)
 
     def _expect_ok(self, payload: bytes, deadline: Deadline) -> None:
         reply = self._receive(deadline)
         if reply != b"OK":
-            raise GdbError(f"QEMU's gdbstub answered {reply!r} to {payload[:32]!r}")
+            raise QemuError(f"QEMU's gdbstub answered {reply!r} to {payload[:32]!r}")
 
     def _send(self, data: bytes) -> None:
         # Commands are short and the stub reads them at once, so the socket's buffer never fills.
-        try:
-            self._socket.sendall(data)
-        except OSError as error:
-            raise GdbClosed(f"the connection to QEMU's gdbstub broke: {error}") from error
+        self._socket.send(data)
 
     def _receive(self, deadline: Deadline) -> bytes:
         while True:
-            start = self._buffer.find(b"$")
-            end = self._buffer.find(b"#", start) if start >= 0 else -1
-            if end >= 0 and len(self._buffer) >= end + 3:
-                payload, checksum = self._buffer[start + 1 : end], self._buffer[end + 1 : end + 3]
-                self._buffer = self._buffer[end + 3 :]
-                if b"%02x" % (sum(payload) & 0xFF) != checksum.lower():
-                    raise GdbError(f"wrong checksum {checksum!r} of {payload[:32]!r} from QEMU's gdbstub")
-                return payload
-            if not select.select([self._socket], [], [], deadline.remaining)[0]:
-                raise TimeoutError("QEMU's gdbstub does not answer")
             try:
-                data = self._socket.recv(65536)
-            except OSError as error:
-                raise GdbClosed(f"the connection to QEMU's gdbstub broke: {error}") from error
-            if not data:
-                raise GdbClosed("QEMU closed the connection to its gdbstub")
-            self._buffer += data
+                came = self._reader.next()
+            except PacketError as error:
+                raise QemuError(f"QEMU's gdbstub: {error}") from error
+            if isinstance(came, RspPacket):
+                if not came.sound:
+                    raise QemuError(f"wrong checksum of {came.content[:32]!r} from QEMU's gdbstub")
+                return came.content
+            if came is None:
+                self._reader.feed(self._socket.receive(deadline))
 
 
 def _writes(address: int, data: bytes) -> list[bytes]:

@@ -29,7 +29,7 @@ from ethos_hil.harness.virtual.cache import CachedEngine, DataCache
 from ethos_hil.harness.virtual.device import Device, JobEngine, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Adapters
-from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, GdbClosed, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.gdb import MEMORY_CHUNK, PC, XPSR, Stop, StopKind
 from ethos_hil.harness.virtual.guest_files import INTERRUPTED, FileCall, FileServer
 from ethos_hil.harness.virtual.instruction_counter import DWT
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
@@ -44,7 +44,7 @@ from ethos_hil.harness.virtual.peripherals import (
     Uart,
 )
 from ethos_hil.harness.virtual.qemu import unavailable
-from ethos_hil.harness.virtual.qtest import QtestError
+from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 from ethos_hil.harness.virtual.rules import NPU_RULES, Rule, RuleBroken, broken
 from ethos_hil.harness.virtual.semihosting import CALL_SIZE, EXITS, SYS_HEAPINFO, AnsweredCalls
 from ethos_hil.harness.virtual.strict_device import StrictDevice
@@ -142,7 +142,7 @@ class Machine:
             intercepted_access.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
-            except (GdbError, QtestError, TimeoutError) as error:
+            except (QemuError, TimeoutError) as error:
                 raise unavailable(str(error), self._qemu) from error
             self._memory = GuestMemory(board.soc, self._qemu, self._gdb, board.blocks, deadline)
             self.engine = engine(Npu(configuration, strict=strict, system=memories), self._memory)
@@ -230,7 +230,7 @@ class Machine:
                         output = self.written()
                         if output is not None:
                             return output
-        except (GdbError, QtestError) as error:
+        except QemuError as error:
             if self._deadline.passed:  # it cut off an answer of QEMU, whose rest came in place of the next one
                 raise TimeoutError("the deadline has passed") from error
             self.check_rules()
@@ -277,14 +277,14 @@ class Machine:
                 self._interrupted(self._gdb.stop(deadline), deadline)
                 self._running = False
             return self._describe(self._gdb.read_register(PC, deadline))
-        except (GdbError, TimeoutError):
+        except (QemuError, TimeoutError):
             return None
 
     def read(self, address: int, size: int) -> bytes:
         """Return memory of a stopped guest, as its processor addresses it; the run's deadline may have passed.
 
         Raises:
-            GdbError: there is no memory, or QEMU does not answer or has ended.
+            QemuError: there is no memory, or QEMU does not answer or has ended.
         """
         if DDR.base <= address and address + size <= DDR.base + DDR.size:
             return self._memory.read(self._memory.locate(address), size)
@@ -301,7 +301,7 @@ class Machine:
             self.check_rules()
             if halted and self.accesses <= _MAX_ACCESSES and self._board.worth_keeping:
                 return self._board
-        except (GdbError, TimeoutError):
+        except (QemuError, TimeoutError):
             pass
         self.stop()
         return None
@@ -456,15 +456,15 @@ class Machine:
         try:
             block = int.from_bytes(self._gdb.read_memory(pointer, 4, self._deadline), "little")
             self._gdb.write_memory(block, self._answered.heap.block(), self._deadline)
-        except GdbClosed:
+        except QemuClosed:
             raise
-        except GdbError:
+        except QemuError:
             return
 
     def _answer(self, call: FileCall) -> None:
         """Carry out a call of the guest, which goes on."""
         if self._call_server is None or self._call_memory is None:
-            raise GdbError(f"QEMU's gdbstub hands over the call {call.name!r}, and nobody asked for it")
+            raise QemuError(f"QEMU's gdbstub hands over the call {call.name!r}, and nobody asked for it")
         reply = self._call_server.serve(call)
         self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline)
         self._running = True

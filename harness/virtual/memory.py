@@ -20,9 +20,10 @@ import numpy as np
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.harness.socs.soc import Memory, Soc
-from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
+from ethos_hil.harness.virtual.gdb import Gdb
 from ethos_hil.harness.virtual.mps3_an547 import DDR
 from ethos_hil.harness.virtual.qemu import Qemu
+from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 
 _BLOCK = 2 << 20
 """QEMU allocates each RAM in blocks of at most this size, aligned to it (for huge pages)."""
@@ -74,14 +75,14 @@ class RamBlocks:
         """Return `size` bytes of the block at the secure address `block`, or None where it cannot be reached.
 
         Raises:
-            GdbClosed: QEMU has ended.
+            QemuClosed: QEMU has ended.
         """
         host = self.host_address(block, deadline)
         if host is None:
             return None
         data = os.pread(self._file, size, host + offset)
         if len(data) < size:
-            raise GdbClosed("the memory of QEMU's process is gone")
+            raise QemuClosed("the memory of QEMU's process is gone")
         return data
 
     def write(self, block: int, offset: int, data: memoryview, deadline: Deadline) -> bool:
@@ -91,7 +92,7 @@ class RamBlocks:
             return False
         self._written.append(range(block + offset, block + offset + len(data)))
         if os.pwrite(self._file, data, host + offset) < len(data):
-            raise GdbClosed("the memory of QEMU's process is gone")
+            raise QemuClosed("the memory of QEMU's process is gone")
         return True
 
     def overwrite(self, address: int, data: memoryview, deadline: Deadline) -> bool:
@@ -105,7 +106,7 @@ class RamBlocks:
             if host is None:
                 return False
             if os.pwrite(self._file, data[done : done + length], host + offset) < length:
-                raise GdbClosed("the memory of QEMU's process is gone")
+                raise QemuClosed("the memory of QEMU's process is gone")
             done += length
         return True
 
@@ -252,9 +253,6 @@ def _candidates(pid: int) -> list[int]:
     return found
 
 
-__all__ = ["BusError", "GdbError", "GuestMemory", "RamAddress", "RamBlocks", "locate"]
-
-
 _SHORT = 64 << 10
 """Bytes up to which gdb is as good as any other way; finding QEMU's own memory takes milliseconds."""
 _MOST_HELD = 1 << 20
@@ -282,9 +280,9 @@ class ProcessorMemory:
             return self._memory.read(place, size)
         try:
             return self._gdb.read_memory(address, size, self._deadline)
-        except GdbClosed:
+        except QemuClosed:
             raise
-        except GdbError as error:
+        except QemuError as error:
             raise _fault() from error
 
     def take_writes(self) -> list[tuple[int, bytes]]:

@@ -20,14 +20,14 @@ from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob, Unmodelled
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.gdb import PC, GdbClosed, GdbError, Stop, StopKind
+from ethos_hil.harness.virtual.gdb import PC, Stop, StopKind
 from ethos_hil.harness.virtual.guest_files import FileCall
 from ethos_hil.harness.virtual.intercepted_access import UnsupportedAccess
 from ethos_hil.harness.virtual.memory import GuestMemory
 from ethos_hil.harness.virtual.mps3_an547 import INITSVTOR, INITSVTOR_REGISTER, UART0
 from ethos_hil.harness.virtual.peripherals import AbsentDevice, Peripheral, PeripheralBus
 from ethos_hil.harness.virtual.qemu import Qemu
-from ethos_hil.harness.virtual.qtest import QtestError
+from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.line_uart import LineUart
 
@@ -266,7 +266,7 @@ class BenchGuest:
         pc = before[PC]
         try:
             address = intercepted_access.decode(gdb.read_memory(pc, 4, deadline), pc).address(before)
-        except (UnsupportedAccess, GdbError):  # another instruction, or none at all
+        except (UnsupportedAccess, QemuError):  # another instruction, or none at all
             return
         if any(window.offset_of(address) is not None for window in self.windows):
             gdb.step(deadline)
@@ -281,7 +281,7 @@ class BenchGuest:
         """Serve a stop that is ours and return None, or return it."""
         assert self.board is not None
         if stop.kind is StopKind.EXIT:
-            raise GdbClosed("QEMU has ended")
+            raise QemuClosed("QEMU has ended")
         if stop.kind is StopKind.WATCH and any(window.offset_of(stop.value) is not None for window in self.windows):
             self._access()
             return None
@@ -334,6 +334,6 @@ def _note(text: str) -> None:
     sys.stderr.flush()
 
 
-LOST = (GdbError, QtestError, TimeoutError, TargetNotAvailable)
+LOST = (QemuError, TimeoutError, TargetNotAvailable)
 """What a QEMU that has ended, or does not answer, raises."""
 __all__ = ["HALTED", "LOST", "STEPPED", "BenchGuest"]

@@ -11,8 +11,9 @@ import socket
 from collections.abc import Callable, Iterator
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.virtual.gdb import Gdb, GdbClosed, GdbError
+from ethos_hil.harness.virtual.gdb import Gdb
 from ethos_hil.harness.virtual.guest_files import FileCall
+from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 
 _ANSWER_SECONDS = 20.0
 _AIRCR, _RESET_WORD = 0xE000ED0C, 0x05FA0004
@@ -117,11 +118,11 @@ class ProbedBoard:
             if self._gdb is None:
                 self._gdb = self._connect()
             yield self._gdb
-        except (GdbClosed, OSError, TimeoutError) as error:
+        except (QemuClosed, OSError, TimeoutError) as error:
             self.release()
             self.on_loss()
             raise BusFault(f"the board is gone: {error}") from error
-        except GdbError as error:
+        except QemuError as error:
             raise BusFault(str(error)) from error
 
     @contextlib.contextmanager

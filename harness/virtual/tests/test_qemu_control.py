@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.virtual.qmp import Qmp, QmpError
+from ethos_hil.harness.virtual.qemu_control import QemuError, Qmp
 
 GREETING = b'{"QMP": {"version": {}, "capabilities": []}}\r\n'
 OK = b'{"return": {}}\r\n'
@@ -59,7 +59,7 @@ def test_a_reset_needs_its_event_not_only_an_answer(ends: tuple[Qmp, socket.sock
 def test_anything_but_an_answer_is_refused(ends: tuple[Qmp, socket.socket], said: bytes, named: str) -> None:
     qmp, qemu = ends
     qemu.sendall(said)
-    with pytest.raises(QmpError, match=named):
+    with pytest.raises(QemuError, match=named):
         qmp.reset(Deadline(1))
 
 
@@ -67,5 +67,5 @@ def test_the_end_of_qemu_is_noticed(ends: tuple[Qmp, socket.socket]) -> None:
     qmp, qemu = ends
     qemu.sendall(GREETING)
     qemu.close()
-    with pytest.raises(QmpError):
+    with pytest.raises(QemuError):
         qmp.reset(Deadline(1))
