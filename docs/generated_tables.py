@@ -13,6 +13,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from markdown_table import markdown_table
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -54,36 +56,6 @@ def _published() -> dict[str, str]:
     return markdown()
 
 
-def _model_error() -> str:
-    from ethos_hil.base.npu.ethos_u import FAMILIES
-
-    lines = ["| family | published runs | median error | worst error | worst is |", "|---|---:|---:|---:|---|"]
-    lines += [
-        f"| {family.name.upper()} | {error.runs} | {error.median:.1%} | {error.worst:.1%} | {error.worst_of} |"
-        for family in FAMILIES
-        if (error := family.held_out)
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _fvp_parameters() -> str:
-    from ethos_hil.harness.fvp_stand_in import tables
-
-    return tables.parameters()
-
-
-def _fvp_options() -> str:
-    from ethos_hil.harness.fvp_stand_in import tables
-
-    return tables.options()
-
-
-def _fvp_settings() -> str:
-    from ethos_hil.harness.targets import fvp_parameter_table
-
-    return fvp_parameter_table.markdown()
-
-
 def _kernels() -> str:
     import kernel_table
 
@@ -105,69 +77,101 @@ def _npu_forms() -> str:
     return coverage.table(covered["operations"], covered["npus"])
 
 
+@cache
+def _boards() -> dict[str, str]:
+    import harness_tables
+
+    return harness_tables.board_tables()
+
+
+def _of_fvps(name: str) -> str:
+    import harness_tables
+
+    made: str = getattr(harness_tables, name)()
+    return made
+
+
+def _model_error() -> str:
+    from ethos_hil.results.ledger.model_error import HELD_OUT
+
+    rows = (
+        (each.family.upper(), each.runs, f"{each.median:.1%}", f"{each.worst:.1%}", each.worst_of)
+        for each in HELD_OUT.values()
+    )
+    head = ("family", "published runs", "median error", "worst error", "worst is")
+    return markdown_table(head, rows, right=head[1:4])
+
+
 def _npu_outcomes() -> str:
     outcomes: dict[str, int] = data("npu-coverage")["outcomes"]
-    counts = [f"{count:,}" for count in outcomes.values()]
-    return f"| {' | '.join(outcomes)} |\n{'|---:' * len(outcomes)}|\n| {' | '.join(counts)} |\n"
+    return markdown_table(list(outcomes), [[f"{count:,}" for count in outcomes.values()]], right=list(outcomes))
 
 
 def _bench_grid() -> str:
     from ethos_hil.harness.bench.grid_file import default_grid
 
-    lines, group = ["| group | case | what | inputs | bits | tag |", "|---|---|---|---|---|---|"], ""
+    rows, group = [], ""
     for case in default_grid().cases:
         steps, inputs = ", ".join(map(str, case.steps)), ", ".join(map(str, case.inputs))
-        cells = (case.group if case.group != group else "", f"`{case.name}`", f"`{steps}`", inputs, case.scheme)
-        lines.append(f"| {' | '.join(cells)} | {', '.join(case.tags)} |")
+        shown = case.group if case.group != group else ""
+        rows.append((shown, f"`{case.name}`", f"`{steps}`", inputs, case.scheme, ", ".join(case.tags)))
         group = case.group
-    return "\n".join(lines) + "\n"
+    return markdown_table(("group", "case", "what", "inputs", "bits", "tag"), rows)
 
 
 def _fuzzing_sessions() -> str:
     found = data("fuzzing")
-    lines = ["| date | machine | fuzzer | minutes | inputs | findings |", "|---|---|---|---:|---:|---:|"]
-    for one in found["sessions"]:
-        where = (one.get("date", found["date"]), one.get("machine", found["machine"]))
-        cells = (*where, one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"])
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines) + "\n"
+    rows = (
+        (
+            one.get("date", found["date"]),
+            one.get("machine", found["machine"]),
+            *(one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"]),
+        )
+        for one in found["sessions"]
+    )
+    head = ("date", "machine", "fuzzer", "minutes", "inputs", "findings")
+    return markdown_table(head, rows, right=("minutes", "inputs", "findings"))
 
 
 def _fuzzing_boots() -> str:
     boots = data("fuzzing")["boots"]
     cells = [value if isinstance(value, str) else f"{value:,}" for value in boots.values()]
-    return f"| {' | '.join(boots)} |\n|---{'|---:' * (len(boots) - 1)}|\n| {' | '.join(cells)} |\n"
+    return markdown_table(list(boots), [cells], right=list(boots)[1:])
 
 
 def _clocks() -> str:
     from ethos_hil.base.clock import frequency
     from ethos_hil.results.known_clocks import PARTS
 
-    lines = ["| `--clock` | part | NPU | its clock | CPU | source |", "|---|---|---|---:|---:|---|"]
-    for each in PARTS:
-        cpu = frequency(each.cpu_hz) if each.cpu_hz else ""
-        cells = (f"`{each.name}`", each.part, each.npu or "as built", frequency(each.hz), cpu, each.source)
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    rows = (
+        (
+            f"`{each.name}`",
+            each.part,
+            each.npu or "as built",
+            frequency(each.hz),
+            frequency(each.cpu_hz) if each.cpu_hz else "",
+            each.source,
+        )
+        for each in PARTS
+    )
+    return markdown_table(("`--clock`", "part", "NPU", "its clock", "CPU", "source"), rows, right=("its clock", "CPU"))
 
 
 def _system_clocks() -> str:
     from ethos_hil.base.clock import frequency
     from ethos_hil.results.known_clocks import SYSTEM_CLOCKS
 
-    lines = ["| `--clock` | the NPU's clock |", "|---|---:|"]
-    lines += [f"| `{name}` | {frequency(hz)} |" for name, hz in SYSTEM_CLOCKS.items()]
-    return "\n".join(lines) + "\n"
+    rows = ((f"`{name}`", frequency(hz)) for name, hz in SYSTEM_CLOCKS.items())
+    return markdown_table(("`--clock`", "the NPU's clock"), rows, right=("the NPU's clock",))
 
 
 def _mutation_scores() -> str:
-    lines = ["| room | tests | mutants | killed | survived | not reached | equivalent | score |"]
-    lines += ["| --- |" + " ---: |" * 7]
-    for each in data("mutants-of-code")["rooms"]:
-        counts = (each[name] for name in ("mutants", "killed", "survived", "not reached", "equivalent"))
-        cells = (each["room"], each["tests"] or "-", *counts, f"{each['percent']:.0f} %")
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines) + "\n"
+    counted = ("mutants", "killed", "survived", "not reached", "equivalent")
+    rows = (
+        (each["room"], each["tests"] or "-", *(each[name] for name in counted), f"{each['percent']:.0f} %")
+        for each in data("mutants-of-code")["rooms"]
+    )
+    return markdown_table(("room", "tests", *counted, "score"), rows, right=("tests", *counted, "score"))
 
 
 @cache
@@ -175,13 +179,6 @@ def _defects() -> dict[str, str]:
     import defect_pages
 
     return defect_pages.pages()
-
-
-@cache
-def _boards() -> dict[str, str]:
-    from ethos_hil.harness.boards.board_tables import tables
-
-    return tables()
 
 
 _DEFECTS = sorted(path.stem for path in (Path(__file__).parent / "defects").glob("vela-*.md"))
@@ -211,9 +208,9 @@ TABLES: dict[str, Callable[[], str]] = {
         for name in ("boards", "board-keys", "board-quirks", *(f"board-{name}" for name in _BOARDS))
     },
     **{name: partial(_piece, _defects, name) for name in ("defects", *_DEFECTS)},
-    "fvp-parameters": _fvp_parameters,
-    "fvp-options": _fvp_options,
-    "fvp-settings": _fvp_settings,
+    "fvp-parameters": partial(_of_fvps, "launcher_parameters"),
+    "fvp-options": partial(_of_fvps, "launcher_options"),
+    "fvp-settings": partial(_of_fvps, "fvp_settings"),
     "model-error": _model_error,
     "clocks": _clocks,
     "system-clocks": _system_clocks,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.interruption import undo_inherited
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.fvp_stand_in import simulation
-from ethos_hil.harness.fvp_stand_in.command_line import Action, CommandLineError, parse
+from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS, Action, CommandLineError, parse
+from ethos_hil.harness.fvp_stand_in.parameters import listing
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.terminal.standard_streams import open_closed
 
@@ -62,7 +63,7 @@ def main(executable: str, arguments: Sequence[str], engine: EngineFactory | None
 def _run(model: FvpModel, arguments: Sequence[str], engine: EngineFactory | None) -> int:
     settings = parse(model, arguments)
     if isinstance(settings, Action):
-        sys.stdout.write(_answer(settings, model))
+        sys.stdout.write(answer(settings, model))
         return 0
     return simulation.run(settings, engine)
 
@@ -74,14 +75,11 @@ def _drop_output() -> None:
     os.close(nowhere)
 
 
-def _answer(action: Action, model: FvpModel) -> str:
+def answer(action: Action, model: FvpModel) -> str:
+    """Return what `--help`, `--version` or `--list-params` prints."""
     if action is Action.LIST:
-        from ethos_hil.harness.fvp_stand_in.parameters import listing
-
         return listing(model)
     if action is Action.HELP:
-        from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
-
         lines = [f"  {option.spelling:34} {option.treatment.value}: {option.note}" for option in OPTIONS]
         return f"Usage: {model.fvp.executable} [options] [-a] FILE\n\n" + "\n".join(lines) + "\n"
     from importlib.metadata import version

@@ -14,7 +14,6 @@ from ethos_hil.base.checked_toml import problem_of
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.boards.board import UNTRIED, Board, Server
 from ethos_hil.harness.boards.board_schema import DOCUMENT, board_schema, document
-from ethos_hil.harness.boards.board_tables import tables
 from ethos_hil.harness.boards.catalogue import SHIPPED, find_board, shipped_boards
 from ethos_hil.harness.boards.tests import samples
 from ethos_hil.harness.socs.registry import SOCS, check_unique
@@ -153,19 +152,6 @@ def test_the_examples_of_the_documents_are_boards(tmp_path: Path) -> None:
     running = _block("whose `monitor` commands it understands:")
     (tmp_path / "far.toml").write_text(f'extends = "mps3-an552"\n{running}')
     assert find_board(str(tmp_path / "far.toml")).reset.commands == ("reset halt",)
-
-
-def test_every_board_has_its_table_in_the_documents() -> None:
-    """The tables themselves are made when the site is built."""
-    shown = re.findall(r"{generated} ([\w-]+)", (ROOT / "docs/boards.md").read_text())
-    assert sorted(shown) == sorted(tables())
-    rows = tables()["board-numaker-m55m1"]
-    row = "| `soc.npu.base` | 0x40003000 | OpenNuvoton/M55M1BSP, Library/Device/Nuvoton/M55M1/Include/M55M1.h: NPU_BASE"
-    assert row in rows
-    assert "| `soc.npu.irq` | 13 |" in rows
-    for name, each in BOARDS.items():
-        values = [value.key for value in each.values if value.key not in ("description", "notes", "quirks")]
-        assert re.findall(r"^\| `([^`]+)` \|", tables()[f"board-{name}"], re.MULTILINE) == values
 
 
 def test_the_files_are_in_the_wheel() -> None:

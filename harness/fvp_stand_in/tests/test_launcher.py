@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,6 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
-from ethos_hil.harness.fvp_stand_in.tables import options, parameters
 from ethos_hil.harness.socs.fvps import MODELS
 
 
@@ -85,17 +83,6 @@ def test_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written to"):
         install(tmp_path / "file")
-
-
-@pytest.mark.parametrize("executable", MODELS)
-def test_the_documents_tables_have_all_that_a_launcher_takes(launchers: Path, executable: str) -> None:
-    listed = ask(launchers, executable, "--list-params").stdout.splitlines()
-    names = {line.partition("=")[0] for line in listed[3:]}
-    in_table = {name.replace("#", digit) for name in re.findall(r"`([^`]+)`", parameters()) for digit in "012345"}
-    assert len(names) > 20
-    assert names - in_table == set()
-    help_text = ask(launchers, executable, "--help").stdout
-    assert set(re.findall(r"--[a-z][a-z-]+", help_text)) <= set(re.findall(r"--[a-z][a-z-]+", options()))
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])

@@ -11,8 +11,7 @@ from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 from ethos_hil.harness.targets import fvp_parameters
 from ethos_hil.harness.targets.fvp import refused_binary
 from ethos_hil.harness.targets.fvp_description import complaint, reached_time_limit
-from ethos_hil.harness.targets.fvp_parameter_table import markdown
-from ethos_hil.harness.targets.fvp_parameters import FvpListing, Need, Use, settings
+from ethos_hil.harness.targets.fvp_parameters import FvpListing, Use, settings
 
 LIST = """
 Fast Models [11.27.42 (Oct  9 2024)]
@@ -101,14 +100,6 @@ def test_two_candidates_for_a_parameter_are_told_and_none_is_taken() -> None:
     with pytest.raises(Exception, match=r"no parameter ethosu\.num_macs") as caught:
         settings(model.fvp, "", found, Use.EVERY_RUN, {"macs": "128"})
     assert "it has one.ethosu.num_macs, two.ethosu.num_macs" in str(getattr(caught.value, "hint", ""))
-
-
-def test_the_documents_table_has_every_parameter() -> None:
-    table = markdown()
-    for row in fvp_parameters.PARAMETERS:
-        assert f"`{row.name(MODELS['FVP_Corstone_SSE-320'].fvp)}`" in table
-    assert "vis_hdlcd.disable_visualisation" in table
-    assert len({row.need for row in fvp_parameters.PARAMETERS}) == len(Need)
 
 
 # --- Words. ---

@@ -1,24 +1,30 @@
-"""The tables of docs/boards.md, made of the files of the boards that are shipped."""
+"""Tables of the documents that are made from the harness: boards, and the parameters and options of FVPs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from markdown_table import markdown_table
+
 from ethos_hil.harness.boards.board import QUIRKS, Board, Server
 from ethos_hil.harness.boards.board_schema import board_schema
 from ethos_hil.harness.boards.catalogue import shipped_boards
+from ethos_hil.harness.fvp_stand_in import parameters
+from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS
+from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.targets.fvp_parameters import PARAMETERS, Need, Use
 
 _NOT_SHOWN = ("description", "notes", "quirks")
 
 
-def tables() -> dict[str, str]:
+def board_tables() -> dict[str, str]:
     """Return each table in Markdown: all boards, all keys, all quirks, and the values of each board by its name."""
     boards = shipped_boards()
     return {
         "boards": _boards(boards),
         "board-keys": _keys(),
-        "board-quirks": _table(
+        "board-quirks": markdown_table(
             ("quirk", "what it is, and what is done"), ((f"`{q}`", text) for q, text in QUIRKS.items())
         ),
         **{f"board-{board.name}": _values(board) for board in boards},
@@ -35,7 +41,7 @@ def _boards(boards: Iterable[Board]) -> str:
         places = board.soc.firmware
         memories = f"code in {places.code}, data in {places.data}, programs in {_home(board)}"
         rows.append((f"`{board.name}`", board.description, npus, server, memories))
-    return _table(("board", "what it is", "NPU", "loaded by", "memories"), rows)
+    return markdown_table(("board", "what it is", "NPU", "loaded by", "memories"), rows)
 
 
 def _home(board: Board) -> str:
@@ -49,12 +55,12 @@ def _values(board: Board) -> str:
         for value in board.values
         if value.key not in _NOT_SHOWN
     )
-    return _table(("key", "value", "source", "tried by"), rows)
+    return markdown_table(("key", "value", "source", "tried by"), rows)
 
 
 def _keys() -> str:
     rows = ((f"`{key}`", kind, text) for key, kind, text in _described(board_schema(whole=True)))
-    return _table(("key", "what it holds", "what it says"), rows)
+    return markdown_table(("key", "what it holds", "what it says"), rows)
 
 
 def _described(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
@@ -83,9 +89,46 @@ def _kind(schema: Mapping[str, Any], *, needed: bool) -> str:
     return f"{kind}, needed" if needed else kind
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    for row in rows:
-        cells = [cell.replace("|", "\\|") for cell in row]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+_WITHOUT = {
+    Need.NEEDED: "the run is refused",
+    Need.USUAL: "left out, with a note",
+    Need.EXTRA: "left out",
+}
+
+
+def fvp_settings() -> str:
+    """Return a row for each parameter that FVPs are run with."""
+    rows = [
+        (dict.fromkeys(row.name(model.fvp) for model in MODELS.values()), row.value, row.use, row.need, row.why)
+        for row in PARAMETERS
+    ]
+    for use in (Use.EVERY_RUN, Use.RUNNER):
+        for model in MODELS.values():
+            own = model.fvp.settings if use is Use.EVERY_RUN else model.fvp.runner_settings
+            why = f"{model.fvp.executable} only"
+            rows += [({name: None}, value, use, Need.USUAL, why) for name, value in own]
+    return markdown_table(
+        ("parameter", "value", "set for", "an FVP without it", ""),
+        ((_names(names), f"`{value}`", use.value, _WITHOUT[need], why) for names, value, use, need, why in rows),
+    )
+
+
+def launcher_parameters() -> str:
+    """Return a row for each parameter of `-C` of our launchers, by its names on the FVPs that have it."""
+    return markdown_table(
+        ("parameter", "what becomes of it", ""),
+        (
+            (_names(row.name(model) for model in MODELS.values() if row.on(model)), row.treatment.value, row.note)
+            for row in parameters.PARAMETERS
+        ),
+    )
+
+
+def launcher_options() -> str:
+    """Return a row for each other option of our launchers."""
+    rows = ((f"`{option.spelling}`", option.treatment.value, option.note) for option in OPTIONS)
+    return markdown_table(("option", "what becomes of it", ""), rows)
+
+
+def _names(names: Iterable[str]) -> str:
+    return "<br>".join(f"`{name}`" for name in dict.fromkeys(names))
