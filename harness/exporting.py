@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from typing import TypeVar
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
 from ethos_hil.base.record import Record
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 from ethos_hil.results.gate.change import RunComparison
@@ -32,8 +32,7 @@ def is_of_runs(name: str) -> bool:
             hint="uninstall one of them",
         )
     if name not in records and name not in runs:
-        close = difflib.get_close_matches(name, [*records, *runs], n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(name, [*records, *runs])
         raise UsageError(
             f"no exporter is called {name!r}",
             hint=f"{suggestion}exporters: {', '.join(records)}; of whole runs: {', '.join(runs)}",

@@ -4,7 +4,6 @@ them.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import CheckedToml, read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
 from ethos_hil.lowering.vela.ini import VelaIni
@@ -82,8 +82,7 @@ def _memory_mode(name: str) -> str:
 
 def _system(name: str, ini: VelaIni) -> str:
     if name not in ini.systems:
-        close = difflib.get_close_matches(name, ini.systems, n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(name, ini.systems)
         raise UsageError(f"{name!r} is no system of {ini.name}", hint=f"{suggestion}valid: {', '.join(ini.systems)}")
     return name
 

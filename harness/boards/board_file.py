@@ -14,8 +14,8 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.npu.family import Family
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.boards.board import (
     SERVER_COMMANDS,
     UNTRIED,
@@ -209,8 +209,7 @@ class _BoardReader:
         raise self._unknown(("soc",), "system on chip", name, [soc.name for soc in SOCS])
 
     def _unknown(self, place: Sequence[str], what: str, name: str, known: Sequence[str]) -> UsageError:
-        close = difflib.get_close_matches(name, known, n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(name, known)
         return self._error(
             place, f"{'.'.join(place)}: no {what} is called {name!r}", hint=f"{suggestion}there are {', '.join(known)}"
         )

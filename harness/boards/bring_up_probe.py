@@ -38,7 +38,7 @@ from ethos_hil.harness.boards.bring_up_npu import (
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
-from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
+from ethos_hil.harness.boards.loader import LOOP_BYTES, load, park, reset, start
 from ethos_hil.harness.gdb.remote import DHCSR, GdbRemote
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks
 from ethos_hil.harness.socs.soc import Soc
@@ -407,29 +407,29 @@ def load_firmware(
     board: Board, firmware: ResidentFirmware, tell: Tell, before_start: Callable[[], None]
 ) -> StepFinding:
     """Load the firmware, read it back, and start it after a call of `before_start`."""
-    image = LoadableImage.parse(firmware.elf, board.soc.boot)
     clocks = Clocks(OWN_CLOCKS.cpu_hz, OWN_CLOCKS.peripheral_hz, board.link.baud)
     with board_remote(board.loading) as remote:
-        reset(remote, board.reset)
-        parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack)
-        began = time.monotonic()
-        parts = (*firmware.parts, firmware.told(clocks))
-        store(remote, parts, soc=board.soc, progress=lambda done, size: tell(f"{done:,} of {size:,} bytes"))
-        seconds = time.monotonic() - began
-        make_sure_parked(remote, parked)
-        size = sum(len(data) for _, data in parts)
+        loaded = load(
+            remote,
+            firmware.elf,
+            words=board.reset,
+            vector_table=board.soc.boot,
+            parts=firmware.told(clocks),
+            soc=board.soc,
+            progress=lambda done, size: tell(f"{done:,} of {size:,} bytes"),
+        )
         before_start()
-        start(remote, Loaded(seconds, size, image.start, parked))
-    rate = size / seconds
+        start(remote, loaded)
     values = {
-        "bytes": size,
-        "seconds": round(seconds, 3),
-        "bytes_per_second": round(rate),
+        "bytes": loaded.bytes,
+        "seconds": round(loaded.seconds, 3),
+        "bytes_per_second": round(loaded.bytes_per_second),
         "code_crc32": f"0x{firmware.code_crc32:08x}",
-        "entry": f"0x{image.start.entry:08x}",
+        "entry": f"0x{loaded.start.entry:08x}",
     }
+    rate = shown_rate(loaded.bytes_per_second)
     return StepFinding(
-        f"{size:,} bytes written and read back in {seconds:.2f} s, {shown_rate(rate)}; it was started", values
+        f"{loaded.bytes:,} bytes written and read back in {loaded.seconds:.2f} s, {rate}; it was started", values
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.board_file import read_board
 from ethos_hil.harness.socs.registry import SocSource
@@ -127,8 +127,7 @@ def _extended(name: str, path: Path) -> Path:
 
 def _unknown(name: str, text: str, but: Path | None = None) -> UsageError:
     names = [known for known, path in board_files().items() if path != but]
-    close = difflib.get_close_matches(name, names, n=1)
-    suggestion = f"did you mean {close[0]}? " if close else ""
+    suggestion = did_you_mean(name, names)
     return UsageError(
         text.format(name),
         hint=f"{suggestion}boards: {', '.join(names)}; a path ends with {ENDING}; docs/boards.md has how to write one",

@@ -143,9 +143,9 @@ class ResidentFirmware:
         """
         return _read(elf)
 
-    def told(self, clocks: Clocks) -> tuple[int, bytes]:
-        """Return what is loaded besides: an address, and the bytes there."""
-        return self.mailbox, mailbox(clocks)
+    def told(self, clocks: Clocks) -> tuple[tuple[int, bytes], ...]:
+        """Return what is loaded so that it stays: its parts, and the mailbox with the clocks."""
+        return *self.parts, (self.mailbox, mailbox(clocks))
 
 
 @functools.lru_cache(maxsize=4)

@@ -56,7 +56,7 @@ class Loaded:
     """A program is in a board's memories.
 
     Attributes:
-        seconds: for all of it, from the reset on.
+        seconds: to write it and to read it back.
         bytes: of the program.
         start: where it begins.
         parked: where the processor stands; None where no branch to itself could be written.
@@ -79,6 +79,7 @@ def load(
     *,
     words: ResetWords,
     vector_table: int,
+    parts: Sequence[tuple[int, bytes]] | None = None,
     soc: Soc | None = None,
     progress: Progress | None = None,
     verify: bool = True,
@@ -91,6 +92,7 @@ def load(
         elf: the program, as an ELF.
         words: how the processor is reset.
         vector_table: where the program's vector table is.
+        parts: what to load in place of the ELF's own: addresses, and the bytes that go there.
         soc: names the memory in a message.
         progress: is told how far it is.
         verify: read back what was written, and compare.
@@ -101,14 +103,17 @@ def load(
         TargetError: of the kind `READBACK` where memory does not keep what was written, `LOST_BOARD` where the board
             started again meanwhile, `PROBE` for what the server does not do.
     """
-    began = time.monotonic()
     image = LoadableImage.parse(elf, vector_table)
-    until = deadline or Deadline(_LEAST_SECONDS + image.size * (2 if verify else 1) / _SLOWEST)
+    parts = image.parts if parts is None else parts
+    size = sum(len(data) for _, data in parts)
+    until = deadline or Deadline(_LEAST_SECONDS + size * (2 if verify else 1) / _SLOWEST)
     reset(remote, words, until)
     parked = park(remote, image.room_behind_code(len(_LOOP)), image.start.stack, until)
-    store(remote, image.parts, soc=soc, progress=progress, verify=verify, deadline=until)
+    began = time.monotonic()
+    store(remote, parts, soc=soc, progress=progress, verify=verify, deadline=until)
+    seconds = time.monotonic() - began
     make_sure_parked(remote, parked, until)
-    return Loaded(time.monotonic() - began, image.size, image.start, parked)
+    return Loaded(seconds, size, image.start, parked)
 
 
 def reset(remote: GdbRemote, words: ResetWords, deadline: Deadline | None = None) -> None:

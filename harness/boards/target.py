@@ -19,15 +19,14 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
 from ethos_hil.harness.boards.lease import leased, lift, quarantine
-from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
-from ethos_hil.harness.boards.loader import LOOP_BYTES, Loaded, make_sure_parked, park, reset, start, store
+from ethos_hil.harness.boards.loadable import ResidentFirmware
+from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
 from ethos_hil.harness.boards.serial_line import SerialLine
 from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome, Progress
-from ethos_hil.harness.targets.base import Capability, Target
-from ethos_hil.harness.targets.uart_silence import silence
+from ethos_hil.harness.targets.base import Capability, Target, silence
 
 FAMILY = "board"
 _THERE_SECONDS = 2.5
@@ -42,7 +41,6 @@ _TELL_SECONDS = 1.0
 _POWER_SECONDS = 60.0
 _RETRIED = (FailureKind.PROBE, FailureKind.READBACK, FailureKind.LOST_BOARD)
 """What a power cycle may cure."""
-_CONSOLE_LINES = 10
 
 _speeds: dict[str, int] = {}
 """The speed that each serial port had last in this process: the firmware has it still."""
@@ -123,7 +121,7 @@ class BoardTarget(Target):
             collector.close()
             outcome = collector.outcome(seconds)
         except TimeoutError as error:
-            raise self._timed_out(collector, timeout) from error
+            raise collector.timed_out(timeout) from error
         except TargetError as error:
             raise error.replace(console=collector.console) from error.__cause__
         seconds["total"] = time.perf_counter() - started
@@ -243,16 +241,19 @@ class BoardTarget(Target):
     def _load_once(self, firmware: ResidentFirmware, deadline: Deadline) -> None:
         board = self._board
         clocks = Clocks(self.clocks.cpu_hz, self.clocks.peripheral_hz, board.link.baud)
-        image = LoadableImage.parse(firmware.elf, board.soc.boot)
-        began = time.monotonic()
         loading = dataclasses.replace(board.loading, timeout=min(board.loading.timeout, deadline.remaining))
         with board_remote(loading, seconds=min(_PROBE_SECONDS, deadline.remaining)) as remote:
-            reset(remote, board.reset, deadline)
-            parked = park(remote, image.room_behind_code(LOOP_BYTES), image.start.stack, deadline)
-            parts = (*firmware.parts, firmware.told(clocks))
-            store(remote, parts, soc=board.soc, progress=self._loading, deadline=deadline)
-            make_sure_parked(remote, parked, deadline)
-            start(remote, Loaded(time.monotonic() - began, image.size, image.start, parked), deadline)
+            loaded = load(
+                remote,
+                firmware.elf,
+                words=board.reset,
+                vector_table=board.soc.boot,
+                parts=firmware.told(clocks),
+                soc=board.soc,
+                progress=self._loading,
+                deadline=deadline,
+            )
+            start(remote, loaded, deadline)
 
     def _check(self, monitor: Monitor) -> None:
         """Check that it is this board.
@@ -298,18 +299,6 @@ class BoardTarget(Target):
         if now - self._told >= _TELL_SECONDS:
             self._told = now
             self._tell(text)
-
-    def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
-        if collector.failure is not None:
-            return collector.failure.replace(console=collector.console)
-        said = collector.console[-_CONSOLE_LINES:]
-        hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
-        return TargetError(
-            f"no end within {timeout:g} s, {collector.progress_text()}",
-            kind=FailureKind.TIMEOUT,
-            hint=hint,
-            console=collector.console,
-        )
 
 
 def missing(board: Board) -> TargetNotAvailable | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server
 from ethos_hil.harness.gdb.dialect import ServerDialect
 
@@ -69,8 +69,7 @@ class PlaceChoice:
         by_name = {name: place for place in known for name in (*place.aliases, place.name)}
         for name in self.names:
             if name not in by_name:
-                close = difflib.get_close_matches(name, by_name, n=1)
-                suggestion = f"did you mean {close[0]}? " if close else ""
+                suggestion = did_you_mean(name, by_name)
                 there = ", ".join(place.name for place in known) or "none"
                 raise UsageError(
                     f"no place at {coordinator} is called {name!r}", hint=f"{suggestion}places: {there}; {_SEE}"

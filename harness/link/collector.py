@@ -143,6 +143,8 @@ _CYCLE_COUNTER = 31
 _REASON_FRAMES = (FrameType.LOG, FrameType.ERROR, FrameType.FAULT, FrameType.END)
 _MAX_FURTHER = 50
 """Errors after the first that its message lists."""
+_LAST_LINES = 10
+"""Lines of the console that go into the message of a timeout."""
 _REBUILD = "build the firmware again with `make firmware`"
 
 STOP_SIZE = 4
@@ -226,6 +228,25 @@ class Collector:
         if self._memory is None:
             return "before the program was loaded"
         return f"after {len(self._runs)} of {self._image.plan.executions} executions"
+
+    def timed_out(self, timeout: float, state: str = "", hint: str = "") -> TargetError:
+        """Return the error of a run without an end: what the device reported, or how far it got and said last.
+
+        Args:
+            timeout: the limit that has passed, wall seconds.
+            state: what is known of the guest then.
+            hint: what to say where the console is empty.
+        """
+        if self.failure is not None:
+            return self.failure.replace(console=self.console)
+        where = f"{self.progress_text()}: {state}" if state else self.progress_text()
+        said = " | ".join(self.console[-_LAST_LINES:])
+        return TargetError(
+            f"no end within {timeout:g} s, {where}",
+            kind=FailureKind.TIMEOUT,
+            hint=f"the console's last lines: {said}" if self.console else hint or "the console is empty",
+            console=self.console,
+        )
 
     def outcome(self, seconds: dict[str, float]) -> Outcome:
         """Return the outcome of a complete run; `seconds` by phase, as Outcome describes them."""

@@ -8,13 +8,13 @@ ends in dots goes on to the newest release.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.suggestion import did_you_mean
 
 if TYPE_CHECKING:
     from packaging.version import Version
@@ -58,8 +58,7 @@ class WantedVersions:
         """
         package, equals, versions = text.partition("=")
         if package not in PACKAGES:
-            close = difflib.get_close_matches(package, PACKAGES, n=1)
-            suggestion = f"did you mean {close[0]}? " if close else ""
+            suggestion = did_you_mean(package, PACKAGES)
             raise UsageError(
                 f"--over {text}: {package!r} is no package to scan over",
                 hint=f"{suggestion}valid: {', '.join(PACKAGES)}",

@@ -18,7 +18,20 @@ from ethos_hil.base.errors import StateError, TargetError, TargetNotAvailable, T
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import OWN_CLOCKS, Clocks, Image
 from ethos_hil.harness.link.outcome import Ended, Outcome, Progress, Run
+from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.lowering.vela.ini import SystemConfiguration
+
+
+def silence(soc: Soc, parameter: str | None = None) -> str:
+    """Return what may be wrong, for a hint.
+
+    Args:
+        soc: the system on chip, whose UART the firmware writes to.
+        parameter: of an FVP, the instance whose output is read.
+    """
+    places = " or ".join(f"0x{uart.base:08x}" for uart in soc.uarts)
+    read = f"; what is read is {parameter}, which may be another one" if parameter else ""
+    return f"not one byte came: the firmware writes to the UART at {places}{read}"
 
 
 class Capability(enum.Enum):

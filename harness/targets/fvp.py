@@ -30,7 +30,7 @@ from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets import pmu_trace
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.fvp_description import (
     complaint,
     describe,
@@ -42,7 +42,6 @@ from ethos_hil.harness.targets.fvp_description import (
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.fvp_process import Simulation
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
-from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 
 _COMMANDS = tuple(bytes([byte]) for byte in UART_PARAMETERS)

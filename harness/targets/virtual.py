@@ -22,10 +22,9 @@ from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.npu.timing.memory_system import memory_system
 from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
-from ethos_hil.harness.targets.base import Capability, Target
+from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.executor_runner import TELLING
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
-from ethos_hil.harness.targets.uart_silence import silence
 from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, new_board
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.equipment import equipped_qemu
@@ -119,9 +118,6 @@ def _refusals(machine: Machine) -> tuple[str, ...]:
     lines = [f"semihosting: {refusal}" for refusal in machine.refusals]
     return (*lines, "--trust-elf lets the program do what you may do") if lines else ()
 
-
-_CONSOLE_LINES = 10
-"""Lines of console that go into the message of a timeout."""
 
 Wire = Callable[[bytes], bytes]
 """A function that gets each piece of the UART's output, and returns what is read in its place."""
@@ -285,16 +281,8 @@ class VirtualTarget(Target):
         assert self._machine is not None
         where = self._machine.where()
         state = f"the guest is in {where}" if where is not None else "QEMU does not answer"
-        said = collector.console[-_CONSOLE_LINES:]
-        hint = "the console's last lines: " + " | ".join(said) if said else "the console is empty"
-        if not (collector.started or collector.unfinished or said):
-            hint = silence(self._soc)
-        return TargetError(
-            f"no end within {timeout:g} s, {collector.progress_text()}: {state}",
-            kind=FailureKind.TIMEOUT,
-            hint=hint,
-            console=collector.console,
-        )
+        silent = not (collector.started or collector.unfinished or collector.console)
+        return collector.timed_out(timeout, state, silence(self._soc) if silent else "")
 
     def _explained(self, error: TargetError, collector: Collector) -> TargetError:
         """Return `error` with the console, and with the NPU's fault where there is one."""

@@ -7,10 +7,9 @@ own read as zero. Registers: Armv8-M Architecture Reference Manual, D1.2, DWT_CT
 from __future__ import annotations
 
 import mmap
-import os
 
 from ethos_hil.harness.socs.soc import Window
-from ethos_hil.harness.virtual.plugin import Plugin
+from ethos_hil.harness.virtual.plugin import Plugin, PluginState
 
 DWT = Window(0xE0001000, 8)
 _CONTROL, _COUNT = 0, 4
@@ -19,7 +18,7 @@ _FIXED = 0
 """No comparators: NUMCOMP is 0. The cycle counter is there: NOCYCCNT is 0."""
 
 
-class InstructionCounter:
+class InstructionCounter(PluginState):
     """Counts a guest's instructions while a QEMU with its plug-in lives. It is the DWT's registers, too.
 
     Attributes:
@@ -28,9 +27,7 @@ class InstructionCounter:
 
     def __init__(self) -> None:
         """Prepare to count. Raises OSError."""
-        self._file = os.memfd_create("ethos-hil-counter", os.MFD_CLOEXEC)
-        os.ftruncate(self._file, mmap.PAGESIZE)
-        self._map = mmap.mmap(self._file, mmap.PAGESIZE)
+        super().__init__("counter", mmap.PAGESIZE)
         self._enabled = False
         self._start = 0
         self.plugin = Plugin("counter", "instructions are counted", state=self._file)
@@ -58,15 +55,3 @@ class InstructionCounter:
             raise Unmodelled(f"0x{value:x} is written to DWT_CYCCNT")
         else:
             self._start = self.executed
-
-    def close(self) -> None:
-        """Give the file back. May be called again."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-            self._map.close()
-
-    def __del__(self) -> None:
-        # For an exception before a QEMU has it.
-        if getattr(self, "_file", -1) >= 0:
-            self.close()

@@ -6,6 +6,8 @@ QEMU loads one from a memory file that it inherits, so nothing of it is left beh
 from __future__ import annotations
 
 import functools
+import mmap
+import os
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -53,6 +55,28 @@ class Plugin:
         """Return QEMU's options that load it. `file`: a file descriptor with its code that QEMU inherits."""
         state = (f"state=/proc/self/fd/{self.state}",) if self.state >= 0 else ()
         return ["-plugin", ",".join((f"file=/proc/self/fd/{file}", *self.arguments, *state))]
+
+
+class PluginState:
+    """A memory file that a plug-in maps, and this process too, while a QEMU with it lives."""
+
+    def __init__(self, name: str, size: int) -> None:
+        """Make the file. Raises OSError."""
+        self._file = os.memfd_create(f"ethos-hil-{name}", os.MFD_CLOEXEC)
+        os.ftruncate(self._file, size)  # sparse
+        self._map = mmap.mmap(self._file, size)
+
+    def close(self) -> None:
+        """Give the file back. May be called again."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            self._map.close()
+
+    def __del__(self) -> None:
+        # For an exception before a QEMU has it.
+        if getattr(self, "_file", -1) >= 0:
+            self.close()
 
 
 @functools.cache

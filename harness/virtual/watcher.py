@@ -6,7 +6,6 @@ Both sides map one file: this one says which addresses are what, the plug-in wri
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ import numpy as np
 from ethos_hil.harness.socs.soc import Memory, Soc
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.mps3_an547 import RAMS, UART0
-from ethos_hil.harness.virtual.plugin import Plugin
+from ethos_hil.harness.virtual.plugin import Plugin, PluginState
 from ethos_hil.harness.virtual.rules import Rule
 
 WATCHED = {
@@ -98,7 +97,7 @@ class Breach:
     pc: int
 
 
-class Watcher:
+class Watcher(PluginState):
     """The plug-in's file, while a QEMU with it lives.
 
     Attributes:
@@ -108,10 +107,7 @@ class Watcher:
 
     def __init__(self, soc: Soc, rules: Collection[Rule], fittings: Fittings) -> None:
         """Prepare to watch a program on a board. Raises OSError."""
-        self._file = os.memfd_create("ethos-hil-watcher", os.MFD_CLOEXEC)
-        size = _LINES_AT + (_LINES if Rule.CACHE in rules else 0)
-        os.ftruncate(self._file, size)  # sparse
-        self._map = mmap.mmap(self._file, size)
+        super().__init__("watcher", _LINES_AT + (_LINES if Rule.CACHE in rules else 0))
         self._state = np.frombuffer(self._map, _STATE, 1)
         self.lines = np.frombuffer(self._map, np.uint8, offset=_LINES_AT)
         self.plugin = Plugin("watcher", "the strict board watches the program", state=self._file)
@@ -183,15 +179,8 @@ class Watcher:
     def close(self) -> None:
         """Give the file back. May be called again."""
         if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-            del self._state, self.lines
-            self._map.close()
-
-    def __del__(self) -> None:
-        # For an exception before a QEMU has it.
-        if getattr(self, "_file", -1) >= 0:
-            self.close()
+            del self._state, self.lines  # they use the map
+        super().close()
 
 
 def line_of(address: int) -> int | None:

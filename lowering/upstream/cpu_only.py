@@ -8,13 +8,13 @@ all operators in it and below).
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
 from ethos_hil.lowering.upstream.export import graphs
@@ -109,8 +109,7 @@ def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str
             for field in ("operators", "lines", "modules")
         )
         offered = lines if kind == "line" else operators if kind == "operator" else [*operators, *modules]
-        close = difflib.get_close_matches(entry, offered, n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(entry, offered)
         raise UsageError(
             f"{what} leaves {entry!r} to the CPU, and has no such {kind}",
             hint=f"{suggestion}it has: {_listed(offered)}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from ethos_hil.base.clock import MOST_HZ
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.results.bench.figures import PointFigures
 
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
@@ -139,8 +139,7 @@ def _condition(part: str, begin: int) -> Condition:
     name, operator = matched[1].lower(), matched[2]
     quantity = QUANTITIES.get(name)
     if quantity is None:
-        close = difflib.get_close_matches(name, QUANTITIES, n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(name, QUANTITIES)
         known = ", ".join(f"{each.name} ({each.meaning})" for each in QUANTITIES.values())
         raise _wrong(part, begin, f"{name!r:.30} is unknown; {suggestion}it takes: {known}")
     better = ">=" if quantity.at_least else "<="

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, replace
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
@@ -62,6 +62,5 @@ def parse(text: str) -> Profile:
         if profile.name == wanted:
             return profile
     names = [*(profile.name for profile in PROFILES), *_ALIASES]
-    close = difflib.get_close_matches(wanted, names, n=1)
-    suggestion = f"did you mean {close[0]}? " if close else ""
+    suggestion = did_you_mean(wanted, names)
     raise UsageError(f"--suffix {text!r} is no profile", hint=f"{suggestion}valid: {', '.join(names)}")

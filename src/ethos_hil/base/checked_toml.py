@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.base.toml_file import BadToml, read_toml
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ def problem_of(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Seque
     if unknown is None:
         return place, f"{_shown(place)}: {error.message}" if place else error.message
     known = sorted(error.schema["properties"])
-    close = difflib.get_close_matches(unknown, known, n=1)
-    suggestion = f"did you mean {close[0]}? " if close else ""
+    suggestion = did_you_mean(unknown, known)
     return [*place, unknown], f"{_shown([*place, unknown])} is not known: {suggestion}there are {', '.join(known)}"
 
 

@@ -12,7 +12,6 @@ too.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import sys
 import traceback
@@ -20,6 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
+
+from ethos_hil.base.suggestion import did_you_mean
 
 T = TypeVar("T")
 GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters", "ethos_hil.socs")
@@ -74,8 +75,7 @@ class PluginGroup(Generic[T]):
         if not names:
             hint = f"install ethos-hil again: its metadata names no {self.noun}s"
         else:
-            close = difflib.get_close_matches(name, names, n=1)
-            suggestion = f"did you mean {close[0]}? " if close else ""
+            suggestion = did_you_mean(name, names)
             hint = f"{suggestion}{self.noun}s: {', '.join(names)}"
         raise UnknownPlugin(f"no {self.noun} is called {name!r}", hint)
 
