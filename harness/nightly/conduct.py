@@ -14,8 +14,7 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, run_bench
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.nightly.config import NightlyConfig
-from ethos_hil.harness.nightly.model_crew import ModelCrew
-from ethos_hil.harness.nightly.model_worker import ModelJob
+from ethos_hil.harness.nightly.model_worker import ModelCrew, ModelJob
 from ethos_hil.harness.nightly.night import Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
 from ethos_hil.harness.nightly.recorded import audited, of_part, of_today, recorded, records_of

@@ -208,7 +208,7 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
 
 
 _DRAWN = ("networks", "network_step", "maps", "map_places", "windows", "tokens", "vectors")
-_DECLARED = ("chain", "function", "new_layer", "random_inputs", "seed", "tensor_function", "torch_name")
+_DECLARED = ("modules", "random_inputs")
 MODELS = [
     name
     for name in NAMES

@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.bench.case import BenchInput
-from ethos_hil.harness.declared.source_digest import declared_digest
+from ethos_hil.harness.declared import declared_digest
 from ethos_hil.lowering.cache.versions import source_digest
 
 FOLDER = Path(__file__).parents[1]

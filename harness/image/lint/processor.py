@@ -25,8 +25,7 @@ from ethos_hil.harness.image.lint.instruction import LR, PC, SP, Instruction, Pl
 def _three(p: Core, i: Instruction, address: int) -> tuple[int, Value, Value]:
     """Return the destination, and the values of both sources, of which the first may be left out."""
     operands = i.operands if len(i.operands) == 3 else (i.operands[0], *i.operands)
-    destination = operands[0]
-    destination = register_operand(destination)
+    destination = register_operand(operands[0])
     return destination.register, p.value(operands[1], address), p.value(operands[2], address)
 
 
@@ -136,11 +135,8 @@ def _extend(p: Core, i: Instruction, address: int) -> None:
 
 def _bits(p: Core, i: Instruction, address: int) -> None:
     """Carry out UBFX, SBFX, BFI and BFC."""
-    first = i.operands[0]
-    first = register_operand(first)
-    low, width = i.operands[-2], i.operands[-1]
-    low = number_operand(low)
-    width = number_operand(width)
+    first = register_operand(i.operands[0])
+    low, width = number_operand(i.operands[-2]), number_operand(i.operands[-1])
     mask = (1 << width) - 1
     old = p.state.r[first.register]
     source = 0 if i.name == "bfc" else p.value(i.operands[1], address)
@@ -163,8 +159,7 @@ def _computed(p: Core, i: Instruction, address: int) -> None:
     first = register_operand(first)
     values = [p.value(each, address) for each in (i.operands if i.name == "mul" and len(rest) == 1 else rest)]
     if i.name in ("umull", "smull", "umlal", "smlal"):
-        second = rest[0]
-        second = register_operand(second)
+        second = register_operand(rest[0])
         a, b = values[1], values[2]
         product = None if a is None or b is None or i.name.endswith("lal") else _product(i.name, a, b)
         p.set(first.register, None if product is None else product & MASK)
@@ -299,8 +294,7 @@ def _store(p: Core, i: Instruction, address: int) -> None:
     for number, value in enumerate(sources):
         p.store(None if at is None else at + 4 * number, size, value, strict)
     if exclusive:
-        status = i.operands[0]
-        status = register_operand(status)
+        status = register_operand(i.operands[0])
         p.set(status.register, 0)
     _writeback(p, i, place, at)
 
@@ -340,8 +334,7 @@ def _floating(p: Core, i: Instruction, address: int) -> None:
         if i.name == "vmrs" and not written:
             p.state.n = p.state.z = p.state.c = p.state.v = None
         return
-    size = i.operands[-1]
-    size = number_operand(size)
+    size = number_operand(i.operands[-1])
     if i.name in ("vldr", "vstr"):
         at = p.place(_place_of(i), address)
     else:
@@ -398,8 +391,7 @@ def _loop(p: Core, i: Instruction, address: int) -> None:
 
 
 def _it(p: Core, i: Instruction, address: int) -> None:
-    code = i.operands[0]
-    code = number_operand(code)
+    code = number_operand(i.operands[0])
     condition, mask = code >> 4, code & 0xF
     found = [condition]
     while mask & 7:
@@ -409,9 +401,7 @@ def _it(p: Core, i: Instruction, address: int) -> None:
 
 
 def _special(p: Core, i: Instruction, address: int) -> None:
-    register, number = i.operands[0], i.operands[-1]
-    register = register_operand(register)
-    number = number_operand(number)
+    register, number = register_operand(i.operands[0]), number_operand(i.operands[-1])
     special = p.state.special
     assert special is not None
     on_process_stack = bool((special.get(_CONTROL) or 0) & 2)
