@@ -165,18 +165,7 @@ class _BoardReader:
                 f"{owner.file.line_of('soc')}: soc: {owner.name} is shipped with another [soc]",
                 hint=f"give the file another name than {owner.path.name}; without [soc] it may keep it",
             )
-        memories = tuple(
-            Memory(
-                memory["base"],
-                memory["size"],
-                memory.get("alias"),
-                name=name,
-                npu=memory.get("npu", False),
-                read_only=memory.get("read_only", False),
-                tcm=memory.get("tcm", False),
-            )
-            for name, memory in data["memories"].items()
-        )
+        memories = tuple(Memory(**memory, name=name) for name, memory in data["memories"].items())
         names = [memory.name for memory in memories]
         for part in PLACES:
             if data["firmware"][part] not in names:
@@ -239,45 +228,32 @@ class _BoardReader:
         return names
 
     def _loading(self) -> Loading:
-        data = self._data["loading"]
-        server = Server(data["server"])
+        data = dict(self._data["loading"])
+        server = Server(data.pop("server"))
         own = server.value if server not in (Server.NONE, Server.RUNNING) else None
-        dialect = data.get("dialect", own)
-        command = tuple(data.get("command", SERVER_COMMANDS.get(server, ())))
-        return Loading(
-            server,
-            None if dialect is None else ServerDialect(dialect),
-            data.get("address"),
-            command,
-            data.get("device", ""),
-            data.get("serial", ""),
-            data.get("core", 0),
-            data.get("port", 0),
-            float(data.get("timeout", 20.0)),
-        )
+        dialect = data.pop("dialect", own)
+        command = tuple(data.pop("command", SERVER_COMMANDS.get(server, ())))
+        return Loading(server, None if dialect is None else ServerDialect(dialect), command=command, **data)
 
     def _link(self) -> LinkSettings:
         data = self._data["link"]
-        return LinkSettings(
-            data.get("url"), data["baud"], data.get("fastest_baud", data["baud"]), data.get("printable", False)
-        )
+        return LinkSettings(**{"url": None, "fastest_baud": data["baud"], **data})
 
     def _reset(self) -> ResetWords:
         data = self._data.get("reset", {})
         dialect = self._loading().dialect
         usual = () if dialect is None else dialect.reset_and_halt
-        before, after = (
-            tuple(WordWrite(each["address"], each["value"], each.get("why", "")) for each in data.get(when, ()))
-            for when in ("before", "after")
-        )
+        before, after = (tuple(WordWrite(**word) for word in data.get(when, ())) for when in ("before", "after"))
         return ResetWords(tuple(data.get("commands", usual)), before, after)
 
     def _power(self) -> Power | None:
         data = self._data.get("power")
         if data is None:
             return None
-        on, off, cycle = (tuple(data.get(name, ())) for name in ("on", "off", "cycle"))
-        return Power(on, off, cycle, settle=float(data.get("settle", 2.0)))
+        words: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
+        }
+        return Power(**words)  # type: ignore[arg-type]
 
     def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""

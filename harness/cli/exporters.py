@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import sys
 
-from rich.table import Table
-
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.plugins import PluginError
-from ethos_hil.harness.terminal.console import add_row, console
+from ethos_hil.harness.terminal.console import add_row, console, table_of
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
 
@@ -30,9 +28,7 @@ def show(*, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("--to", "file", "of a", "what it writes", "from"):
-        table.add_column(column)
+    table = table_of("--to", "file", "of a", "what it writes", "from")
     for exporter in usable:
         add_row(table, *exporter.values())
     console().print(table)

@@ -12,7 +12,7 @@ from rich.text import Text
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.targets.plugin import TargetOption
 from ethos_hil.harness.targets.registry import ListedTarget, families, list_targets
-from ethos_hil.harness.terminal.console import add_row, console
+from ethos_hil.harness.terminal.console import add_row, console, table_of
 
 SCHEMA_VERSION = 1
 
@@ -34,9 +34,7 @@ def show(*, as_json: bool) -> None:
 
 
 def _table(targets: list[ListedTarget]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("target", "kind", "what it is", "SoC", "NPUs", "options", "here"):
-        table.add_column(name)
+    table = table_of("target", "kind", "what it is", "SoC", "NPUs", "options", "here")
     for target in targets:
         options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
         status = Text(target.status, "green" if target.missing is None else "yellow")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.plain_text import cut, escaped
-from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, table_of
 from ethos_hil.results.bench import answer_text
 from ethos_hil.results.bench.answer import BudgetAnswer
 
@@ -25,13 +24,9 @@ def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
     shown = answer_text.shown_quantities(found)
     able = [place for place in found.places if not place.refused]
     several = answer_text.several_verdicts(able)
-    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
-    for title in ("NPU", "memory mode"):
-        table.add_column(title, no_wrap=True)
-    for title in ("clock", *(quantity.name for quantity in shown)):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in (*(["verdict"] if several else []), ""):
-        table.add_column(title)
+    quantities = map(number, ("clock", *(quantity.name for quantity in shown)))
+    verdict = ["verdict"] if several else []
+    table = table_of(fixed("NPU"), fixed("memory mode"), *quantities, *verdict, "", padding=(0, 2, 0, 0))
     for place in able[:top]:
         cells = [answer_text.worst(place, quantity) for quantity in shown]
         verdicts = [answer_text.verdicts(place)] if several else []

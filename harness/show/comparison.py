@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, shortened, table_of
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
 from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, shown
 from ethos_hil.results.gate.word import Cause, Word
@@ -58,11 +58,7 @@ def _title(cause: Cause) -> str:
 
 
 def _table(changes: Sequence[Change], top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", show_header=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("test or model", overflow="fold")
-    table.add_column("NPU", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
+    table = table_of(fixed(""), Column("test or model", overflow="fold"), fixed("NPU"), fixed("metric"))
     for name in ("before", "after", "change"):
         table.add_column(name, justify="right", overflow="fold")
     for change in changes[:top]:
@@ -119,12 +115,8 @@ def _total(rows: Sequence[RowDifference]) -> str:
 
 def row_table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
     """Return a table of the first rows; its last row says how many more there are."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("before", "after", "difference"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("change", no_wrap=True)
-    for name in ("operation", "module", "line"):
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
+    numbers, names = map(number, ("before", "after", "difference")), map(shortened, ("operation", "module", "line"))
+    table = table_of(*numbers, fixed("change"), *names)
     for row in rows[:top]:
         pieces = f" ({len(row.before)} -> {len(row.after)})" if row.change in (RowChange.SPLIT, RowChange.FUSED) else ""
         table.add_row(

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.harness.terminal.console import add_row, number, plain, table_of
 from ethos_hil.results.ledger.ledger_row import LedgerRow
 from ethos_hil.results.ledger.rule_facts import Rules
 from ethos_hil.results.ledger.summary import Grouping, LedgerGroup, LedgerSummary, RatioSpread
@@ -40,11 +40,7 @@ def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
 
 
 def _table(by: Grouping, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(str(by), overflow="fold")
-    table.add_column("NPU", overflow="fold")
-    table.add_column("rows", justify="right")
-    table.add_column("against")
+    table = table_of(Column(str(by), overflow="fold"), Column("NPU", overflow="fold"), number("rows"), "against")
     for head in heads.values():
         table.add_column(head, justify="right")
         table.add_column("worst", justify="right")

@@ -20,7 +20,7 @@ from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.view import By, Group, MemoryUse, Sort, groups, memory_use
 from ethos_hil.harness.show.record import head, latency_rows
-from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, shortened, table_of
 from ethos_hil.results.ledger.rule_facts import Rules, confidence
 
 _BAR = 20
@@ -62,12 +62,7 @@ def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
 
 
 def _use_table(used: MemoryUse, top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("row", no_wrap=True)
-    for name in ("NPU op", "module", "source"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("")
+    table = table_of(fixed("row"), *map(shortened, ("NPU op", "module", "source")), number("bytes"), "")
     largest = sorted(range(len(used.rows)), key=lambda at: -used.rows[at][1])[:top]
     for at in sorted(largest):
         op, size = used.rows[at]
@@ -79,12 +74,8 @@ def _use_table(used: MemoryUse, top: int) -> Table:
 
 
 def _living(used: MemoryUse, top: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("written by", no_wrap=True)
-    table.add_column("tensor", no_wrap=True, overflow="ellipsis")
-    table.add_column("bytes", justify="right", no_wrap=True)
-    table.add_column("lives from", no_wrap=True)
-    table.add_column("to", no_wrap=True)
+    columns = (fixed("written by"), shortened("tensor"), number("bytes"), fixed("lives from"), fixed("to"))
+    table = table_of(*columns)
     ids = [op.id for op, _ in used.rows]
     for each in used.living[:top]:
         add_row(table, each.row or _INPUT, each.tensor, f"{each.size:,}", ids[each.first], ids[each.last])
@@ -192,12 +183,8 @@ def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Seque
 
 def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
     """Return a table with the CPU's costliest rows, without waiting."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("operator", no_wrap=True, overflow="ellipsis")
-    table.add_column("part", no_wrap=True)
-    table.add_column("source", no_wrap=True, overflow="ellipsis")
-    table.add_column(rows[0].unit, justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
+    columns = (shortened("operator"), fixed("part"), shortened("source"), number(rows[0].unit), number("share"))
+    table = table_of(*columns)
     working = sorted((row for row in rows if row.part != WAIT), key=lambda row: -(row.count or 0))
     total = sum(row.count or 0 for row in working)
     for row in working[:top]:
@@ -211,9 +198,7 @@ def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
 
 def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
     """Return a table with one row for each group."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(str(by), no_wrap=True, overflow="ellipsis")
-    table.add_column("rows", justify="right")
+    table = table_of(shortened(str(by)), number("rows"))
     _add_cycles(table)
     table.add_column("")
     for group in shown[:top]:
@@ -228,9 +213,7 @@ def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
 def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferenceProfile | None) -> Table:
     """Return a table with one row for each operation."""
     costs = profile.costs if profile is not None else {}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("NPU op", "TOSA op", "module", "source"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    table = table_of(*map(shortened, ("NPU op", "TOSA op", "module", "source")))
     _add_cycles(table)
     spread = any(op.spread for group in shown for op in group.ops)
     if spread:

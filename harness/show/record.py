@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
@@ -14,7 +14,7 @@ from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.terminal.console import add_row, plain
+from ethos_hil.harness.terminal.console import add_row, number, plain, table_of
 from ethos_hil.results.latency import DERIVED, Latency, duration, latency_of, per_second
 
 _CYCLES = "cycles"
@@ -163,9 +163,7 @@ def accuracy_text(accuracy: Accuracy) -> str:
 
 def checks_table(checks: tuple[Check, ...]) -> Table:
     """Return a table with one row per check of a preflight."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("check", "needed", "available", "", "what would help"):
-        table.add_column(name)
+    table = table_of("check", "needed", "available", "", "what would help")
     for check in checks:
         colour = _CHECK_COLOURS.get(check.status, "")
         add_row(table, check.name, check.needed, check.available, Text(check.status, colour), check.fix or "")
@@ -188,12 +186,8 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
     counted = [op.cycles for op in ops if op.cycles is not None]
     total = sum(counted)
     provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))
-    table = Table(show_footer=bool(counted), box=None, pad_edge=False, header_style="bold")
-    table.add_column("NPU op", footer="total")
-    table.add_column("TOSA op")
-    table.add_column("aten ops")
-    table.add_column("module")
-    table.add_column("source")
+    names = (Column("NPU op", footer="total"), "TOSA op", "aten ops", "module", "source")
+    table = table_of(*names, show_footer=bool(counted))
     table.add_column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}")
     table.add_column("share", justify="right", footer="100.0%")
     for op in ops:
@@ -207,9 +201,7 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
 def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
     """Return a table with the operators on the CPU; equal ones at one line are one row with their number."""
     counts = Counter(call for call in calls if call.kind == "operator")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("CPU op", "module", "source", "calls", "why it is not on the NPU", "what would help"):
-        table.add_column(name, justify="right" if name == "calls" else "left")
+    table = table_of("CPU op", "module", "source", number("calls"), "why it is not on the NPU", "what would help")
     rows: dict[tuple[str, ...], list[tuple[CpuOp, int]]] = {}
     for call, count in counts.items():
         rows.setdefault((call.operator, call.reason, call.remedy), []).append((call, count))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.plain_text import escaped
@@ -28,6 +28,26 @@ def plain(text: str) -> Text:
     In a plain `str` rich would take `[bold]` for markup, on any console.
     """
     return Text(escaped(text))
+
+
+def table_of(*columns: str | Column, **more: Any) -> Table:
+    """Return a table in our form, without lines. A column that is a `str` wraps its text; `more` is for rich."""
+    return Table(*columns, box=None, pad_edge=False, header_style="bold", **more)
+
+
+def fixed(title: str, **more: Any) -> Column:
+    """Return a column whose text is not wrapped."""
+    return Column(title, no_wrap=True, **more)
+
+
+def shortened(title: str) -> Column:
+    """Return a column whose text is cut where the terminal is narrow."""
+    return fixed(title, overflow="ellipsis")
+
+
+def number(title: str) -> Column:
+    """Return a column of numbers."""
+    return fixed(title, justify="right")
 
 
 def add_row(table: Table, *cells: str | Text) -> None:

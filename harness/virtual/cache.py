@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from ethos_hil.harness.npu.npu import Extent
 from ethos_hil.harness.socs.soc import Window
 from ethos_hil.harness.virtual.device import JobEngine, JobResult, NpuJob
-from ethos_hil.harness.virtual.peripherals import Peripheral
+from ethos_hil.harness.virtual.peripherals import Peripheral, ServedRegisters
 from ethos_hil.harness.virtual.rules import Rule, RuleBroken
 from ethos_hil.harness.virtual.watcher import DIRTY, STALE, Watcher, line_of
 
@@ -41,15 +41,16 @@ class DataCache:
     @property
     def peripherals(self) -> dict[Window, Peripheral]:
         """Return the registers by their windows."""
-        return {_CONTROL: _Control(self), _MAINTENANCE: _Maintenance(self)}
+        control = ServedRegisters(lambda offset: self.control, lambda offset, value: self.set_control(value))
+        return {_CONTROL: control, _MAINTENANCE: ServedRegisters(lambda offset: 0, self.maintain)}
 
     @property
     def control(self) -> int:
         """CCR. Its other bits have no effect here."""
         return self._control
 
-    @control.setter
-    def control(self, value: int) -> None:
+    def set_control(self, value: int) -> None:
+        """Write CCR."""
         self._control = value
         self._watcher.cache_on(bool(value & _CACHE_ON))
 
@@ -78,28 +79,6 @@ class DataCache:
             first, last = line_of(address), line_of(address + size - 1)
             if first is not None and last is not None:
                 self._watcher.lines[first : last + 1] |= STALE
-
-
-class _Control:
-    def __init__(self, cache: DataCache) -> None:
-        self._cache = cache
-
-    def read(self, offset: int) -> int:
-        return self._cache.control
-
-    def write(self, offset: int, value: int) -> None:
-        self._cache.control = value
-
-
-class _Maintenance:
-    def __init__(self, cache: DataCache) -> None:
-        self._cache = cache
-
-    def read(self, offset: int) -> int:
-        return 0
-
-    def write(self, offset: int, value: int) -> None:
-        self._cache.maintain(offset, value)
 
 
 class CachedEngine:

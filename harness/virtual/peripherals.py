@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
@@ -19,15 +19,11 @@ class Peripheral(Protocol):
         """Write the register. Raises Unmodelled."""
 
 
-class AbsentDevice:
-    """A device that the board leaves out, or a dead memory: reads give zero and writes of any size are ignored."""
+class ServedRegisters:
+    """Registers that two functions serve: what a read returns, and what a write does."""
 
-    def read(self, offset: int) -> int:
-        """Return zero."""
-        return 0
-
-    def write(self, offset: int, value: int) -> None:
-        """Ignore the write."""
+    def __init__(self, read: Callable[[int], int], write: Callable[[int, int], None]) -> None:
+        self.read, self.write = read, write
 
 
 class ConstantDevice:
@@ -42,6 +38,13 @@ class ConstantDevice:
 
     def write(self, offset: int, value: int) -> None:
         """Ignore the write."""
+
+
+class AbsentDevice(ConstantDevice):
+    """A device that the board leaves out, or a dead memory: reads give zero and writes of any size are ignored."""
+
+    def __init__(self) -> None:
+        super().__init__({})
 
 
 class TimingAdapters:
