@@ -253,7 +253,7 @@ class _BoardReader:
         words: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value for name, value in data.items()
         }
-        return Power(**words)  # type: ignore[arg-type]
+        return Power(**words)
 
     def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Failure, Record
+from ethos_hil.base.record import Decision, Failure
 from ethos_hil.harness.declared import declared_digest, declared_unchanged
-from ethos_hil.harness.verdict.decide import Evidence
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec

@@ -23,7 +23,9 @@ from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
     from ethos_hil.harness.targets.base import Target
+    from ethos_hil.harness.verdict.findings import Report
     from ethos_hil.harness.virtual.board import BoardPool
+    from ethos_hil.suites.declare.case import Defect
     from ethos_hil.suites.trial.recording import Recording
 
 _HOST = "tosa_reference_model"
