@@ -16,7 +16,6 @@ from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Question
 from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.ask.keywords import asks_by_keyword
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.profile.options import DEFAULT_EVENTS, ProfileMethod, ProfileOptions, event_numbers
 from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact

@@ -6,8 +6,8 @@ import pytest
 from saboteur import Change, sabotaged
 
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.harness.ask.request import RunRequest
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions
+from ethos_hil.base.question import Question
+from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target

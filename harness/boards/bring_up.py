@@ -62,13 +62,13 @@ def convolution(target: str, npu: str, tell: Callable[[str], None], timeout: flo
         timeout: seconds for the run.
     """
     prepare_torch()
-    from ethos_hil.harness.ask.request import RunRequest
+    from ethos_hil.base.question import Question
     from ethos_hil.harness.run import run
 
     model, inputs = _model()
-    request = RunRequest(model, npu=npu, target=target, inputs=inputs, repeat=_TURNS, timeout=timeout)
+    question = Question(model, npu=npu, target=target, inputs=inputs, repeat=_TURNS, timeout=timeout)
     try:
-        return judge_record(run(request, reporter=_StageTeller(tell)).record)
+        return judge_record(run(question, reporter=_StageTeller(tell)).record)
     except TargetError as error:
         raise error if error.hint else error.replace(hint=_NO_END) from error.__cause__
 

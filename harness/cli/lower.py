@@ -5,16 +5,15 @@ Paths are checked before the model is lowered, as far as possible. Every file is
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import write_all, write_folder
-from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.harness.ask.lowered_request import lowered
-from ethos_hil.harness.ask.quantisation_options import parse_scheme
+from ethos_hil.base.question import GROUPS, OPTIONS
+from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
 from ethos_hil.harness.terminal.progress import Reporter
@@ -146,7 +145,8 @@ def _product(text: str) -> Product:
     for known in PRODUCTS:
         if text == known:
             return known  # type: ignore[return-value]
-    suggestion = did_you_mean(text, PRODUCTS)
+    close = difflib.get_close_matches(text, PRODUCTS, n=1)
+    suggestion = f"did you mean {close[0]}? " if close else ""
     raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 

@@ -51,7 +51,6 @@ def profile(
     """
     from ethos_hil.harness.cli import commands, profile_folder
     from ethos_hil.harness.cli.export import kept_record
-    from ethos_hil.harness.profile.options import DEFAULT_EVENTS, ProfileMethod, ProfileOptions, event_numbers
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.results.latency import with_latency
 

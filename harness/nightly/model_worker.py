@@ -20,7 +20,6 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import Writing
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.nightly.night import SESSIONS
 from ethos_hil.harness.nightly.plan import ModelPart
 from ethos_hil.harness.verdict.failed_record import failed_findings
@@ -147,7 +146,7 @@ class ModelCrew:
             kind=FailureKind.INTERNAL,
             hint="run it alone: ethos-hil run",
         )
-        self._run_folder.append(failed_record(job.request, error), part=job.part.name, attempt=job.attempt)
+        self._run_folder.append(failed_record(job.question, error), part=job.part.name, attempt=job.attempt)
 
 
 def _refuse(job: ModelJob, said: str) -> None:

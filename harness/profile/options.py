@@ -7,45 +7,23 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.question import ALL_EVENTS, PMU_EVENTS, Question
 from ethos_hil.harness.image.formats import EVENT_COUNTERS
 from ethos_hil.harness.targets.base import Capability, Target
 
-EVENTS = {
-    "npu_active": 35,
-    "mac_active": 48,
-    "output_active": 64,
-    "weight_decoder_active": 80,
-    "port0_read_beats": 130,
-    "port0_write_beats": 135,
-    "port1_read_beats": 386,
-    "port1_write_beats": 391,
-}
+EVENTS = dict(zip(PMU_EVENTS, (35, 48, 64, 80, 130, 135, 386, 391), strict=True))
 """On an Ethos-U85 the driver calls port 0 SRAM and port 1 EXT."""
 NAMES = {number: name for name, number in EVENTS.items()}
-DEFAULT_EVENTS = ("npu_active", "mac_active", "output_active", "weight_decoder_active")
-ALL = "all"
 _COUNTERS_U55 = 4
 """Of an Ethos-U55 or U65."""
 
 
 def event_numbers(names: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of events.
-
-    Args:
-        names: names from EVENTS, or "all".
-
-    Raises:
-        UsageError: no event has such a name.
-    """
-    asked = tuple(EVENTS) if ALL in names else tuple(dict.fromkeys(names))
-    for name in asked:
-        if name not in EVENTS:
-            raise UsageError(f"no PMU event is called {name!r}", hint=f"there are: {', '.join((*EVENTS, ALL))}")
-    return tuple(EVENTS[name] for name in asked)
+    """Return the numbers of events by their names; "all" is every event."""
+    return tuple(EVENTS.values()) if ALL_EVENTS in names else tuple(EVENTS[name] for name in dict.fromkeys(names))
 
 
 def event_sets(numbers: Sequence[int], npu: NpuName) -> tuple[tuple[int, ...], ...]:
@@ -72,9 +50,8 @@ class ProfileMethod(enum.StrEnum):
 def profile_method(question: Question, board: Target) -> ProfileMethod:
     """Return the method to use on a target: what is asked, else `SHARES` where it sees operations, else `PREFIX`.
 
-    Attributes:
-        method: None for what suits the target: `SHARES` where it sees operations, else `PREFIX`.
-        events: names of PMU events (`ethos_hil.harness.profile.options.EVENTS`), counted with `PREFIX` for each row.
+    Raises:
+        UsageError: the target cannot do it.
     """
     able = board.capabilities()
     if Capability.NPU_CYCLES not in able:

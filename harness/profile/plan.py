@@ -8,7 +8,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, CutAt
-from ethos_hil.harness.profile.options import ProfileMethod, ProfileOptions, default_repeat, event_numbers, event_sets
+from ethos_hil.harness.profile.options import ProfileMethod, default_repeat, event_numbers, event_sets, profile_method
 from ethos_hil.harness.profile.prefix import cuts
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.lowering.artifact import Artifact

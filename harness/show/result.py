@@ -14,10 +14,10 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped
-from ethos_hil.base.record import Failure, Record
-from ethos_hil.base.verdict import Verdict
+from ethos_hil.base.record import Record
+from ethos_hil.base.verdict import Failure, Verdict
 from ethos_hil.harness.link.outcome import Run
-from ethos_hil.harness.run import Report
+from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.array_archive import packed_arrays
 from ethos_hil.lowering.program.output_names import archive_names

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu_name import NpuName
-from ethos_hil.base.record import Decision, Failure
+from ethos_hil.base.question import Scheme
+from ethos_hil.base.record import Decision
+from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.declared import declared_digest, declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache

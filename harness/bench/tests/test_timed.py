@@ -18,7 +18,6 @@ from ethos_hil.harness.bench.case_model import case_model
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
-from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.vela.ini import SYSTEMS

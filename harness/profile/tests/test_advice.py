@@ -10,9 +10,7 @@ import pytest
 
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.ask.request import RunRequest
 from ethos_hil.harness.profile.advice import EXPORTER, Advice, advice
-from ethos_hil.harness.profile.options import ProfileOptions
 from ethos_hil.harness.run import run
 from ethos_hil.results.export.exporter import NotExportable
 

@@ -14,7 +14,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.fvp_stand_in.install import install
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.profile.options import EVENTS, ProfileMethod, ProfileOptions
+from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.run import run_artifact

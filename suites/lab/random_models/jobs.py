@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ethos_hil.suites.lab.random_models.trial import NetworkEnding, NetworkTrial, trial
 
 if TYPE_CHECKING:
+    from ethos_hil.base.question import Scheme
     from ethos_hil.harness.virtual.board import BoardPool
-    from ethos_hil.lowering.formats.tosa_spec import Scheme
 
 LIMIT_SECONDS = 300.0
 """For one network on one NPU. Most take under ten seconds."""
