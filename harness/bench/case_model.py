@@ -39,8 +39,7 @@ def _model(case: BenchCase) -> TorchModel:
 def _steps(case: BenchCase) -> TorchModel:
     import torch
 
-    from ethos_hil.harness.declared.modules import Chain
-    from ethos_hil.harness.declared.random_inputs import random_inputs, seed
+    from ethos_hil.harness.declared.modules import Chain, random_inputs, seed
 
     seed(case.name)
     modules = [_module(step) for step in case.steps]

@@ -159,7 +159,7 @@ def _show(figures: Sequence[PointFigures], found: BudgetAnswer | None, view: Ben
     from ethos_hil.harness.terminal.console import console
 
     if found is not None:
-        from ethos_hil.harness.show.budget import budget_text
+        from ethos_hil.harness.show.bench import budget_text
 
         console().print(budget_text(found, top=view.top))
         return

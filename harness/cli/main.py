@@ -321,7 +321,7 @@ def fvp_launchers(
     debug: DEBUG = False,
 ) -> None:
     """Write executables with the names and the command line of Arm's FVPs that run the virtual boards."""
-    from ethos_hil.harness.fvp_stand_in.install import install
+    from ethos_hil.harness.fvp_stand_in.launcher import install
 
     for path in install(folder):
         sys.stdout.write(f"{escaped(str(path))}\n")

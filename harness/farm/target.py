@@ -20,8 +20,14 @@ from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
 from ethos_hil.harness.boards.lease import INFRASTRUCTURE, lift, quarantine, quarantined
 from ethos_hil.harness.boards.target import BoardTarget
-from ethos_hil.harness.farm.farm_place import FAMILY, PlaceChoice
-from ethos_hil.harness.farm.side_process import coordinator, labgrid_python, side_process, wait_seconds
+from ethos_hil.harness.farm.side_process import (
+    FAMILY,
+    PlaceChoice,
+    coordinator,
+    labgrid_python,
+    side_process,
+    wait_seconds,
+)
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Capability, Target

@@ -1,14 +1,19 @@
-"""The program behind the executables: `python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`."""
+"""The executables that stand in for the FVPs, and the program behind them:
+`python -m ethos_hil.harness.fvp_stand_in FVP_Corstone_SSE-320 ...`.
+"""
 
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.interruption import undo_inherited
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.fvp_stand_in import simulation
@@ -19,6 +24,27 @@ from ethos_hil.harness.terminal.standard_streams import open_closed
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.machine import EngineFactory
+
+
+def install(folder: Path) -> list[Path]:
+    """Write one executable for each FVP to `folder`, and return their paths. They run with the current Python.
+
+    Raises:
+        UsageError: the folder cannot be written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return [_write(folder / executable, executable) for executable in MODELS]
+    except OSError as error:
+        raise UsageError(f"the FVP launchers cannot be written to {folder}: {error.strerror}") from error
+
+
+def _write(path: Path, executable: str) -> Path:
+    # A shell, because the kernel accepts neither blanks nor long paths after #!. -I: ignore the caller's Python setup.
+    python = f"{shlex.quote(sys.executable)} -I -m ethos_hil.harness.fvp_stand_in"
+    path.write_text(f'#!/bin/sh\nexec {python} {executable} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
 
 class _Signalled(BaseException):

@@ -1,5 +1,7 @@
 """A benchmark as text for people: how many points there are of each kind, a table of NPUs, the slowest, and why some
 were refused. It fits 100 columns, however many points there are.
+
+The answer to a budget has a text of its own: the smallest place that meets it, then what the others lack.
 """
 
 from __future__ import annotations
@@ -18,11 +20,48 @@ from rich.text import Text
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.harness.terminal.console import add_row, plain
-from ethos_hil.results.bench.answer import macs_of
+from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, table_of
+from ethos_hil.results.bench import answer_text
+from ethos_hil.results.bench.answer import BudgetAnswer, macs_of
 from ethos_hil.results.bench.figures import PointFigures
 from ethos_hil.results.bench.scaling import family_of, scaling
 from ethos_hil.results.latency import duration
+
+_REFUSAL, _MOST_NAMED = 120, 3
+
+
+def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
+    """Return the text of an answer.
+
+    Args:
+        found: the answer.
+        top: the most rows to show.
+    """
+    shown = answer_text.shown_quantities(found)
+    able = [place for place in found.places if not place.refused]
+    several = answer_text.several_verdicts(able)
+    quantities = map(number, ("clock", *(quantity.name for quantity in shown)))
+    verdict = ["verdict"] if several else []
+    table = table_of(fixed("NPU"), fixed("memory mode"), *quantities, *verdict, "", padding=(0, 2, 0, 0))
+    for place in able[:top]:
+        cells = [answer_text.worst(place, quantity) for quantity in shown]
+        verdicts = [answer_text.verdicts(place)] if several else []
+        remark = answer_text.remark(place)
+        add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
+    if len(able) > top:
+        add_row(table, f"and {len(able) - top:,} more")
+    parts: list[RenderableType] = [_first_line(found), *map(plain, answer_text.explained(found))]
+    if able:
+        parts += ["", table]
+    refused = answer_text.refused_places(found, _MOST_NAMED)
+    return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
+
+
+def _first_line(found: BudgetAnswer) -> Text:
+    best = found.best
+    style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
+    return Text(escaped(answer_text.headline(found)), style)
+
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""

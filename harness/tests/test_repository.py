@@ -208,7 +208,7 @@ def problems(names: list[str], *options: str, preloaded: str, absent: tuple[str,
 
 
 _DRAWN = ("networks", "network_step", "maps", "map_places", "windows", "tokens", "vectors")
-_DECLARED = ("modules", "random_inputs")
+_DECLARED = ("modules",)
 MODELS = [
     name
     for name in NAMES

@@ -13,8 +13,10 @@ from __future__ import annotations
 import enum
 import functools
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from ethos_hil.harness.image import thumb
+from ethos_hil.harness.image.thumb import Place, Shifted
 from ethos_hil.harness.virtual.gdb import PC, XPSR
 
 _MASK = 0xFFFFFFFF
@@ -128,6 +130,7 @@ _KINDS = {
     "strb": (False, 1, False),
     "strd": (False, 4, False),
 }
+_DOUBLES = ("ldrd", "strd")
 
 
 @functools.lru_cache(maxsize=1000)
@@ -137,75 +140,34 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
     Raises:
         UnsupportedAccess: it is another instruction, or none that is known.
     """
-    capstone, disassembler = _capstone()
-    instruction = next(disassembler.disasm(code, pc, 1), None)
-    if instruction is None:
-        raise UnsupportedAccess(f"the instruction {_halfwords(code)}")
-    text = f"{instruction.mnemonic} {instruction.op_str}"
-    if instruction.mnemonic.startswith(("ldc", "stc")):  # a disassembler that does not know MVE shows it so
-        text = f"the vector or coprocessor instruction {_halfwords(code)}"
-    # Capstone can't know the condition inside an IT block, but may show one; ".w" only marks the long encoding.
-    kind = _KINDS.get(instruction.mnemonic.removesuffix(".w"))
-    operands = instruction.operands
-    arm = capstone.arm
-    memory = [operand for operand in operands if operand.type == arm.ARM_OP_MEM]
-    data = [operand for operand in operands if operand.type == arm.ARM_OP_REG]
-    extra = operands[len(data) + 1 :]
-    expected = 2 if instruction.mnemonic.startswith(("ldrd", "strd")) else 1
-    if kind is None or len(memory) != 1 or len(data) != expected or len(extra) > 1:
-        raise UnsupportedAccess(text)
-    place = memory[0].mem
-    registers = tuple(_number(instruction, operand.reg) for operand in data)
-    displacement, writeback = place.disp, Writeback.PRE if instruction.writeback else Writeback.NONE
+    first, second = (int.from_bytes(code[at : at + 2], "little") for at in (0, 2))
+    found = thumb.decode(first, second, pc)
+    kind = _KINDS.get(found.name)
+    places = [operand for operand in found.operands if isinstance(operand, Place)]
+    registers = tuple(operand.register for operand in found.operands if isinstance(operand, Shifted))
+    extra = [operand for operand in found.operands if isinstance(operand, int)]
+    refused = UnsupportedAccess(found.text if found.name else f"the {found.text}")
+    if kind is None or len(places) != 1 or len(registers) != (2 if found.name in _DOUBLES else 1) or len(extra) > 1:
+        raise refused
+    place = places[0]
+    displacement, writeback = place.displacement, Writeback.PRE if found.writeback else Writeback.NONE
     if extra:
-        if extra[0].type != arm.ARM_OP_IMM or place.disp:
-            raise UnsupportedAccess(text)
-        displacement, writeback = extra[0].imm, Writeback.POST
-    base = _number(instruction, place.base)
-    if base == PC or PC in registers:
-        raise UnsupportedAccess(text)
+        if place.displacement:
+            raise refused
+        displacement, writeback = extra[0], Writeback.POST
+    if place.base == PC or PC in registers:
+        raise refused
     load, size, signed = kind
     return InterceptedAccess(
-        mnemonic=text,
-        length=instruction.size,
+        mnemonic=found.text,
+        length=found.size,
         load=load,
         size=size,
         signed=signed,
         registers=registers,
-        base=base,
-        index=_number(instruction, place.index) if place.index else None,
-        shift=memory[0].shift.value if memory[0].shift.type else 0,
+        base=place.base,
+        index=place.index,
+        shift=place.shift,
         displacement=displacement,
         writeback=writeback,
     )
-
-
-def _halfwords(code: bytes) -> str:
-    """Return code in the way disassemblers print Thumb code."""
-    return " ".join(f"{int.from_bytes(code[i : i + 2], 'little'):04x}" for i in range(0, len(code), 2))
-
-
-def prepare() -> None:
-    """Load the disassembler now (50 ms), before it delays a run."""
-    _capstone()
-
-
-@functools.cache
-def _capstone() -> tuple[Any, Any]:
-    import capstone
-
-    disassembler = capstone.Cs(capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS)
-    disassembler.detail = True
-    return capstone, disassembler
-
-
-_REGISTER_NUMBERS = {f"r{number}": number for number in range(16)} | {
-    "sb": 9, "sl": 10, "fp": 11, "ip": 12, "sp": 13, "lr": 14, "pc": 15,
-}  # fmt: skip
-
-
-def _number(instruction: Any, register: int) -> int:
-    name = instruction.reg_name(register)
-    if name not in _REGISTER_NUMBERS:
-        raise UnsupportedAccess(f"{instruction.mnemonic} {instruction.op_str}")
-    return _REGISTER_NUMBERS[name]

@@ -19,6 +19,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
+from ethos_hil.harness.image import thumb
 from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.npu import Configuration, Fault, Npu
 from ethos_hil.harness.npu.timing.memory_system import MemorySystem
@@ -139,7 +140,7 @@ class Machine:
         self._uart = Uart(board.fittings.full_polls)
         self._qemu, self._gdb = board.qemu, board.gdb
         try:
-            intercepted_access.prepare()
+            thumb.prepare()
             try:
                 self._start(Deadline(_START_SECONDS))
             except (QemuError, TimeoutError) as error:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ethos_hil.harness.declared.modules import Function, named, new_layer
-from ethos_hil.harness.declared.random_inputs import random_inputs, seed
+from ethos_hil.harness.declared.modules import Function, named, new_layer, random_inputs, seed
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.declare.case import Case, Layer, TorchCall
 

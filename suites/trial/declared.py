@@ -107,7 +107,7 @@ class Declared(abc.ABC):
         found = artifact_memo.find(cache, place, key, read_at_import(self.origins))
         if found is not None:
             return found
-        from ethos_hil.harness.declared.random_inputs import seed
+        from ethos_hil.harness.declared.modules import seed
         from ethos_hil.lowering.lower import lower
 
         target = self.profile.target

@@ -18,8 +18,7 @@ FOLDER = Path(__file__).parents[1]
 
 def digest_of(name: str) -> str:
     """The SHA-256 of all numbers of a layer and its inputs, drawn for a declaration of that name."""
-    from ethos_hil.harness.declared.modules import new_layer
-    from ethos_hil.harness.declared.random_inputs import random_inputs, seed
+    from ethos_hil.harness.declared.modules import new_layer, random_inputs, seed
 
     seed(name)
     layer = new_layer("BatchNorm2d", (3,), {})
@@ -37,7 +36,7 @@ def test_numbers_come_from_the_name_and_stay_as_they_are() -> None:
 
 
 def test_the_example_is_one_of_the_calibration_sets_and_keeps_its_limits() -> None:
-    from ethos_hil.harness.declared.random_inputs import random_inputs
+    from ethos_hil.harness.declared.modules import random_inputs
 
     example, calibration = random_inputs((BenchInput((1, 8, 5, 7), low=0.5, high=2, channels_last=True),))
     assert len(calibration) == 3

@@ -18,7 +18,7 @@ import pytest
 from ethos_hil.harness.doctor import packages, places
 from ethos_hil.harness.doctor.finding import Status
 from ethos_hil.harness.doctor.programs import ask
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.tests.test_repository import HEAVY, MODULES
 from ethos_hil.lowering.testing.processes import left_of

@@ -10,7 +10,7 @@ import pytest
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.farm.farm_place import BorrowedPlace, KnownPlace, PlaceChoice
+from ethos_hil.harness.farm.side_process import BorrowedPlace, KnownPlace, PlaceChoice
 from ethos_hil.harness.gdb.dialect import ServerDialect
 
 THERE = (

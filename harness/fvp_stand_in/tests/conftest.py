@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
 from ethos_hil.harness.socs.fvps import MODELS, FvpModel
 

@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
 from ethos_hil.harness.socs.fvps import MODELS
 

@@ -39,7 +39,7 @@ sys.exit(main("{executable}", sys.argv[1:], Zeros))
 
 
 def install_zeros(folder: Path) -> None:
-    """Write launchers like those of `ethos_hil.harness.fvp_stand_in.install`, with this NPU."""
+    """Write launchers like those of `ethos_hil.harness.fvp_stand_in.launcher`, with this NPU."""
     folder.mkdir(parents=True, exist_ok=True)
     for executable in MODELS:
         path = folder / executable

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ethos_hil.harness.image.lint.instruction import ALWAYS, PC, SP, Place, Shifted
+from ethos_hil.harness.image.thumb import ALWAYS, PC, SP, Place, Shifted
 
 MASK = 0xFFFFFFFF
 Value = int | None

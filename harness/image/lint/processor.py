@@ -19,7 +19,7 @@ from ethos_hil.harness.image.lint.core import (
     register_operand,
     shifted,
 )
-from ethos_hil.harness.image.lint.instruction import LR, PC, SP, Instruction, Place, Shifted, decode, is_wide
+from ethos_hil.harness.image.thumb import LR, PC, SP, Instruction, Place, Shifted, decode, is_wide
 
 
 def _three(p: Core, i: Instruction, address: int) -> tuple[int, Value, Value]:

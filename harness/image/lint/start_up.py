@@ -17,10 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ethos_hil.harness.image.lint.core import MASK, NotFollowed, Registers, Undecided, Value
-from ethos_hil.harness.image.lint.instruction import PC, Instruction
 from ethos_hil.harness.image.lint.layout import aligned_size, table_words
 from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ACCESSES, FP_ENABLED, TCM_WORDS, VECTORS, ElfProgram, Flaw, Severity
+from ethos_hil.harness.image.thumb import PC, Instruction
 from ethos_hil.harness.socs.soc import Memory
 
 VTOR, CPACR = 0xE000ED08, 0xE000ED88

@@ -12,10 +12,10 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.image.lint.instruction import needs_fp
 from ethos_hil.harness.image.lint.lint import LintReport, lint
 from ethos_hil.harness.image.lint.program import ACCESSES, CHECKS, FP_ENABLED, SEGMENTS, TCM_WORDS, VECTORS, Severity
 from ethos_hil.harness.image.segments import ElfError
+from ethos_hil.harness.image.thumb import needs_fp
 from ethos_hil.harness.socs.registry import SOCS, find_soc
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
 

@@ -10,11 +10,12 @@ import pytest
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image.lint.core import NotFollowed, Undecided
-from ethos_hil.harness.image.lint.instruction import PC
 from ethos_hil.harness.image.lint.processor import Processor
 from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.lint.start_up import PartMemory
 from ethos_hil.harness.image.tests.test_lint import ENABLE, Compiler
+from ethos_hil.harness.image.thumb import PC
+from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.machine import Machine

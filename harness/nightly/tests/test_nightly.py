@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import TESTS, nightly, write

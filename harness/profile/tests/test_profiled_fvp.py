@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import JOB, Record
-from ethos_hil.harness.fvp_stand_in import install as launchers_of
+from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
 from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Op, Record
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan

@@ -9,8 +9,7 @@ import time
 import pytest
 from rich.console import Console, RenderableType
 
-from ethos_hil.harness.show.bench import BenchBy, bench_text
-from ethos_hil.harness.show.budget import budget_text
+from ethos_hil.harness.show.bench import BenchBy, bench_text, budget_text
 from ethos_hil.results.bench.answer import answer
 from ethos_hil.results.bench.answer_text import shown_quantity
 from ethos_hil.results.bench.budget import QUANTITIES, Budget

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.fvp_stand_in import install as launchers_of
+from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORSTONE_320
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware

@@ -19,8 +19,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import dies_with, end_marked, wait_for_end
 from ethos_hil.harness.boards.catalogue import BOARDS_VARIABLE
-from ethos_hil.harness.farm.farm_place import BOARD_TAG
-from ethos_hil.harness.farm.side_process import COORDINATOR_VARIABLE, PYTHON_VARIABLE
+from ethos_hil.harness.farm.side_process import BOARD_TAG, COORDINATOR_VARIABLE, PYTHON_VARIABLE
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
 
 ENVIRONMENT = Path(__file__).resolve().parents[3] / "build/labgrid"

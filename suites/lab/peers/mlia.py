@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.fvp_stand_in.install import install
+from ethos_hil.harness.fvp_stand_in.launcher import install
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "build" / "peers" / "bin" / "mlia"

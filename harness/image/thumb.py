@@ -1,4 +1,4 @@
-"""Thumb instructions as the processor of this folder executes them.
+"""Thumb instructions, decoded: for what executes start-up code, and for accesses that the virtual board carries out.
 
 Capstone decodes. What is newer than the Armv8-M that it knows (the loops and conditional selects of Armv8.1-M) is
 decoded here: Armv8-M Architecture Reference Manual (DDI 0553), C2.4.
@@ -133,7 +133,7 @@ def _floating(found: Instruction, first: int, second: int) -> Instruction:
     """Return an instruction of the FPU as far as the core sees it. One of MVE is not known."""
     name, operands = found.name, found.operands
     if not name.startswith("v") or second >> 8 & 0xF not in (9, 10, 11):
-        return Instruction("", 4, fp=True, text=f"vector instruction {first:04x} {second:04x}")
+        return Instruction("", 4, fp=True, text=f"vector or coprocessor instruction {first:04x} {second:04x}")
     if name in ("vldr", "vstr"):
         operands = (*operands, {9: 2, 10: 4, 11: 8}[second >> 8 & 0xF])
     elif name in _FP_STEPS:
@@ -141,6 +141,11 @@ def _floating(found: Instruction, first: int, second: int) -> Instruction:
     elif name not in ("vmov", "vmrs"):
         name, operands = "fp", ()
     return Instruction(name, 4, operands=operands, writeback=found.writeback, fp=True, text=found.text)
+
+
+def prepare() -> None:
+    """Load the disassembler now (50 ms), before it delays a run."""
+    _capstone()
 
 
 @functools.cache
