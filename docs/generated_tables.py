@@ -92,11 +92,12 @@ def _of_fvps(name: str) -> str:
 
 
 def _model_error() -> str:
-    from ethos_hil.results.ledger.model_error import HELD_OUT
+    from ethos_hil.base.npu.ethos_u import FAMILIES
 
     rows = (
-        (each.family.upper(), each.runs, f"{each.median:.1%}", f"{each.worst:.1%}", each.worst_of)
-        for each in HELD_OUT.values()
+        (family.name.upper(), error.runs, f"{error.median:.1%}", f"{error.worst:.1%}", error.worst_of)
+        for family in FAMILIES
+        if (error := family.held_out)
     )
     head = ("family", "published runs", "median error", "worst error", "worst is")
     return markdown_table(head, rows, right=head[1:4])

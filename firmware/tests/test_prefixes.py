@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from saboteur import Change, sabotaged
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run_artifact

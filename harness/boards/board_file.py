@@ -14,7 +14,8 @@ from typing import Any
 
 from ethos_hil.base.checked_toml import CheckedToml, problem_of, read_checked
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.family import Family
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.harness.boards.board import (
     SERVER_COMMANDS,

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.harness.boards.board import QUIRKS, Server
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.harness.boards.board import QUIRKS, Server, ServerDialect
 
 JsonSchema = dict[str, Any]
 DOCUMENT = "docs/board.schema.json"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
+from ethos_hil.base.npu.ethos_u import family_of
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.bring_up_report import StepFinding
@@ -23,7 +24,7 @@ from ethos_hil.harness.gdb.remote import GdbRemote
 CPUID = 0xE000ED00
 NPU_ID, NPU_STATUS, NPU_CMD, NPU_RESET, NPU_CONFIG = 0x00, 0x04, 0x08, 0x0C, 0x28
 NPU_QBASE, NPU_QBASE_HIGH, NPU_QCONFIG, NPU_QSIZE = 0x10, 0x14, 0x1C, 0x20
-"""Offsets in the NPU's registers, which are the same in all generations."""
+"""Offsets in the NPU's registers, which are the same in all families."""
 IRQ_RAISED, RESETTING = 1 << 1, 1 << 3
 """Bits of STATUS."""
 RUN, CLEAR_IRQ = 1 << 0, 1 << 1
@@ -43,8 +44,6 @@ _CORES = {0xD21: "Cortex-M33", 0xD22: "Cortex-M55", 0xD23: "Cortex-M85"}
 _ARM = 0x41
 _FITS = {"cortex-m55": ("Cortex-M55", "Cortex-M85"), "cortex-m85": ("Cortex-M85",)}
 """The cores that run code that was made for one."""
-_FAMILIES = ("ethos-u55", "ethos-u65", "ethos-u85")
-"""By CONFIG.product."""
 _SILENT = (0, 0xFFFFFFFF)
 _STATES = {0: "C_DEBUGEN", 16: "S_REGRDY", 17: "S_HALT", 18: "S_SLEEP", 19: "S_LOCKUP", 20: "S_SDE"}
 
@@ -93,8 +92,8 @@ class NpuIdentity:
     def name(self) -> str:
         """Its configuration, such as "ethos-u55-128"."""
         product = self.config_word >> 28
-        family = _FAMILIES[product] if product < len(_FAMILIES) else f"product {product}"
-        return f"{family}-{1 << (self.config_word & 0xF)}"
+        family = family_of(product)
+        return f"{f'ethos-{family}' if family else f'product {product}'}-{1 << (self.config_word & 0xF)}"
 
     @property
     def words(self) -> str:

@@ -76,7 +76,7 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
     """Return the text of a profile, with where its modelled cycles come from."""
     from rich.console import Group
 
-    from ethos_hil.harness.cli.timing_rules import timing_rules
+    from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.harness.show.profile import modelled_by
     from ethos_hil.harness.show.profile import profile as rendered
 

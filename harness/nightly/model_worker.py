@@ -146,7 +146,7 @@ class ModelCrew:
             kind=FailureKind.INTERNAL,
             hint="run it alone: ethos-hil run",
         )
-        self._run_folder.append(failed_record(job.question, error), part=job.part.name, attempt=job.attempt)
+        self._run_folder.append(failed_findings(job.question, error).record, part=job.part.name, attempt=job.attempt)
 
 
 def _refuse(job: ModelJob, said: str) -> None:

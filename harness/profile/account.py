@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from ethos_hil.base.inference_profile import Edge, InferenceProfile, Slice
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.link.outcome import OpEvent, Outcome, Run, StepTime

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.inference_profile import MemoryBehind, OpCost, Traffic
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.image.footprint import FAST_SCRATCH_REGION, Footprint
 from ethos_hil.harness.image.formats import DeviceMemoryMode
-from ethos_hil.harness.npu import Configuration, NpuProgram
+from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.operations import Convolution, Dma, Elementwise, MatMul, Op
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
-from ethos_hil.harness.npu.timing.memory_system import MODES, MemorySystem
+from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
@@ -84,7 +85,7 @@ class CompiledDelegate:
 
 def system_of(artifact: Artifact, npu: EthosU) -> SystemConfiguration:
     """Return the system that an artifact is compiled for; where that is not known, the one that ExecuTorch chooses."""
-    return artifact.system or VelaIni.shipped().system(SYSTEMS[npu.family], npu)
+    return artifact.system or VelaIni.shipped().system(npu.family.system.name, npu)
 
 
 LATENCY = "latency"

@@ -9,16 +9,13 @@ import enum
 from collections.abc import Sequence
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import ALL_EVENTS, PMU_EVENTS, Question
-from ethos_hil.harness.image.formats import EVENT_COUNTERS
 from ethos_hil.harness.targets.base import Capability, Target
 
 EVENTS = dict(zip(PMU_EVENTS, (35, 48, 64, 80, 130, 135, 386, 391), strict=True))
 """On an Ethos-U85 the driver calls port 0 SRAM and port 1 EXT."""
 NAMES = {number: name for name, number in EVENTS.items()}
-_COUNTERS_U55 = 4
-"""Of an Ethos-U55 or U65."""
 
 
 def event_numbers(names: Sequence[str]) -> tuple[int, ...]:
@@ -26,9 +23,9 @@ def event_numbers(names: Sequence[str]) -> tuple[int, ...]:
     return tuple(EVENTS.values()) if ALL_EVENTS in names else tuple(EVENTS[name] for name in dict.fromkeys(names))
 
 
-def event_sets(numbers: Sequence[int], npu: NpuName) -> tuple[tuple[int, ...], ...]:
+def event_sets(numbers: Sequence[int], npu: EthosU) -> tuple[tuple[int, ...], ...]:
     """Return events in sets that the NPU's counters can count at once, each in an execution of its own."""
-    counters = EVENT_COUNTERS if npu.family == "u85" else _COUNTERS_U55
+    counters = npu.family.event_counters
     return tuple(tuple(numbers[at : at + counters]) for at in range(0, len(numbers), counters)) or ((),)
 
 

@@ -22,12 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import CutAt
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, PrefixRun
-from ethos_hil.harness.npu import Configuration, NpuProgram
+from ethos_hil.harness.npu import NpuProgram
 from ethos_hil.harness.npu.isa.feature_map import Layout
 from ethos_hil.harness.npu.isa.operations import Branch, Dma
 from ethos_hil.harness.npu.isa.operations import Op as StreamOp
@@ -52,7 +52,7 @@ class StreamPart:
     end: int | None
 
 
-def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[StreamPart, ...]:
+def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: EthosU) -> tuple[StreamPart, ...]:
     """Return the parts of a delegate's command stream, in order.
 
     Args:
@@ -64,7 +64,7 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
         Fault: the stream cannot be decoded.
         ValueError: a row of the map ends where no operation ends: it would be cut in its middle.
     """
-    program = NpuProgram(stream, Configuration.parse(str(npu)))
+    program = NpuProgram(stream, npu)
     rows = rows_of(program, rows)
     operations = {op.offset for op in program.ops}
     inside = next((row for row in rows if row.end_offset not in operations), None)
@@ -84,12 +84,12 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: NpuName) -> tuple[St
     return tuple(found)
 
 
-def parts_of(delegate: Delegate, npu: NpuName) -> tuple[StreamPart, ...]:
+def parts_of(delegate: Delegate, npu: EthosU) -> tuple[StreamPart, ...]:
     """Return the parts of a delegate. Raises Fault."""
     return stream_parts(delegate.blob.command_stream, delegate.npu_ops, npu)
 
 
-def cuts(artifact: Artifact, npu: NpuName) -> tuple[CutAt, ...]:
+def cuts(artifact: Artifact, npu: EthosU) -> tuple[CutAt, ...]:
     """Return the cuts that time every part of an artifact: before the first operation, and where each part ends.
 
     Raises:
@@ -277,7 +277,7 @@ def _contradiction(message: str) -> TargetError:
 
 
 def prefix_rows(
-    artifact: Artifact, npu: NpuName, outcome: Outcome, event_sets: Sequence[Sequence[int]], provenance: str
+    artifact: Artifact, npu: EthosU, outcome: Outcome, event_sets: Sequence[Sequence[int]], provenance: str
 ) -> tuple[Op, ...]:
     """Return rows for each delegate call: first the cost of the job, then each operation. Their sum is the call's.
 

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.inference_profile import Buffer, CpuRow, InferenceProfile
-from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Op, Record
 from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import frequency
-from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.terminal.console import add_row, number, plain, table_of

@@ -82,7 +82,7 @@ def contract_programs(npu: str) -> tuple[ContractProgram, ContractProgram]:
     """The two programs for an NPU, with two input sets each: a sum of two inputs, and two convolutions."""
     made = []
     for model in (_sum(), _convolutions()):
-        artifact = lower(model, NpuName.parse(npu), memory_mode=MemoryMode.parse("Shared_Sram"))
+        artifact = lower(model, EthosU.parse(npu), memory_mode=MemoryMode.parse("Shared_Sram"))
         example = tuple(artifact.example_inputs)
         other = tuple(np.flip(value).copy() for value in example)
         reference = Reference(artifact)

@@ -272,7 +272,7 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
 
 
 def _listed(plugin: TargetPlugin, distribution: str) -> ListedTarget:
-    problems = {npu: plugin.find(NpuName.parse(npu)) for npu in plugin.npus}
+    problems = {npu: plugin.find(EthosU.parse(npu)) for npu in plugin.npus}
     missing = next((problem for problem in problems.values() if problem is not None), None)
     return ListedTarget(
         name=plugin.name,

@@ -40,7 +40,7 @@ from ethos_hil.lowering.vela.ini import SystemConfiguration
 def boot(
     elf: bytes,
     semihosting: Semihosting,
-    configuration: Configuration,
+    configuration: EthosU,
     soc: Soc,
     timeout: float,
     *,

@@ -17,7 +17,7 @@ from ethos_hil.base.npu import ethos_u
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.harness.npu import Npu
-from ethos_hil.harness.profile.pmu import event_sets
+from ethos_hil.harness.profile.options import event_sets
 from ethos_hil.harness.socs.soc import NpuChoice
 from ethos_hil.harness.tests.test_repository import NAMES, ROOT
 from ethos_hil.harness.virtual.device import Device, JobResult, NpuJob

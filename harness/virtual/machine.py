@@ -21,8 +21,7 @@ from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image import thumb
 from ethos_hil.harness.link.frames import UART_PARAMETERS
-from ethos_hil.harness.npu import Configuration, Fault, Npu
-from ethos_hil.harness.npu.timing.memory_system import MemorySystem
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard

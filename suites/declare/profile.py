@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of

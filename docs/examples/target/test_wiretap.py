@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ethos_hil_wiretap import FOLDER_VARIABLE, WiretapTarget, listing
 
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.targets.contract import TargetContract, contract_programs
 
 NPU = "ethos-u55-128"

@@ -18,7 +18,6 @@ from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.board import BoardPool
-from ethos_hil.lowering.vela.ini import SYSTEMS
 from ethos_hil.results.latency import NPU_SECONDS
 
 CASE = BenchCase(

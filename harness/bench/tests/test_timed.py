@@ -20,7 +20,6 @@ from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.run import run
 from ethos_hil.harness.virtual.board import BoardPool
-from ethos_hil.lowering.vela.ini import SYSTEMS
 
 CONV = BenchCase(
     "conv_16x16x16",

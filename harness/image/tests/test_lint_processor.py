@@ -15,7 +15,6 @@ from ethos_hil.harness.image.lint.program import ElfProgram
 from ethos_hil.harness.image.lint.start_up import PartMemory
 from ethos_hil.harness.image.tests.test_lint import ENABLE, Compiler
 from ethos_hil.harness.image.thumb import PC
-from ethos_hil.harness.npu import Configuration
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.board import new_board
 from ethos_hil.harness.virtual.machine import Machine

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.image import thumb
-from ethos_hil.harness.npu import Configuration, Fault, Npu
+from ethos_hil.harness.npu import Fault, Npu
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.virtual import intercepted_access
 from ethos_hil.harness.virtual.board import QemuBoard

@@ -24,7 +24,7 @@ import numpy as np
 import typer
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.socs.fvps import fvp_model

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import re
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.family import Family, Size
+from ethos_hil.base.suggestion import did_you_mean
 
 
 def _declared() -> tuple[Family, ...]:
@@ -59,8 +59,7 @@ class EthosU:
         for npu in cls.all():
             if npu.name == name:
                 return npu
-        close = difflib.get_close_matches(name, cls.names(), n=1)
-        suggestion = f"did you mean {close[0]}? " if close else ""
+        suggestion = did_you_mean(name, cls.names())
         raise UsageError(
             f"{text!r} is not an Ethos-U configuration", hint=f"{suggestion}valid: {', '.join(cls.names())}"
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.npu_name import NpuName
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.socs.fvps import MODELS
