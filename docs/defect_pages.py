@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.known import DEFECTS
+from ethos_hil.lowering.repairs.mend import DEFECTS
 
 _PAGE = """\
 ## Met by

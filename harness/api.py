@@ -20,7 +20,7 @@ from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
-from ethos_hil.lowering.user_code.module_copy import copied
+from ethos_hil.lowering.user_code.module_changes import copied
 
 if TYPE_CHECKING:
     import os

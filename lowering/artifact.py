@@ -5,6 +5,7 @@ An Artifact is plain data: it loads without torch, and a saved artifact is a fol
 
 from __future__ import annotations
 
+import bisect
 import hashlib
 import io
 import json
@@ -19,20 +20,23 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.regular_file import read_bytes, read_text
+from ethos_hil.lowering.formats.array_archive import read_arrays
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.program.artifact_files import DIGESTS, arrays, prefix_of, verified_files, write_synced
-from ethos_hil.lowering.program.delegates import ProgramDelegates
 from ethos_hil.lowering.program.output_names import fitting
 from ethos_hil.lowering.program.placement import Placement
+from ethos_hil.lowering.program.program_file import ProgramDelegates
 from ethos_hil.lowering.vela.ini import SHIPPED, SystemConfiguration, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 14
 _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
+_TEXTS = ("input_names", "delegated", "lost", "frozen", "output_names")
+"""Fields that are tuples of texts."""
 _ETRECORD = "program.etrecord"
 _CONFIG = "--config="
 _SYSTEM = "--system-config="
@@ -114,7 +118,7 @@ class Delegate:
         Lines of the model's source are in a TOSA program, so its bytes change when code moves. What it computes does
         not.
         """
-        from ethos_hil.lowering.formats.tosa_content import content_digest  # late: not every run asks for it
+        from ethos_hil.lowering.formats.tosa import content_digest  # late: not every run asks for it
 
         tosa = self.tosa if self.compiled is None else self.compiled
         parts = (self.blob.command_stream, self.blob.weights) if self.vela else (None, None)
@@ -172,7 +176,7 @@ class Artifact:
         quantised: the quantised module's outputs for them in PyTorch.
         allowed: how far each element of the program's answer to them can be from that, in the worst case of all
             roundings; inf where nothing is known, empty where no bound is (`ethos_hil.lowering.oracle.bounds`).
-        delegated: the operators that went to its delegates (`ethos_hil.lowering.upstream.delegated_operators`).
+        delegated: the operators that went to its delegates (`ethos_hil.lowering.upstream.cpu_calls`).
         lost: a sentence for each buffer of the model that the program does not keep between calls, though it should
             (`ethos_hil.lowering.upstream.state`).
         frozen: what else a call of the model changes, so that the next answer is another; the program has the values of
@@ -322,31 +326,7 @@ class Artifact:
             "vela_flags": self.vela_flags,
             "vela_ini": self.vela_ini,
             "notes": self.notes,
-            "methods": [
-                {
-                    "name": method.name,
-                    "scheme": method.scheme,
-                    "input_names": method.input_names,
-                    "delegated": method.delegated,
-                    "lost": method.lost,
-                    "frozen": method.frozen,
-                    "placement": method.placement.to_json(),
-                    "output_names": method.output_names,
-                    "delegates": [
-                        {
-                            "index": delegate.index,
-                            "instruction": delegate.instruction,
-                            "has_tosa": delegate.tosa is not None,
-                            "summary": dict(delegate.summary),
-                            "has_compiled": delegate.compiled is not None,
-                            "defects": delegate.defects,
-                            "npu_ops": [asdict(op) for op in delegate.npu_ops],
-                        }
-                        for delegate in method.delegates
-                    ],
-                }
-                for method in self.methods
-            ],
+            "methods": list(map(_method_entry, self.methods)),
         }
         digests: dict[str, str] = {}
 
@@ -372,11 +352,7 @@ class Artifact:
         write("artifact.json", (json.dumps(manifest, indent=1) + "\n").encode())
         sums = "".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items()))
         write_synced(folder / DIGESTS, sums.encode())
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_folder(folder)
 
     @classmethod
     def of_methods(cls, methods: Sequence[LoweredMethod], **rest: Any) -> Artifact:
@@ -442,24 +418,43 @@ class Artifact:
             vela_flags=found.vela_flags,
         )
 
-    def called(self, model: str) -> Artifact:
+    def rename(self, model: str) -> Artifact:
         """Return the same artifact under the user's present name for it."""
         return replace(self, model=model)
 
 
+def _method_entry(method: LoweredMethod) -> dict[str, Any]:
+    """Return what the manifest has of a method."""
+    return {
+        "name": method.name,
+        "scheme": method.scheme,
+        **{name: getattr(method, name) for name in _TEXTS},
+        "placement": method.placement.to_json(),
+        "delegates": [
+            {
+                "index": delegate.index,
+                "instruction": delegate.instruction,
+                "has_tosa": delegate.tosa is not None,
+                "summary": dict(delegate.summary),
+                "has_compiled": delegate.compiled is not None,
+                "defects": delegate.defects,
+                "npu_ops": [asdict(op) for op in delegate.npu_ops],
+            }
+            for delegate in method.delegates
+        ],
+    }
+
+
 def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -> LoweredMethod:
     prefix = prefix_of(number, entry["name"])
+    known: dict[str, Any] = {name: tuple(entry[name]) for name in _TEXTS}
+    known |= {name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS}
     return LoweredMethod(
         entry["name"],
         tuple(_delegate(each, prefix, files) for each in entry["delegates"]),
-        input_names=tuple(entry["input_names"]),
         scheme=entry["scheme"],
-        delegated=tuple(entry["delegated"]),
-        lost=tuple(entry["lost"]),
-        frozen=tuple(entry["frozen"]),
         placement=Placement.from_json(entry["placement"]),
-        output_names=tuple(entry["output_names"]),
-        **{name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS},
+        **known,
     )
 
 
@@ -475,3 +470,76 @@ def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes])
     return Delegate(
         entry["index"], entry["instruction"], tosa, blob, ops, entry["summary"], compiled, tuple(entry["defects"])
     )
+
+
+def row_at(rows: Sequence[NpuOp], offset: int) -> int | None:
+    """The index of the row that covers a byte offset of the command stream; None behind the last row.
+
+    A row covers the stream from the end of the row before it up to its own last operation.
+
+    Args:
+        rows: a delegate's `npu_ops`, in stream order.
+        offset: in bytes from the start of the register command stream.
+    """
+    index = bisect.bisect_left(rows, offset, key=lambda row: row.end_offset)
+    return index if index < len(rows) else None
+
+
+DIGESTS = "SHA256SUMS"
+"""The file with the digests of the others."""
+_MOST_DIGESTS = 1 << 20  # bytes
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file; it is on disk when this returns."""
+    with path.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Put a folder on disk: the names in it."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def verified_files(folder: Path, archives: Sequence[str]) -> dict[str, bytes]:
+    """Return the contents of every file in the digest list, each checked against its digest.
+
+    Args:
+        folder: the artifact's.
+        archives: names of the archives that every artifact has.
+
+    Raises:
+        UsageError: a file is missing, or differs from what was written.
+    """
+    try:
+        text = read_text(folder / DIGESTS, most=_MOST_DIGESTS)
+        expected = {name: digest for digest, _, name in (line.partition("  ") for line in text.splitlines())}
+        if any("/" in name or name in (".", "..") for name in expected):
+            raise UsageError(f"{folder}: not a complete artifact: its digest list names files elsewhere")
+        files = {name: read_bytes(folder / name) for name in expected}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{folder}: not a complete artifact: {error}") from None
+    for name, data in files.items():
+        if hashlib.sha256(data).hexdigest() != expected[name]:
+            raise UsageError(f"{folder / name}: its contents differ from what was written")
+    needed = {"artifact.json", "model.pte", *(f"{name}.npz" for name in archives)}
+    if not text.endswith("\n") or not needed <= files.keys():
+        raise UsageError(f"{folder}: not a complete artifact: its digest list lacks a file")
+    return files
+
+
+def arrays(archive: bytes) -> tuple[np.ndarray, ...]:
+    """Return the arrays of an .npz, in the order of their names."""
+    found = read_arrays(io.BytesIO(archive))
+    return tuple(found[name] for name in sorted(found))
+
+
+def prefix_of(number: int, method: str) -> str:
+    """Return the prefix of the names of a method's files; it is empty for the first method."""
+    return f"{method}." if number else ""

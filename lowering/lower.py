@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,26 +21,20 @@ from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.cache.versions import check_source_unchanged, versions
-from ethos_hil.lowering.conditions.collector import collecting_seldom
 from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.conditions.silence_tools import quiet
-from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.model.host_modules import HostModules
 from ethos_hil.lowering.model.quantisation import AS_GIVEN, quantizer_of, require_unquantised_options, scheme_text
-from ethos_hil.lowering.model.torch_model import Method, ProgramFile, TorchModel, load_model
-from ethos_hil.lowering.upstream.cpu_calls import Locate, placement
+from ethos_hil.lowering.model.torch_model import HostModules, Method, ProgramFile, TorchModel, load_model
+from ethos_hil.lowering.upstream.cpu_calls import Locate, delegated_operators, placement
 from ethos_hil.lowering.upstream.cpu_only import Leavable, require_known
-from ethos_hil.lowering.upstream.delegated_operators import delegated
 from ethos_hil.lowering.upstream.delegation import Border, by_backend_id, by_partitioner
-from ethos_hil.lowering.upstream.etrecord import etrecord_of
 from ethos_hil.lowering.upstream.explain import explain
-from ethos_hil.lowering.upstream.export import export
-from ethos_hil.lowering.upstream.imports import import_executorch
-from ethos_hil.lowering.upstream.output_structure import output_names
-from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.export import export, output_names
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
+from ethos_hil.lowering.upstream.process import collecting_seldom, import_executorch, one_torch_thread
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
@@ -127,27 +125,24 @@ def lower(
     with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]), collecting_seldom():
         with _stage("exporting the model", model.sources):
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
-            early = _quantised_by_users(model, exported, toolchain)
+            early = _quantise_by_users(model, exported, toolchain)
             etrecord = etrecord and not whole
             asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
             programs = {name: ready.program for name, ready in early.items()}
             target_key = (*toolchain.key, *asked, *(("etrecord",) if etrecord else ()))
             known = identity(exported, model, target_key, (*toolchain.wishes, *asked), quantised=programs)
-        artifact, _ = cache.get_or_make(
-            known.key,
-            lambda: _compile(
-                model,
-                exported,
-                early,
-                toolchain,
-                known,
-                whole=whole,
-                asked=tuple(leave),
-                hosts=hosts,
-                etrecord=etrecord,
-            ),
-        )
-    return artifact.called(model.label)
+
+        def make() -> Artifact:
+            tell("loading ExecuTorch")
+            toolchain.start()
+            with _executorch(toolchain, model.sources):
+                return _compile(
+                    model, exported, early, toolchain, known,
+                    whole=whole, asked=tuple(leave), hosts=hosts, etrecord=etrecord,
+                )  # fmt: skip
+
+        artifact, _ = cache.get_or_make(known.key, make)
+    return artifact.rename(model.label)
 
 
 def host_modules(
@@ -173,11 +168,8 @@ def host_modules(
     chosen = model.methods[method]
     with apply([patch for patch in SPEED if patch.package == "torch"]), _stage("exporting the model", model.sources):
         exported = export(chosen.fresh, chosen.example_inputs)
-    with telling(progress), apply(SPEED), one_torch_thread():
-        with _stage("loading ExecuTorch", model.sources):
-            import_executorch()
-            spec = toolchain.compile_spec
-        ready = _prepared(method, chosen, exported, toolchain, spec, model.sources)
+    with telling(progress), _executorch(toolchain, model.sources):
+        ready = _prepare(method, chosen, exported, toolchain, model.sources)
     return _hosts(exported, ready, model.sources)
 
 
@@ -195,7 +187,7 @@ def _from_program(model: ProgramFile, npu: EthosU, memory_mode: MemoryMode | Non
             hint=f"use --npu {artifact.npu}, or lower the model again for {npu}",
         )
     known = cache.find_by_pte(artifact.sha256)
-    return known.called(model.label) if known is not None else artifact
+    return known.rename(model.label) if known is not None else artifact
 
 
 @contextmanager
@@ -211,6 +203,16 @@ def _stage(name: str, sources: Sources) -> Iterator[None]:
         if explained is error:
             raise
         raise explained from error
+
+
+@contextmanager
+def _executorch(toolchain: Toolchain, sources: Sources) -> Iterator[None]:
+    """Import ExecuTorch. While inside, upstream is patched, and torch computes with one thread."""
+    with _stage("loading ExecuTorch", sources):
+        import_executorch()
+        toolchain.compile_spec  # noqa: B018 - importing its class takes seconds
+    with apply(SPEED), one_torch_thread():
+        yield
 
 
 @dataclass(frozen=True)
@@ -230,7 +232,7 @@ def _hosts(exported: torch.export.ExportedProgram, ready: _Ready, sources: Sourc
     return HostModules(floating, quantised, sources)
 
 
-def _quantised_by_users(
+def _quantise_by_users(
     model: TorchModel,
     exported: Mapping[str, torch.export.ExportedProgram],
     toolchain: Toolchain,
@@ -246,14 +248,10 @@ def _quantised_by_users(
         raise UsageError(
             f"a quantizer is given; {toolchain.product} is asked for in float", hint="ask for TOSA-1.0+INT"
         )
-    with _stage("loading ExecuTorch", model.sources):
-        toolchain.start()
-        import_executorch()
-        spec = toolchain.compile_spec
-    with apply(SPEED), one_torch_thread():
+    toolchain.start()
+    with _executorch(toolchain, model.sources):
         return {
-            name: _prepared(name, method, exported[name], toolchain, spec, model.sources)
-            for name, method in chosen.items()
+            name: _prepare(name, method, exported[name], toolchain, model.sources) for name, method in chosen.items()
         }
 
 
@@ -269,33 +267,9 @@ def _compile(
     hosts: Callable[[str, HostModules], None] | None,
     etrecord: bool,
 ) -> Artifact:
-    tell("loading ExecuTorch")
-    with _stage("loading ExecuTorch", model.sources):
-        toolchain.start()
-        import_executorch()
-        spec = toolchain.compile_spec
-    with apply(SPEED), one_torch_thread():
-        return _lowered(
-            model, exported, early, toolchain, spec, known, whole=whole, asked=asked, hosts=hosts, etrecord=etrecord
-        )
-
-
-def _lowered(
-    model: TorchModel,
-    exported: Mapping[str, torch.export.ExportedProgram],
-    early: Mapping[str, _Ready],
-    toolchain: Toolchain,
-    spec: Any,
-    known: ModelIdentity,
-    *,
-    whole: bool,
-    asked: tuple[str, ...],
-    hosts: Callable[[str, HostModules], None] | None,
-    etrecord: bool,
-) -> Artifact:
     """Quantise, delegate and emit a model; ExecuTorch is imported, and upstream is patched."""
     ready = {
-        name: early.get(name) or _prepared(name, method, exported[name], toolchain, spec, model.sources)
+        name: early.get(name) or _prepare(name, method, exported[name], toolchain, model.sources)
         for name, method in model.methods.items()
     }
     if hosts is not None:
@@ -318,13 +292,13 @@ def _lowered(
             edge = by_partitioner(programs, partitioners, etrecord=etrecord)
         _check_left(model, asked, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
-            toolchain.lowered(name, edge.exported_program(name))
+            toolchain.finish(name, edge.exported_program(name))
         states = {
             name: _state(method, exported[name], ready[name].program, edge.exported_program(name))
             for name, method in model.methods.items()
         }
         tell("writing the program")
-        written = _written(edge)
+        written = _write(edge)
         pte = bytes(written.buffer)
         joined = etrecord_of(written) if etrecord else b""
         plans = Program.parse(pte, model.label)
@@ -334,7 +308,7 @@ def _lowered(
                 delegates=toolchain.delegates(plans.plan(name)),
                 input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
                 scheme=ready[name].scheme,
-                delegated=delegated(edge.exported_program(name)),
+                delegated=delegated_operators(edge.exported_program(name)),
                 placement=placement(plans.plan(name), written, edge, locate[name], on_cpu=name not in given),
                 lost=states[name][0],
                 frozen=states[name][1],
@@ -356,14 +330,14 @@ def _lowered(
         pte=pte,
         etrecord=joined,
         versions=versions(),
-        vela_flags=tuple(spec.compiler_flags),
+        vela_flags=tuple(toolchain.compile_spec.compiler_flags),
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
         notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
     )
     return artifact if ethosu is None else _with_bounds(artifact)
 
 
-def _written(edge: Any) -> Any:
+def _write(edge: Any) -> Any:
     """Return upstream's manager of a program that is written."""
     import torch
     from executorch.exir import ExecutorchBackendConfig
@@ -391,7 +365,7 @@ def _check_left(
 
 def _with_bounds(artifact: Artifact) -> Artifact:
     """Return the artifact with how far each of its methods may be from PyTorch."""
-    from ethos_hil.lowering.oracle.bounds.worst_case import worst_case
+    from ethos_hil.lowering.oracle.bounds.program import worst_case
 
     tell("bounding the distance from PyTorch")
     methods = [replace(method, allowed=worst_case(artifact.of(method.name))) for method in artifact.methods]
@@ -430,20 +404,13 @@ def _answers(method: Method, ready: _Ready, border: Border | None) -> dict[str, 
     }
 
 
-def _prepared(
-    name: str,
-    method: Method,
-    exported: torch.export.ExportedProgram,
-    toolchain: Toolchain,
-    spec: Any,
-    sources: Sources,
+def _prepare(
+    name: str, method: Method, exported: torch.export.ExportedProgram, toolchain: Toolchain, sources: Sources
 ) -> _Ready:
     """Quantise a method if the target needs it and the user has not done it."""
-    from ethos_hil.lowering.upstream.float_repairs import prepare
-    from ethos_hil.lowering.upstream.grouped import grouped_notes
-    from ethos_hil.lowering.upstream.names.pt2e import is_quantised
-    from ethos_hil.lowering.upstream.quantize import quantise
-    from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS, separate
+    from ethos_hil.lowering.upstream.graph_repairs import UNFUSED_ACTIVATIONS, prepare, rewrite_graphs, separate
+    from ethos_hil.lowering.upstream.names.operators import is_quantised
+    from ethos_hil.lowering.upstream.quantizers import grouped_notes, quantise
 
     floating = exported.module(check_guards=False)
     if is_quantised(exported.graph_module):
@@ -454,7 +421,7 @@ def _prepared(
             )
         require_unquantised_options(name, method, toolchain.scheme)
         notes: tuple[str, ...] = ()
-        if not toolchain.as_upstream and separate(floating):
+        if not toolchain.as_upstream and rewrite_graphs(floating, separate):
             exported, notes = export(floating, method.example_inputs), (UNFUSED_ACTIVATIONS,)
         toolchain.observe(name, floating, sources)
         return _Ready(exported, (), evaluate(floating, method.example_inputs), notes, AS_GIVEN)
@@ -470,10 +437,10 @@ def _prepared(
         return _Ready(program, floats, (), notes)
     tell("quantising")
     with _stage("quantising the model", sources):
-        quantiser = quantizer_of(name, method, toolchain.scheme, spec, floating)
+        quantiser = quantizer_of(name, method, toolchain.scheme, toolchain.compile_spec, floating)
         notes = (*notes, *(grouped_notes(floating, sources) if method.quantizer is None else ()))
         module, program = quantise(floating, method.calibration_inputs, quantiser)
-        if not toolchain.as_upstream and separate(module):
+        if not toolchain.as_upstream and rewrite_graphs(module, separate):
             program, notes = export(module, method.calibration_inputs[0]), (*notes, UNFUSED_ACTIVATIONS)
         scheme = scheme_text(method, toolchain.scheme)
         return _Ready(program, floats, evaluate(module, method.example_inputs), notes, scheme)
@@ -486,3 +453,25 @@ def _array(tensor: torch.Tensor, index: int) -> np.ndarray:
         raise UsageError(
             f"input {index} has type {tensor.dtype}, which NumPy lacks", hint="cast it to float32"
         ) from None
+
+
+_LEFT_OUT = "exported_program"
+"""The program before it was lowered, about half of the file. Upstream's reader does without it."""
+
+
+def etrecord_of(written: Any) -> bytes:
+    """Return the ETRecord of a written program, deflated, without the program as it was before lowering.
+
+    Args:
+        written: upstream's manager of the program. It was lowered with `generate_etrecord`.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "program.etrecord"
+        written.get_etrecord().save(str(path))
+        packed = io.BytesIO()
+        with zipfile.ZipFile(path) as source, zipfile.ZipFile(packed, "w") as kept:
+            for name in source.namelist():
+                if not name.startswith(_LEFT_OUT):
+                    # A fixed date: the same program gives the same file.
+                    kept.writestr(zipfile.ZipInfo(name), source.read(name), zipfile.ZIP_DEFLATED, 1)
+    return packed.getvalue()

@@ -13,7 +13,7 @@ from defect_pages import module_of, pages, stub
 
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.known import DEFECTS
+from ethos_hil.lowering.repairs.mend import DEFECTS
 
 FOLDER = ROOT / "docs" / "defects"
 NAMES = sorted(defect.id for defect in DEFECTS)
@@ -27,7 +27,7 @@ def test_each_defect_has_a_page_and_each_page_a_defect() -> None:
 
 
 def test_each_declaration_is_among_the_known_defects() -> None:
-    """One that `known.py` lacks would never be looked for; a second one of a name would have no page."""
+    """One that `mend.py` lacks would never be looked for; a second one of a name would have no page."""
     declared = [
         path.stem
         for path in (ROOT / "lowering" / "repairs").glob("*.py")

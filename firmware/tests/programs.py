@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.upstream.imports import import_executorch
+from ethos_hil.lowering.upstream.process import import_executorch
 from ethos_hil.suites.lab.fuzz.firmware.programs import delegated
 
 

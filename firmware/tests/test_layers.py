@@ -13,8 +13,7 @@ from programs import Exported, export
 from ethos_hil.harness.image.formats import ErrorKind, FrameType
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.formats.pte_reader import Program
-from ethos_hil.lowering.oracle.kernels import run_kernel
-from ethos_hil.lowering.oracle.store import Store
+from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 SPECIAL = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, -1e-40, 3.4e38, -3.4e38, 16777217.0)
 

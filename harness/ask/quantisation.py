@@ -13,10 +13,10 @@ import numpy as np
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import ARRAYS, ModelOptions
 from ethos_hil.harness.image.inputs import InputFile
-from ethos_hil.lowering.model.module_names import chosen_modules, modules_in
+from ethos_hil.lowering.model.quantisation import chosen_modules, modules_in
 from ethos_hil.lowering.model.torch_model import TorchModel, calibrated
 from ethos_hil.lowering.program.program_file import ProgramFile
-from ethos_hil.lowering.upstream.names.pt2e import is_quantised
+from ethos_hil.lowering.upstream.names.operators import is_quantised
 from ethos_hil.lowering.user_code.user_function import called, load_function
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.harness.bench.case import BenchCase, BenchStep
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
-from ethos_hil.lowering.user_code.error_text import summary
+from ethos_hil.lowering.user_code.source import summary
 
 if TYPE_CHECKING:
     from torch import nn

@@ -10,9 +10,8 @@ import numpy as np
 
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json
-from ethos_hil.lowering.formats.array_archive import packed_arrays, read_arrays
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 from ethos_hil.lowering.formats.pte_model import Tensor
-from ethos_hil.lowering.formats.zip_members import BadArchive
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 

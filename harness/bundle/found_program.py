@@ -81,7 +81,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
             f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
             hint=f"run it again, {again(record.asked)}, and bundle that run; or set {CACHE_VARIABLE} to its cache",
         )
-    return FoundProgram(_with_lines_of(record, found.of(record.method).called(record.model)))
+    return FoundProgram(_with_lines_of(record, found.of(record.method).rename(record.model)))
 
 
 def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:

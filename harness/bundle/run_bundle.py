@@ -30,8 +30,7 @@ from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.array_archive import packed_arrays
-from ethos_hil.lowering.formats.zip_members import BadArchive
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.output_names import archive_names
 
@@ -152,7 +151,7 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
     question, soc = _question(manifest)
     artifact = _artifact(files)
     check_artifact(artifact, question.npu)
-    artifact = artifact.of(question.method).called(question.label)
+    artifact = artifact.of(question.method).rename(question.label)
     if artifact.sha256 != manifest["program_sha256"]:
         raise BadArchive("its program is not the one that its manifest names")
     for name in ("firmware_sha256", "image_hash"):

@@ -8,9 +8,9 @@ from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.formats.array_archive import BadArchive
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.formats.zip_members import BadArchive
-from ethos_hil.lowering.program.delegates import ProgramDelegates
+from ethos_hil.lowering.program.program_file import ProgramDelegates
 from ethos_hil.lowering.vela.ini import SHIPPED
 
 _MOST_IN_A_ROW = 100_000

@@ -22,12 +22,9 @@ from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.terminal.console import add_row, console, plain
 from ethos_hil.harness.verdict.run_network import NetworkRunner
-from ethos_hil.lowering.formats.array_archive import packed_arrays, read_arrays
-from ethos_hil.lowering.formats.npu_network import NetworkTensor, NpuNetwork, read_blob
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
+from ethos_hil.lowering.formats.npu_network import MAGIC, NetworkTensor, NpuNetwork, read_blob, read_npz, read_tflite
 from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
-from ethos_hil.lowering.formats.vela_npz import read_npz
-from ethos_hil.lowering.formats.vela_tflite import MAGIC, read_tflite
-from ethos_hil.lowering.formats.zip_members import BadArchive
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 1

@@ -10,8 +10,8 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import InputSet, describe
-from ethos_hil.lowering.formats.pte_reader import Tensor
-from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.user_code.source import summary, user_line
 from ethos_hil.lowering.user_code.user_function import called, load_function
 
 _GIVES = (

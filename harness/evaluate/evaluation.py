@@ -27,11 +27,11 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.lower import host_modules
-from ethos_hil.lowering.model.host_modules import HostModules
+from ethos_hil.lowering.model.torch_model import HostModules
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors
+from ethos_hil.lowering.upstream.process import one_torch_thread
 from ethos_hil.lowering.vela.options import VelaSetup
 
 _CHUNK_ITEMS = 64

@@ -11,7 +11,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import describe
-from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.user_code.source import summary, user_line
 from ethos_hil.lowering.user_code.user_function import load_function
 
 Outputs = Sequence[np.ndarray]

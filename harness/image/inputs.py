@@ -17,8 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.regular_file import opened
-from ethos_hil.lowering.formats.array_archive import ArrayHeader, array_archive
-from ethos_hil.lowering.formats.zip_members import BadArchive
+from ethos_hil.lowering.formats.array_archive import ArrayHeader, BadArchive, array_archive
 
 _NUMBERED = re.compile(r"(arr|input|output)_(0|[1-9]\d*)")
 """Names that say nothing but a number: numpy's for arrays without one, and ours."""

@@ -22,8 +22,7 @@ from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.npu.timing.traffic import flows
 from ethos_hil.harness.profile.prefix import rows_of
-from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.map.rows import row_at
+from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp, row_at
 from ethos_hil.lowering.vela.ini import SystemConfiguration, VelaIni
 
 

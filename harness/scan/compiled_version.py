@@ -18,8 +18,7 @@ from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
-from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.map.rows import row_at
+from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -47,7 +46,7 @@ class CompiledVersion:
         version: the version.
         reason: why there is no program, in which case the rest is empty; else "".
         packages: the versions of what was in its environment.
-        tosa_sha256: of what the TOSA programs compute (`ethos_hil.lowering.formats.tosa_content`).
+        tosa_sha256: of what the TOSA programs compute (`ethos_hil.lowering.formats.tosa`).
         stream_sha256, weights_sha256: of the command streams and of the encoded weights; of several, the digest of
             their digests.
         operations: operations of the NPU; DMA transfers are among them.

@@ -23,7 +23,7 @@ from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 from ethos_hil.results.store import StoredRecord, read
 
 _LIMIT = "1GB"

@@ -20,7 +20,7 @@ from ethos_hil.base.verdict import FailureKind, Verdict
 from ethos_hil.harness.api import OpenTarget
 from ethos_hil.harness.virtual.board import QemuBoard
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
-from ethos_hil.lowering.upstream.lifted_state import LiftedState
+from ethos_hil.lowering.upstream.state import LiftedState
 
 X = torch.tensor([[0.1, 0.2, 0.3, 0.4]])
 
@@ -219,7 +219,7 @@ def test_outputs_that_are_swapped_while_lowering_are_seen(
 @pytest.mark.usefixtures("own_cache")
 def test_something_else_that_was_compiled_is_seen(board: OpenTarget, monkeypatch: pytest.MonkeyPatch) -> None:
     """The quantised program is that of another function."""
-    import ethos_hil.lowering.upstream.quantize as quantising
+    import ethos_hil.lowering.upstream.quantizers as quantising
 
     quantise = quantising.quantise
 

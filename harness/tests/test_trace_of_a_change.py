@@ -15,7 +15,7 @@ from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.tosa_content import content_digest
+from ethos_hil.lowering.formats.tosa import content_digest
 
 U55, U85 = "ethos-u55-128", "ethos-u85-256"
 

@@ -212,10 +212,10 @@ def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None
 
 def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     """Return whether the rules of the bounds compute the program's own answer."""
-    from ethos_hil.lowering.oracle.bounds.program import bounded
+    from ethos_hil.lowering.oracle.bounds.program import bound_outputs
     from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
 
-    for one, found in zip(bounded(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):
+    for one, found in zip(bound_outputs(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):
         around = 0.0 if artifact.quantised else one.error
         with np.errstate(invalid="ignore"):
             error = np.abs(one.value.astype(np.float64) - found.astype(np.float64))

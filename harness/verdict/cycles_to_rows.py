@@ -13,8 +13,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import JOB, Op
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import OpEvent, Run
-from ethos_hil.lowering.artifact import Artifact, NpuOp
-from ethos_hil.lowering.map.rows import row_at
+from ethos_hil.lowering.artifact import Artifact, NpuOp, row_at
 
 TRACE = "pmu-trace"
 """Method of the rows: a simulator's trace says it."""

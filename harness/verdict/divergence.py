@@ -25,7 +25,7 @@ from ethos_hil.harness.verdict.replay import Difference, Replay, elements_of, re
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.harness.verdict.verify import REFERENCE, same_bits
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
-from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Tensor
+from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.intermediates import (
@@ -35,7 +35,7 @@ from ethos_hil.lowering.oracle.intermediates import (
     tensor_values,
 )
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-from ethos_hil.lowering.user_code.error_text import summary
+from ethos_hil.lowering.user_code.source import summary
 
 _LISTED = 4  # most names in a sentence
 

@@ -25,9 +25,8 @@ from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.isa.feature_map import BRICK, FeatureMap, Layout, RegionMemory
 from ethos_hil.harness.npu.isa.operations import Dma, Op
 from ethos_hil.harness.verdict.run_delegate import run_delegate
-from ethos_hil.lowering.artifact import NpuOp
+from ethos_hil.lowering.artifact import NpuOp, row_at
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.map.rows import row_at
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.int64]

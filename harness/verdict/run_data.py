@@ -13,8 +13,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
 from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.bundle import BundledCase
 from ethos_hil.lowering.formats.pte_model import Tensor
+from ethos_hil.lowering.formats.pte_reader import BundledCase
 from ethos_hil.lowering.program.output_names import archive_names
 from ethos_hil.lowering.program.program_file import ProgramFile
 

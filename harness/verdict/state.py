@@ -54,11 +54,11 @@ def steps_of(
     if not artifact.keeps_state or artifact.quantised:
         return PyTorchFinding()
     # Late imports: few programs keep state.
-    from ethos_hil.lowering.oracle.bounds.program import bounded_in_turn
+    from ethos_hil.lowering.oracle.bounds.program import bound_in_turn
     from ethos_hil.lowering.oracle.bounds.value import NoBound, RoundingPolicy
 
     try:
-        bounds = bounded_in_turn(artifact, inputs, RoundingPolicy())
+        bounds = bound_in_turn(artifact, inputs, RoundingPolicy())
     except NoBound:
         return PyTorchFinding()
     for number, (run, outputs) in enumerate(zip(outcome.runs, bounds, strict=True)):

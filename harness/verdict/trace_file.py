@@ -13,8 +13,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, memory_system
 from ethos_hil.harness.npu.trace import records
-from ethos_hil.lowering.artifact import Artifact, Delegate
-from ethos_hil.lowering.map.rows import row_at
+from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
 
 
 def lines(artifact: Artifact, npu: EthosU) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
     <folder>/size                          bytes of all entries, as last counted
     <folder>/size.lock                     held while that is read and written, and while entries are removed
-    <folder>/torchinductor/                torch's own files (cache_settings.py); usually empty, and not counted
+    <folder>/torchinductor/                torch's own files (settings.py); usually empty, and not counted
     <folder>/trained/<name>-<digest>.npz   weights of a model that is trained when it is made; small, and not counted
     <folder>/v<n>/artifacts/<key>/         an entry; its time of modification is when it was last used
     <folder>/v<n>/artifacts/.<key>.<...>   one that is being written or removed, or was when its process died
@@ -33,7 +33,7 @@ from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import locked
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.program.artifact_files import DIGESTS
+from ethos_hil.lowering.artifact import DIGESTS
 
 TRAINED = "trained"
 """The folder of trained weights."""
@@ -97,7 +97,7 @@ def discard(path: Path) -> None:
 
 
 def write_small(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all, in place of whatever is there: also of a pipe, which `base.files` writes to."""
     handle, name = tempfile.mkstemp(dir=path.parent)
     try:
         with os.fdopen(handle, "w") as stream:
@@ -153,7 +153,7 @@ class CacheContents:
             OSError: the folder cannot be written.
         """
         with locked(self.folder / "size.lock"):
-            known = self._noted()
+            known = self._noted_size()
             if known is not None:
                 known += CacheEntry.read(path).size
             if known is not None and known <= limit:
@@ -188,13 +188,13 @@ class CacheContents:
         removed = self.trim(0)
         discard(self.folder / TRAINED)
         for version in self._versions():
-            for path in _listed(version / "cases"):
+            for path in _list(version / "cases"):
                 path.unlink(missing_ok=True)
-            for path in _listed(version / "by-pte"):
+            for path in _list(version / "by-pte"):
                 with contextlib.suppress(OSError, UnicodeDecodeError):
                     if not (version / "artifacts" / read_text(path, "ascii", most=_MOST_NOTE).strip()).is_dir():
                         path.unlink()
-            for path in _listed(version / "locks"):
+            for path in _list(version / "locks"):
                 with locked(path, wait=False) as mine:
                     if mine:
                         path.unlink(missing_ok=True)
@@ -250,25 +250,25 @@ class CacheContents:
     def _forget_cases(self, oldest: int) -> None:
         """Remove the suites' memos about removed entries: they were last used before all that remain."""
         for version in self._versions():
-            for path in _listed(version / "cases"):
+            for path in _list(version / "cases"):
                 with contextlib.suppress(FileNotFoundError):
                     if path.stat().st_mtime_ns < oldest:
                         path.unlink()
 
-    def _noted(self) -> int | None:
+    def _noted_size(self) -> int | None:
         try:
             return int(read_text(self._size, "ascii", most=_MOST_NOTE))
         except (OSError, ValueError):
             return None
 
     def _versions(self) -> list[Path]:
-        return [path for path in _listed(self.folder) if _VERSION.fullmatch(path.name)]
+        return [path for path in _list(self.folder) if _VERSION.fullmatch(path.name)]
 
     def _artifacts(self) -> list[Path]:
-        return [path for version in self._versions() for path in _listed(version / "artifacts")]
+        return [path for version in self._versions() for path in _list(version / "artifacts")]
 
 
-def _listed(folder: Path) -> list[Path]:
+def _list(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):

@@ -19,7 +19,7 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.file_lock import locked
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact
+from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, sync_folder
 from ethos_hil.lowering.cache.contents import CacheContents, discard, touch, write_small
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, cache_folder, cache_limit
 
@@ -70,7 +70,7 @@ class Cache:
         found = self.get(key)
         if found is not None:
             return found, True
-        with self._locked(key):
+        with self._lock(key):
             found = self.get(key)
             if found is not None:
                 return found, True
@@ -108,7 +108,7 @@ class Cache:
             ) from error
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
+    def _lock(self, key: str) -> Iterator[None]:
         with ExitStack() as stack:
             with self._writing():
                 stack.enter_context(locked(self.root / "locks" / f"{key}.lock"))
@@ -131,18 +131,10 @@ class Cache:
         finally:
             for left in entry.parent.glob(f"{prefix}*"):
                 discard(left)
-        _sync_folder(entry.parent)
+        sync_folder(entry.parent)
         self._index(artifact)
 
     def _index(self, artifact: Artifact) -> None:
         folder = self.root / "by-pte"
         folder.mkdir(parents=True, exist_ok=True)
         write_small(folder / artifact.sha256, artifact.key + "\n")
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

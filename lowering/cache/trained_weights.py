@@ -13,8 +13,7 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.lowering.cache.contents import TRAINED
 from ethos_hil.lowering.cache.settings import cache_folder
-from ethos_hil.lowering.formats.array_archive import packed_arrays, read_arrays
-from ethos_hil.lowering.formats.zip_members import BadArchive
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
 
 Weights = Mapping[str, np.ndarray]
 _MOST = 64 << 20

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ethos_hil.base import npu
 from ethos_hil.base.errors import ToolError
-from ethos_hil.lowering.upstream.patches.switch import patches_on
+from ethos_hil.lowering.upstream.patches.patch import patches_on
 
 NOT_SHIPPED = frozenset({"tests", "testing"})
 """Folders that a wheel does not have (pyproject.toml, `packages.find`)."""

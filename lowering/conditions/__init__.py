@@ -1,1 +1,1 @@
-"""What torch and the tools run under in this process: threads, output, garbage, who is told."""
+"""What is said while torch and the tools run: progress, and nothing of their own output."""

@@ -22,13 +22,12 @@ _lock = threading.RLock()  # descriptors belong to the whole process
 
 
 @contextlib.contextmanager
-def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
-    """Collect the output to stdout (and, with `errors`, to stderr) instead of showing it.
+def quiet() -> Iterator[Callable[[int | None], str]]:
+    """Collect the output to stdout and stderr instead of showing it.
 
     Yields a function that returns the last bytes of the collected output: a given number, or all for None. An exception
     that leaves the block gets the end of the output as a note, so that a traceback still shows the tool's output.
     """
-    descriptors = (1, 2) if errors else (1,)
     with _lock, tempfile.TemporaryFile() as sink:
 
         def collected(limit: int | None) -> str:
@@ -38,18 +37,16 @@ def quiet(*, errors: bool = True) -> Iterator[Callable[[int | None], str]]:
             return os.pread(sink.fileno(), wanted, size - wanted).decode(errors="replace")
 
         _flush()
-        saved = [(descriptor, os.dup(descriptor)) for descriptor in descriptors]
+        saved = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
         # Python's own streams need not lead to these descriptors: a test runner or a notebook replaces them.
         streams = (sys.stdout, sys.stderr)
         moved: list[tuple[logging.StreamHandler[Any], Any]] = []
         text = os.fdopen(os.dup(sink.fileno()), "w", buffering=1, errors="replace")
         try:
-            for descriptor in descriptors:
+            for descriptor in (1, 2):
                 os.dup2(sink.fileno(), descriptor)
-            sys.stdout = text
-            if errors:
-                sys.stderr = text
-            moved = _move_log_handlers((*streams, sys.__stderr__) if errors else streams[:1], text)
+            sys.stdout = sys.stderr = text
+            moved = _move_log_handlers((*streams, sys.__stderr__), text)
             yield collected
         except Exception as error:
             said = collected(_NOTE_BYTES).strip()

@@ -14,6 +14,8 @@ from ethos_hil.base.errors import UsageError
 COMPUTE = frozenset({2, 3, 5, 6, 7})
 DMA_START = 0x10
 BRANCH = 0x100
+WIDE = 0x4000
+"""In the code of a register of 48 bits, whose command has a payload: numbers of commands without one are others."""
 # DMA0_SRC_REGION and DMA0_DST_REGION; bit 11 marks an indexed side.
 _DMA_REGIONS = (0x130, 0x131)
 _BY_INDEX = 1 << 11
@@ -91,11 +93,12 @@ def commands(stream: bytes) -> Iterator[Command]:
 
 
 def operations(stream: bytes, watched: Iterable[int]) -> Iterator[tuple[Command, Mapping[int, int]]]:
-    """Yield each operation but BRANCH, with what some registers of 16 bits hold when it starts.
+    """Yield each operation but BRANCH, with what some registers hold when it starts.
 
     Args:
         stream: the stream.
-        watched: the registers' codes. They keep their values between operations; before they are set they hold zero.
+        watched: the registers' codes, those of 48 bits with WIDE: their value is the parameter and the payload. They
+            keep their values between operations; before they are set they hold zero.
 
     Raises:
         CommandStreamError: as for `commands`.
@@ -103,8 +106,9 @@ def operations(stream: bytes, watched: Iterable[int]) -> Iterator[tuple[Command,
     registers = dict.fromkeys(watched, 0)
     for command in commands(stream):
         if command.payload is not None:
-            continue
-        if command.code in registers:
+            if command.code | WIDE in registers:
+                registers[command.code | WIDE] = command.parameter << 32 | command.payload
+        elif command.code in registers:
             registers[command.code] = command.parameter
         elif command.code in COMPUTE or command.code == DMA_START:
             yield command, registers

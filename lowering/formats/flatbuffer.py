@@ -17,26 +17,10 @@ from dataclasses import dataclass
 from typing import Any
 
 _SCALARS = {
-    "bool": "?",
-    "byte": "b",
-    "ubyte": "B",
-    "short": "h",
-    "ushort": "H",
-    "int": "i",
-    "uint": "I",
-    "long": "q",
-    "ulong": "Q",
-    "float": "f",
-    "double": "d",
-    "int8": "b",
-    "uint8": "B",
-    "int16": "h",
-    "uint16": "H",
-    "int32": "i",
-    "uint32": "I",
-    "int64": "q",
-    "uint64": "Q",
-}
+    "bool": "?", "byte": "b", "ubyte": "B", "short": "h", "ushort": "H", "int": "i", "uint": "I", "long": "q",
+    "ulong": "Q", "float": "f", "double": "d", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i",
+    "uint32": "I", "int64": "q", "uint64": "Q",
+}  # fmt: skip
 _MAX_DEPTH = 64
 
 Record = dict[str, Any]

@@ -69,7 +69,11 @@ class Tensor:
 
     def from_bytes(self, data: bytes | bytearray | memoryview) -> np.ndarray:
         """Return the array, in its logical shape, whose memory is `data`."""
-        array = np.frombuffer(data, dtype=self.dtype).reshape([self.sizes[axis] for axis in self.dim_order])
+        return self.in_logical_shape(np.frombuffer(data, dtype=self.dtype))
+
+    def in_logical_shape(self, memory: np.ndarray) -> np.ndarray:
+        """Return the contents of the tensor's memory in its logical shape."""
+        array = memory.reshape([self.sizes[axis] for axis in self.dim_order])
         return array.transpose(np.argsort(self.dim_order)) if self.sizes else array
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""A reader for ExecuTorch programs (.pte) that works without ExecuTorch.
+"""A reader for ExecuTorch programs (.pte), and for bundled ones (.bpte), that works without ExecuTorch.
 
 Importing executorch takes seconds, and its reader trusts the file. This reader takes milliseconds and checks everything
 it returns: in a `Program`, all indices are in range, all tensors lie inside their memory, and all delegates' data is
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -35,22 +35,7 @@ from ethos_hil.lowering.formats.pte_model import (
     Value,
     ValueList,
 )
-from ethos_hil.lowering.upstream.names.schemas import SCHEMAS, schema_folder
-
-__all__ = [
-    "BackendDelegate",
-    "DelegateCall",
-    "ExecutionPlan",
-    "FreeCall",
-    "Instruction",
-    "JumpFalseCall",
-    "KernelCall",
-    "MoveCall",
-    "Program",
-    "Tensor",
-    "Value",
-    "ValueList",
-]
+from ethos_hil.lowering.upstream.names.schemas import BUNDLE_SCHEMA, SCHEMAS, bundle_schema_file, schema_folder
 
 _IDENTIFIER = b"ET12"
 _HEADER_MAGIC = b"eh00"
@@ -323,3 +308,111 @@ def _instruction(
         return JumpFalseCall(record["cond_value_index"], record["destination_instruction"])
     _check_indices((record["value_index"],), values, what)
     return FreeCall(record["value_index"])
+
+
+# Bundled programs (.bpte): a program, with test cases for its methods.
+#
+# A test case has inputs, and the outputs that its author expects. Facts of the format: executorch 1.4.1,
+# devtools/bundled_program/schema/bundled_program_schema.fbs and core.py. The file has no tolerances.
+
+Arrays = tuple[np.ndarray, ...]
+
+_BUNDLE_IDENTIFIER = b"BP08"
+_NAMESPACE = "executorch_flatbuffer."
+
+
+@dataclass(frozen=True)
+class BundledCase:
+    """A test case: one input set, and the outputs expected. Shapes are logical (NCHW)."""
+
+    inputs: Arrays
+    outputs: Arrays
+
+
+@dataclass(frozen=True)
+class BundledProgram:
+    """A parsed and checked .bpte.
+
+    Attributes:
+        program: the .pte in it.
+        cases: test cases by method. Whether they fit the program is not checked here.
+    """
+
+    program: bytes
+    cases: Mapping[str, tuple[BundledCase, ...]]
+
+    @classmethod
+    def parse(cls, data: bytes, where: str) -> BundledProgram:
+        """Read and check a .bpte.
+
+        Args:
+            data: the whole file.
+            where: the file's name in an error.
+
+        Raises:
+            UsageError: the file is damaged; the error says how.
+        """
+        try:
+            if not is_bundle(data):
+                raise FlatbufferError(f"bytes 4 to 7 are {data[4:8]!r}, expected {_BUNDLE_IDENTIFIER!r}")
+            record = _bundle_schema().read("BundledProgram", data)
+            if not record["program"]:
+                raise FlatbufferError("it holds no program")
+            cases: dict[str, tuple[BundledCase, ...]] = {}
+            for suite in record["method_test_suites"] or ():
+                name = suite["method_name"] or ""
+                if name in cases:
+                    raise FlatbufferError(f"it has test cases for method {name!r} twice")
+                cases[name] = tuple(
+                    _case(case, f"test case {index} of method {name!r}")
+                    for index, case in enumerate(suite["test_cases"] or ())
+                )
+            return cls(bytes(record["program"]), cases)
+        except FlatbufferError as error:
+            raise UsageError(
+                f"{where}: not a usable bundled program: {error}", hint=f"give a complete .bpte ({BUNDLE_SCHEMA})"
+            ) from None
+
+
+def is_bundle(data: bytes) -> bool:
+    """Return whether a file says that it is a bundled program."""
+    return data[4:8] == _BUNDLE_IDENTIFIER
+
+
+@cache
+def _bundle_schema() -> Schema:
+    texts = [(schema_folder() / name).read_text("utf-8") for name in SCHEMAS]
+    return Schema.parse(texts[0], bundle_schema_file().read_text("utf-8").replace(_NAMESPACE, ""))
+
+
+def _case(record: Record, where: str) -> BundledCase:
+    return BundledCase(
+        *(
+            tuple(_array(value, f"{what} {index} of {where}") for index, value in enumerate(record[key] or ()))
+            for key, what in (("inputs", "input"), ("expected_outputs", "expected output"))
+        )
+    )
+
+
+def _array(value: Record, where: str) -> np.ndarray:
+    """Return a value as an array. A number becomes one without dimensions."""
+    found = value["val"]
+    if found is None:
+        raise FlatbufferError(f"{where} has no value")
+    kind, record = found
+    if kind != "Tensor":
+        number = record[f"{kind.lower()}_val"]
+        return np.array(bool(number) if kind == "Bool" else number)
+    names = {code: name for name, code in _bundle_schema().enums["ScalarType"].items()}
+    name = names.get(record["scalar_type"], "")
+    if name not in ITEM_SIZES:
+        raise FlatbufferError(f"{where} has the element type {record['scalar_type']}, which is not supported")
+    sizes = tuple(record["sizes"] or ())
+    data = bytes(record["data"] or b"")
+    order = tuple(record["dim_order"] or ()) or tuple(range(len(sizes)))
+    if len(sizes) > _MAX_RANK or any(size < 0 for size in sizes) or sorted(order) != list(range(len(sizes))):
+        raise FlatbufferError(f"{where} has the shape {list(sizes)} in the order {list(order)}")
+    wanted = math.prod(sizes) * ITEM_SIZES[name]
+    if len(data) != wanted:
+        raise FlatbufferError(f"{where} has {len(data):,} bytes, its type and shape need {wanted:,}")
+    return Tensor(name, record["scalar_type"], sizes, order, None, 0, None).from_bytes(data)

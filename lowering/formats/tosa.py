@@ -8,25 +8,31 @@ raises one error, and takes time and memory in proportion to its size.
 from __future__ import annotations
 
 import functools
+import hashlib
+import importlib
+import inspect
 import json
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import flatbuffers
-from tosa.CondIfAttribute import CondIfAttribute
+from tosa.Attribute import Attribute
 from tosa.DType import DType
 from tosa.Op import Op
 from tosa.TosaGraph import TosaGraph as Buffer
-from tosa.WhileLoopAttribute import WhileLoopAttribute
 
 from ethos_hil.base.errors import UsageError
 
+CONSTANTS = ("CONST", "CONST_SHAPE")
+"""Operators that give constants, of data and of a shape."""
 _MOST_TEXT = 8
 """The length of all texts, at most, in lengths of the program. A program may share texts; those of Arm's do not."""
 _NAMES: dict[int, str] = {value: name for name, value in vars(Op).items() if not name.startswith("_")}
+_ATTRIBUTES: dict[int, str] = {value: name for name, value in vars(Attribute).items() if not name.startswith("_")}
 DTYPES: dict[int, str] = {value: name for name, value in vars(DType).items() if not name.startswith("_")}
 
 
@@ -86,7 +92,7 @@ class TosaOperator:
     @property
     def is_constant(self) -> bool:
         """Whether it is a constant, of data or of a shape."""
-        return self.op in ("CONST", "CONST_SHAPE")
+        return self.op in CONSTANTS
 
 
 @dataclass(frozen=True)
@@ -108,13 +114,13 @@ class TosaGraph:
     @functools.lru_cache(maxsize=4)  # parsing takes milliseconds, and callers parse the same program again
     def parse(cls, data: bytes) -> TosaGraph:
         """Return the main block of a program. Raises UsageError if it is damaged."""
-        with _damage_named():
+        with damage_named():
             return cls._of(Buffer.GetRootAs(data, 0).Regions(0).Blocks(0), _Texts(data))
 
     @classmethod
     def regions(cls, data: bytes) -> dict[str, TosaGraph]:
         """Return the block of each region by the region's name, the main one first. Raises UsageError, as `parse`."""
-        with _damage_named():
+        with damage_named():
             buffer, text = Buffer.GetRootAs(data, 0), _Texts(data)
             found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
             return {text(region.Name()): cls._of(region.Blocks(0), text) for region in found}
@@ -163,7 +169,8 @@ class _Texts:
 
 
 @contextmanager
-def _damage_named() -> Iterator[None]:
+def damage_named() -> Iterator[None]:
+    """Raise UsageError where reading a program inside fails because the program is damaged."""
     try:
         yield
     except (
@@ -176,14 +183,11 @@ def _damage_named() -> Iterator[None]:
 
 
 def _bodies(raw: Any, text: _Texts) -> tuple[str, ...]:
-    table = raw.Attribute()
     if raw.Op() == Op.COND_IF:
-        branches = CondIfAttribute()
-        branches.Init(table.Bytes, table.Pos)
+        branches = attribute_of(raw)
         return text(branches.ThenGraph()), text(branches.ElseGraph())
     if raw.Op() == Op.WHILE_LOOP:
-        loop = WhileLoopAttribute()
-        loop.Init(table.Bytes, table.Pos)
+        loop = attribute_of(raw)
         return text(loop.CondGraph()), text(loop.BodyGraph())
     return ()
 
@@ -205,6 +209,16 @@ def _location(raw: Any, text: _Texts) -> Location | None:
         module=module,
         root=_root(torch_info["node_trace"]),
     )
+
+
+def attribute_of(operator: Any) -> Any:
+    """Return the attribute of an operator of the `tosa` package as an object of its own class; None if it has none."""
+    table, name = operator.Attribute(), _ATTRIBUTES[operator.AttributeType()]
+    if table is None or name == "NONE":
+        return None
+    attribute = getattr(importlib.import_module(f"tosa.{name}"), name)()
+    attribute.Init(table.Bytes, table.Pos)
+    return attribute
 
 
 def module_path(entry: Any) -> str:
@@ -245,3 +259,64 @@ def without_locations(data: bytes) -> bytes:
                 start = field + flatbuffers.encode.Get(flatbuffers.packer.uoffset, data, field) + 4
                 blanked[start : start + len(text)] = b" " * len(text)
     return bytes(blanked)
+
+
+# What a TOSA program computes, as a digest: without what only people read.
+#
+# The bytes of a program depend on where it was made: Arm's backend writes Python's stack into it, and its length stays
+# where `ethos_hil.lowering.formats.tosa.without_locations` blanks it. They also depend on the names of tensors, which
+# passes choose. So the digest is of operators, attributes, constants, shapes and types, in their order, and a name
+# counts only as what it connects.
+
+_LEFT_OUT = frozenset({"Location", "SoftwareVersion"})
+_NO_FIELD = ("AsNumpy", "Length", "IsNone")
+
+
+def content_digest(tosa: bytes) -> str:
+    """Return the SHA-256, hexadecimal, of what a program computes. Raises UsageError if it is damaged."""
+    digest = hashlib.sha256()
+    names: dict[bytes, int] = {}
+    with damage_named():
+        for part in _parts(Buffer.GetRootAs(tosa, 0), names):
+            digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(table: Any, names: dict[bytes, int]) -> Iterator[bytes]:
+    """Yield all that a table has, field by field."""
+    of: Any = type(table)
+    yield f"<{of.__name__}>".encode()
+    for name, is_vector in _fields(of):
+        if name in _LEFT_OUT:
+            continue
+        yield f"{name}=".encode()
+        field: Callable[..., Any] = getattr(table, name)
+        whole = getattr(table, f"{name}AsNumpy", None)
+        if is_vector and whole is not None:
+            # 0 where there is no such vector
+            array = whole()
+            yield b"-" if isinstance(array, int) else f"{array.dtype.str}{array.size}:".encode() + array.tobytes()
+            continue
+        values = [field(at) for at in range(getattr(table, f"{name}Length")())] if is_vector else [field()]
+        yield f"{len(values)}:".encode()
+        for value in values:
+            yield from _value(attribute_of(table) if name == "Attribute" else value, names)
+
+
+def _value(value: Any, names: dict[bytes, int]) -> Iterator[bytes]:
+    if isinstance(value, bytes):
+        yield f"#{names.setdefault(value, len(names))};".encode()
+    elif value is None or isinstance(value, int | float | bool):
+        yield f"{value!r};".encode()
+    else:
+        yield from _parts(value, names)
+
+
+@cache
+def _fields(of: type) -> tuple[tuple[str, bool], ...]:
+    """Return the names of a generated class's fields, each with whether it is a vector."""
+    found = []
+    for name, method in inspect.getmembers(of, inspect.isfunction):
+        if name[0].isupper() and name != "Init" and not name.endswith(_NO_FIELD):
+            found.append((name, "j" in inspect.signature(method).parameters))
+    return tuple(found)

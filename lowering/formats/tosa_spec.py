@@ -1,4 +1,4 @@
-"""What a model is lowered to: a quantised one's bits, and the TOSA specification, where TOSA is the end product."""
+"""The TOSA specification that a model is lowered to, where TOSA is the end product."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A test file may read a table when it is imported, look at an environment variable, list a folder or start a process, and
 a model may depend on what it finds. Python reports most of this to audit hooks (PEP 578). It does not report reads of
-environment variables, so `os.environ` gets a class that does (`watched_environment`).
+environment variables, so `os.environ` gets a class that does (`WatchedEnvironment`).
 
 Each report is kept for the project's files on the stack. The innermost module that is being imported did it itself
 (`own`): every case that imports this module depends on it. Functions of other files that took part are noted as well
@@ -22,20 +22,99 @@ import hashlib
 import itertools
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType
+from typing import Any
 
-from ethos_hil.lowering.made_from import chance, watched_environment
+from ethos_hil.lowering.made_from import chance
 from ethos_hil.lowering.made_from.project_files import Owner, names_in, owner_of
+
+# Reads of environment variables, reported to one listener.
+#
+# Python has no audit event for them. So the mappings `os.environ` and `os.environb` get a class that reports. They stay
+# the objects they are, so code that imported them before is watched as well. `posix.environ` and C's `getenv` are not
+# watched.
+
+Listener = Callable[[str | None, str | None], None]
+"""Called with the name and the value of a variable that is read, None as value if it is not set; (None, None) where all
+are read.
+"""
+_heard: list[Listener] = []
+
+
+class WatchedEnvironment(type(os.environ)):  # type: ignore[misc]
+    """An `os._Environ` that reports what is read; its other operations (get, in, pop, copy, ...) use these."""
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return a variable's value, and report it."""
+        try:
+            value = super().__getitem__(key)
+        except KeyError:
+            _report(key, None)
+            raise
+        _report(key, value)
+        return value
+
+    def __iter__(self) -> Iterator[Any]:
+        """Report that all are read."""
+        for listener in _heard:
+            listener(None, None)
+        return super().__iter__()
+
+    def __repr__(self) -> str:
+        """Report that all are read."""
+        for listener in _heard:
+            listener(None, None)
+        return super().__repr__()
+
+
+_PLAIN = type(os.environ)
+
+
+def _watch_environment(listener: Listener) -> None:
+    """Report every read to `listener`, until `_restore_environment`."""
+    if listener not in _heard:
+        _heard.append(listener)
+    for mapping in _mappings():
+        mapping.__class__ = WatchedEnvironment
+
+
+def _restore_environment() -> None:
+    """Give the mappings their own class back."""
+    _heard.clear()
+    for mapping in _mappings():
+        mapping.__class__ = _PLAIN
+
+
+def _mappings() -> Iterator[Any]:
+    """Return the mappings; a test or a module may have put something else in their place."""
+    for mapping in (os.environ, os.environb):
+        if type(mapping) in (_PLAIN, WatchedEnvironment):
+            yield mapping
+
+
+def _report(key: Any, value: Any) -> None:
+    name = os.fsdecode(key) if isinstance(key, str | bytes) else None
+    if name is not None:
+        for listener in _heard:
+            listener(name, None if value is None else os.fsdecode(value))
+
+
+_SLACK = 50_000_000
+"""File systems take the time of a change from a clock that moves in steps: a change may look that much older, ns."""
+BEGAN = time.time_ns() - _SLACK
+"""When this process started to import test files, ns since the epoch: the plugin imports this module before any."""
+
 
 UNSET = ""
 """In place of the digest of a variable that is not set."""
 _IGNORED = frozenset({"ETHOS_HIL_CACHE", "ETHOS_HIL_CACHE_LIMIT"})
 """Variables that say where artifacts are kept: they decide no artifact."""
-_OWN_FILES = frozenset({__file__, watched_environment.__file__, chance.__file__})
+_OWN_FILES = frozenset({__file__, chance.__file__})
 _LONGEST_PATH = 4096
 _MOST_FILES = 500
 """How many files count of a folder that a package is given."""
@@ -121,7 +200,7 @@ class CodeWatch:
     def begin(self) -> None:
         """Watch from now on, and note what functions ask for as well, until `end_of_collection`."""
         _install()
-        watched_environment.watch(self._variable)
+        _watch_environment(self._variable)
         self.on = self._collecting = True
 
     def end_of_collection(self, *, declared: bool) -> None:
@@ -129,7 +208,7 @@ class CodeWatch:
         self._collecting = False
         if not declared:
             self.on = False
-            watched_environment.restore()
+            _restore_environment()
 
     @contextmanager
     def building(self) -> Iterator[Reads]:

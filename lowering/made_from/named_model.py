@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,21 +23,21 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
-from ethos_hil.lowering.made_from import artifact_memo, imported_files
-from ethos_hil.lowering.made_from.artifact_memo import Found
-from ethos_hil.lowering.made_from.chance import calls_noticed
+from ethos_hil.lowering.made_from import imported_files
+from ethos_hil.lowering.made_from.chance import CommonGenerators, calls_noticed
 from ethos_hil.lowering.made_from.code_watch import WATCH, Reads
-from ethos_hil.lowering.made_from.generators import CommonGenerators
 from ethos_hil.lowering.made_from.model_fingerprint import (
     Fingerprint,
+    Found,
     changed_in_session,
+    find_artifact,
     fingerprint,
+    keep_artifact,
     read_at_import,
 )
 from ethos_hil.lowering.made_from.project_files import of_project
-from ethos_hil.lowering.model.host_modules import HostModules
-from ethos_hil.lowering.model.quantisation_notes import quantisation_notes
-from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.model.quantisation import quantisation_notes
+from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.user_code.user_function import MODULE_PREFIX
@@ -165,26 +166,15 @@ def lower_named(
     """
     cache = cache if cache is not None else Cache()
 
-    def lowered(loaded: TorchModel | ProgramFile) -> Artifact:
-        return lower(
-            loaded,
-            target,
-            vela=vela,
-            scheme=scheme,
-            whole=whole,
-            as_upstream=as_upstream,
-            leave=leave,
-            cache=cache,
-            progress=progress,
-            hosts=hosts,
-            etrecord=etrecord,
-        )
-
+    lower_loaded = partial(
+        lower, target=target, vela=vela, scheme=scheme, whole=whole, as_upstream=as_upstream, leave=leave, cache=cache,
+        progress=progress, hosts=hosts, etrecord=etrecord,
+    )  # fmt: skip
     origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
     if origin is None:
         progress("loading the model")
         loaded = change.applied(load_model(text, trust=trust))
-        return LoweredModel.of(lowered(loaded), loaded)
+        return LoweredModel.of(lower_loaded(loaded), loaded)
     name = _identity(text, origin)
     key = (
         *_key(target, vela, scheme, whole=whole, as_upstream=as_upstream),
@@ -193,13 +183,13 @@ def lower_named(
         *change.key,
     )
     today = read_at_import((origin.file,), origin.folder)
-    found = artifact_memo.find(cache, name, key, today)
+    found = find_artifact(cache, name, key, today)
     if found is not None and _fresh(found.made_from):
-        known = _told(found, text)
+        known = _restore(found, text)
         if known is not None and not needed(bool(found.told["stateful"]), known.repeat):
             return known
     progress("loading the model")
-    with _watched() as built, telling(progress):
+    with _watch() as built, telling(progress):
         tell("loading the model")
         generators = _generators(text)
         with generators.watched(), calls_noticed(WATCH, generators):
@@ -207,7 +197,7 @@ def lower_named(
             loaded = change.applied(load_model(text))
         built.unknown |= {f"{origin.file.name} draws random numbers without {seed}" for seed in generators.unseeded()}
         built.unknown |= {"a profiler is at work"} if unseen else set()
-        artifact = lowered(loaded)
+        artifact = lower_loaded(loaded)
     script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it
     built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
     made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
@@ -231,7 +221,7 @@ def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
     return any(method.changed or not method.steady for method in methods)
 
 
-def _told(found: Found, text: str) -> LoweredModel | None:
+def _restore(found: Found, text: str) -> LoweredModel | None:
     """Return what was kept of a model called `text`; None if it was kept by another version, which kept less."""
     try:
         told = {name: dict(found.told[name]) for name in ("quantisation", "repeat", "text")}
@@ -240,7 +230,7 @@ def _told(found: Found, text: str) -> LoweredModel | None:
     except (KeyError, TypeError, ValueError):
         return None
     said = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
-    return LoweredModel(found.artifact.called(text), notes, said, told["repeat"], told["text"])
+    return LoweredModel(found.artifact.rename(text), notes, said, told["repeat"], told["text"])
 
 
 def _identity(text: str, origin: _Origin) -> str:
@@ -272,7 +262,7 @@ def _fresh(made_from: Fingerprint) -> bool:
 
 
 @contextmanager
-def _watched() -> Iterator[Reads]:
+def _watch() -> Iterator[Reads]:
     """Watch what the project's code asks for, in a process that may not have been watched before."""
     before = WATCH.on
     with WATCH.building() as built:
@@ -301,6 +291,6 @@ def _with_source(made_from: Fingerprint) -> Fingerprint:
 
 def _keep(cache: Cache, name: str, key: Any, found: Found) -> None:
     try:
-        artifact_memo.keep(cache, name, key, found)
+        keep_artifact(cache, name, key, found)
     except (OSError, ToolError):
         return  # it is found by its content

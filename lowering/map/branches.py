@@ -17,12 +17,12 @@ import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ethos_hil.lowering.formats.command_stream import BRANCH, commands
+from ethos_hil.lowering.formats.command_stream import BRANCH, WIDE, commands, operations
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 
 _CARVEOUT = "carveout-for-op-"
-# Registers: the output's address (48 bits: parameter and payload), and its precision, whose bits 14-15 are its storage.
-_OFM_BASE, _OFM_PRECISION, _CHAINED = 0x010, 0x114, 2
+# Registers: the output's address, and its precision, whose bits 14-15 are its storage.
+_OFM_BASE, _OFM_PRECISION, _CHAINED = WIDE | 0x010, 0x114, 2
 _BRANCH_BYTES = 8
 
 
@@ -97,16 +97,10 @@ def _parts(stream: bytes) -> list[int]:
 
 def _ofms(stream: bytes) -> dict[int, int | None]:
     """Return the address that each operation writes to, by its offset; None where it passes its result on."""
-    base, precision = 0, 0
-    found: dict[int, int | None] = {}
-    for command in commands(stream):
-        if command.payload is not None and command.code == _OFM_BASE:
-            base = command.parameter << 32 | command.payload
-        elif command.payload is None and command.code == _OFM_PRECISION:
-            precision = command.parameter
-        elif command.payload is None and command.code < BRANCH:
-            found[command.offset] = None if precision >> 14 == _CHAINED else base
-    return found
+    return {
+        operation.offset: None if registers[_OFM_PRECISION] >> 14 == _CHAINED else registers[_OFM_BASE]
+        for operation, registers in operations(stream, (_OFM_BASE, _OFM_PRECISION))
+    }
 
 
 class _Places:

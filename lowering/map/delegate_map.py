@@ -98,11 +98,11 @@ def build_map(
     graph = next(iter(graphs.values()))
     tables = read_tables(database)
     origins = origins_of(graph, partition)
-    folded = _folded(graph, origins, partition)
+    folded = _folds(graph, origins, partition)
     scheduled = {row["id"]: row for row in tables["perf"]}
     optimised = {row["id"]: row for row in tables["optimised"]}
     keys = {row["id"]: int(row["ext_key"]) for row in tables["source"] if row["ext_key"]}
-    queue = sorted((*tables["queue"], *_indexed(tables, stream)), key=lambda row: int(row["offset"]))
+    queue = sorted((*tables["queue"], *_indexed_entries(tables, stream)), key=lambda row: int(row["offset"]))
     carried: dict[str, list[str]] = {}
     for row in tables.get("group", ()):
         if row["id"] != row["group_id"]:
@@ -185,7 +185,7 @@ class _BranchRows:
         main = (doing or operators)[-1]
         name = self._names.get(found.region, {}).get(main.index, main.op)
         row = replace(row, npu_op=name, tosa_op=main.op, tensor=found.tensor)
-        folded = _folded(graph, origins, self._partition)
+        folded = _folds(graph, origins, self._partition)
         return _with_sources(row, main, found.operators, origins, folded, self._partition)
 
 
@@ -200,7 +200,7 @@ def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
     return regions
 
 
-def _indexed(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
+def _indexed_entries(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: bytes) -> list[Mapping[str, str]]:
     """Return the entries that the queue lacks: gathers and scatters are DMA with an index, not compute operations."""
     queued = {row["scheduled_id"] for row in tables["queue"]}
     moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
@@ -289,7 +289,7 @@ def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, befor
     return partition.nodes.get(f"{kind}{match['number']}{match['region']}", "")
 
 
-def _folded(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Partition) -> dict[int, list[AtenCall]]:
+def _folds(graph: TosaGraph, origins: Sequence[AtenCall | None], partition: Partition) -> dict[int, list[AtenCall]]:
     """Return the calls without an operator of their own, by the index of the operator they were folded into.
 
     That is the last operator that computes something for the call before them, because it clamps the values.

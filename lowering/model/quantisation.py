@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
 from ethos_hil.lowering.model import Method
-from ethos_hil.lowering.model.module_names import chosen_modules, modules_in
+from ethos_hil.lowering.model.torch_model import TorchModel
+from ethos_hil.lowering.program.program_file import ProgramFile
+from ethos_hil.lowering.upstream.names.operators import is_quantised
 
 if TYPE_CHECKING:
     import torch
@@ -68,3 +72,79 @@ def scheme_text(method: Method, scheme: Scheme) -> str:
     if method.quantizer is not None:
         return f"quantizer {function_name(method.quantizer)}"
     return f"{scheme}, a16w8 in {', '.join(method.int16)}" if method.int16 else scheme
+
+
+_MOST = 12
+"""How many names an error lists."""
+
+
+def modules_in(graphs: Iterable[torch.fx.GraphModule]) -> tuple[str, ...]:
+    """Return the names of the modules whose calls are in graphs, in the order of their first call."""
+    found: dict[str, None] = {}
+    for graph in graphs:
+        for node in graph.graph.nodes:
+            for path, _ in (node.meta.get("nn_module_stack") or {}).values():
+                found.setdefault(path, None)
+    return tuple(path for path in found if path)
+
+
+def chosen_modules(wanted: Sequence[str], known: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the modules that the user names, and those below a name that only contains others, as a list does.
+
+    Args:
+        wanted: their names, as the user gave them.
+        known: the names of the model's modules.
+        where: the model, in an error.
+
+    Raises:
+        UsageError: one is not; the error lists names that are alike.
+    """
+    found: dict[str, None] = {}
+    for name in wanted:
+        below = [path for path in known if path == name or path.startswith(f"{name}.")]
+        if below:
+            found |= dict.fromkeys([name] if name in known else below)
+            continue
+        close = difflib.get_close_matches(name, known, n=3)
+        listed = f"did you mean {' or '.join(close)}? " if close else ""
+        more = ", ..." if len(known) > _MOST else ""
+        names = f"its modules: {', '.join(known[:_MOST])}{more}" if known else "it has no modules of its own"
+        raise UsageError(f"{where} calls no module {name!r}", hint=f"{listed}{names}")
+    return tuple(found)
+
+
+def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str | None) -> tuple[str, ...]:
+    """Return sentences about the quantisation of a method, where it is not what anybody expects.
+
+    Args:
+        model: what was lowered.
+        method: the method's name.
+        scheme: how it was quantised (`Artifact.scheme`).
+    """
+    if scheme is None or not isinstance(model, TorchModel):
+        return ()
+    mine = model.methods[method]
+    if is_quantised(mine.module):
+        return ("it is quantised already: its own scales are kept",)
+    found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
+    sets = mine.calibration_inputs
+    own = all(map(_same, sets[0], mine.example_inputs))
+    if (mine.changed or not mine.steady) and own and all(each is sets[0] for each in sets):
+        return (
+            *found,
+            f"calibrated on {len(sets)} calls with its one example, from the state that it begins with: larger values "
+            "of other calls are clipped; --calibrate gives it a sequence",
+        )
+    if len(sets) != 1:
+        return found
+    what = "its one example" if own else "one input set"
+    return (
+        *found,
+        f"calibrated on {what}: larger values of other inputs are clipped; --calibrate gives it more",
+    )
+
+
+def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    from ethos_hil.lowering.user_code.module_changes import same_tensor
+
+    return one is other or same_tensor(one, other)

@@ -20,18 +20,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
-from ethos_hil.lowering.model.trial_calls import called_twice
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
-from ethos_hil.lowering.user_code.bytecode import check_bytecode, imported_files
-from ethos_hil.lowering.user_code.error_text import summary, user_line
-from ethos_hil.lowering.user_code.module_copy import copied
-from ethos_hil.lowering.user_code.source import Sources
-from ethos_hil.lowering.user_code.user_function import called, load_function
+from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
+from ethos_hil.lowering.user_code.module_changes import changes, copied, same_tensor
+from ethos_hil.lowering.user_code.source import Sources, summary, user_line
+from ethos_hil.lowering.user_code.user_function import called, check_bytecode, imported_files, load_function
 
 if TYPE_CHECKING:
     import torch
+
+    from ethos_hil.lowering.upstream.layer_errors import LayerErrors
 
 Inputs = tuple["torch.Tensor", ...]
 STATEFUL_CALLS = 16
@@ -106,23 +108,9 @@ class TorchModel:
         return default_method(self.methods)
 
     @property
-    def _default(self) -> Method:
+    def default(self) -> Method:
+        """The default method."""
         return self.methods[self.default_name]
-
-    @property
-    def module(self) -> torch.nn.Module:
-        """The default method's module."""
-        return self._default.module
-
-    @property
-    def example_inputs(self) -> Inputs:
-        """The default method's example inputs."""
-        return self._default.example_inputs
-
-    @property
-    def calibration_inputs(self) -> tuple[Inputs, ...]:
-        """The default method's calibration inputs."""
-        return self._default.calibration_inputs
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -161,7 +149,7 @@ def from_module(
     root: Path | None = None,
 ) -> TorchModel:
     """Return a TorchModel of objects in memory, checked like a loaded model; `root` as in `Sources`."""
-    return _checked((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
+    return _check_result((module, tuple(example_inputs), list(calibration_inputs)), label, label, Sources(root))
 
 
 def from_exported(
@@ -186,7 +174,7 @@ def from_exported(
         raise_if_interrupted(error)
         raise UsageError(f"{label} is a damaged program: {summary(error)}", hint="export it again") from error
     result = (module, args, list(calibration_inputs))
-    return _checked(result, label, label, Sources(), exported=True)
+    return _check_result(result, label, label, Sources(), exported=True)
 
 
 def _load_exported(text: str, *, trust: bool) -> TorchModel:
@@ -200,10 +188,10 @@ def _load_exported(text: str, *, trust: bool) -> TorchModel:
 
 def _call(function: Any, text: str, sources: Sources) -> TorchModel:
     result = called(function, text, f"{_RETURNS}, without arguments")
-    return _checked(result, text, text, sources)
+    return _check_result(result, text, text, sources)
 
 
-def _checked(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:
+def _check_result(result: Any, what: str, label: str, sources: Sources, *, exported: bool = False) -> TorchModel:
     if not isinstance(result, dict):
         return TorchModel(label, {FORWARD: _method(result, what, exported=exported)}, sources)
     if not result:
@@ -221,7 +209,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     """Check what a function returned for one method, by calling copies of it, and return it as a Method."""
     import torch
 
-    from ethos_hil.lowering.upstream.names.pt2e import is_quantised
+    from ethos_hil.lowering.upstream.names.operators import is_quantised
 
     told = result if isinstance(result, Method) else None
     if isinstance(result, Method):
@@ -235,7 +223,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     if not exported and not is_quantised(module):  # an exported module has no train and eval modes
         module = module.eval()
     try:
-        calls = called_twice(module, example, what)
+        calls = call_twice(module, example, what)
     except EthosHilError:
         raise
     except Exception as error:
@@ -311,3 +299,96 @@ def _describe(value: Any) -> str:
         shown = ", ".join(_describe(entry) for entry in value[:4]) + (", ..." if len(value) > 4 else "")
         return f"({shown})" if isinstance(value, tuple) else f"[{shown}]"
     return "None" if value is None else f"a {type(value).__name__}"
+
+
+_HINT = "let forward return tensors, which a device can send"
+
+
+@dataclass(frozen=True)
+class TwoCalls:
+    """What two equal calls of a module showed. The attributes are those of `ethos_hil.lowering.model.Method`."""
+
+    changed: tuple[str, ...]
+    steady: bool
+
+
+def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what: str) -> TwoCalls:
+    """Call a copy of a module twice, with copies of its example inputs.
+
+    Args:
+        module: the user's module. Neither it nor its inputs change.
+        example: its inputs.
+        what: the module's name in an error.
+
+    Raises:
+        UsageError: the module cannot be copied, returns nothing, or returns None among its outputs.
+        Exception: what the call raises.
+    """
+    called = copied(module, what)
+    first = outputs_of(called, example)
+    if not first:
+        raise UsageError(f"{what}: forward returns no outputs", hint=_HINT)
+    for index, output in enumerate(first):
+        if output is None:
+            raise UsageError(f"{what}: output {index} of forward is None", hint=_HINT)
+    changed = changes(module, called)
+    second = outputs_of(called, example)
+    return TwoCalls(changed, len(first) == len(second) and all(map(_same, first, second)))
+
+
+def _same(one: Any, two: Any) -> bool:
+    import torch
+
+    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
+        return same_tensor(one, two)
+    return type(one) is type(two) and bool(one == two)
+
+
+@dataclass(frozen=True)
+class HostModules:
+    """The modules of one method.
+
+    Attributes:
+        floating: the float module, exported; None where the user gave a quantised one.
+        quantised: the quantised module, which computes in float with the integers' values; None where the method stays
+            in float.
+        sources: names the lines of the user's files.
+    """
+
+    floating: torch.fx.GraphModule | None
+    quantised: torch.fx.GraphModule | None
+    sources: Sources
+
+    @property
+    def layers(self) -> LayerErrors | None:
+        """What compares the two layer by layer; None where there are not both."""
+        from ethos_hil.lowering.upstream.layer_errors import LayerErrors
+
+        if self.floating is None or self.quantised is None:
+            return None
+        return LayerErrors(self.floating, self.quantised, self.sources)
+
+    def answers(self, inputs: Sequence[np.ndarray]) -> dict[str, tuple[np.ndarray, ...]]:
+        """Return the flat outputs of "float" and "quantised", as far as there are such modules.
+
+        Args:
+            inputs: of the shapes and types of the method's inputs.
+
+        Raises:
+            UsageError: the module fails on these inputs.
+        """
+        named = {"float": self.floating, "quantised": self.quantised}
+        return {name: _call_module(module, inputs) for name, module in named.items() if module is not None}
+
+
+def _call_module(module: torch.nn.Module, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    import torch
+
+    from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
+
+    try:
+        leaves = outputs_of(module, [torch.from_numpy(np.array(array)) for array in inputs])
+    except Exception as error:
+        raise_if_interrupted(error)
+        raise UsageError(f"the model fails in PyTorch: {type(error).__name__}: {error}".split("\n")[0]) from error
+    return tuple(leaf.numpy() for leaf in leaves if isinstance(leaf, torch.Tensor))

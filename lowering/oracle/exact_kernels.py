@@ -7,7 +7,6 @@ Harder cases, such as tensors of different types or an index out of range, are d
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -55,20 +54,12 @@ def _where(condition: np.ndarray, chosen: np.ndarray, other: np.ndarray) -> np.n
     return np.where(condition, chosen, other) if condition.dtype == np.bool_ and _alike(chosen, other) else None
 
 
-def _flip(values: np.ndarray, dimensions: list[int]) -> np.ndarray:
-    return np.flip(values, dimensions)
-
-
 def _any(values: np.ndarray, dimension: int, keep: bool) -> np.ndarray:
     return np.any(values, axis=dimension, keepdims=keep)
 
 
 def _any_of(values: np.ndarray, dimensions: list[int] | None, keep: bool) -> np.ndarray | None:
     return np.any(values, axis=tuple(dimensions), keepdims=keep) if dimensions else None
-
-
-def _any_of_all(values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.any(values))
 
 
 def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
@@ -97,6 +88,58 @@ def _index(values: np.ndarray, indices: list[np.ndarray | None]) -> np.ndarray |
     return values[tuple(index for index in indices if index is not None)] if whole else None
 
 
+def _same(values: np.ndarray, *_: Any) -> np.ndarray:
+    return values  # the caller gives it the shape and the type of the output
+
+
+def _transpose(values: np.ndarray, first: int, second: int) -> np.ndarray:
+    return np.swapaxes(values, first, second) if values.ndim else values
+
+
+def _expand(values: np.ndarray, sizes: list[int], *_: Any) -> np.ndarray:
+    before = len(sizes) - values.ndim
+    return np.broadcast_to(values, [values.shape[at - before] if size == -1 else size for at, size in enumerate(sizes)])
+
+
+def _slice(values: np.ndarray, dimension: int, start: int | None, end: int | None, step: int) -> np.ndarray:
+    chosen: list[slice] = [slice(None)] * values.ndim
+    chosen[dimension] = slice(start, end, step)
+    return values[tuple(chosen)]
+
+
+def _select(values: np.ndarray, dimension: int, index: int) -> np.ndarray:
+    return np.take(values, index, axis=dimension)
+
+
+def _join(parts: list[np.ndarray], dimension: int = 0) -> np.ndarray | None:
+    parts = [part for part in parts if part.shape != (0,)]  # as PyTorch has it, for the sake of old programs
+    return np.concatenate(parts, dimension) if len({part.dtype for part in parts}) == 1 else None
+
+
+def _stack(parts: list[np.ndarray], dimension: int = 0) -> np.ndarray | None:
+    return np.stack(parts, dimension) if len({part.dtype for part in parts}) == 1 else None
+
+
+def _pad(values: np.ndarray, widths: list[int], value: float) -> np.ndarray | None:
+    if min(widths, default=0) < 0:
+        return None
+    pairs = [(widths[at], widths[at + 1]) for at in range(0, len(widths), 2)]  # the last dimension first
+    pairs += [(0, 0)] * (values.ndim - len(pairs))
+    return np.pad(values, pairs[::-1], constant_values=value)
+
+
+def _split_sizes(values: np.ndarray, sizes: list[int], dimension: int) -> list[np.ndarray]:
+    return np.split(values, np.cumsum(sizes)[:-1], dimension)
+
+
+def _split(values: np.ndarray, size: int, dimension: int) -> list[np.ndarray] | None:
+    return np.split(values, range(size, values.shape[dimension], size), dimension) if size > 0 else None
+
+
+def _unbind(values: np.ndarray, dimension: int) -> list[np.ndarray]:
+    return [_select(values, dimension, at) for at in range(values.shape[dimension])]
+
+
 _BINARY = {
     "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor,
@@ -109,31 +152,51 @@ _COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
 _ARITHMETIC = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide}
 _SCALED = ("add", "sub")
 
-EXACT: Mapping[str, Kernel] = MappingProxyType(
-    {
-        **{f"aten::{name}.Tensor_out": _elementwise(function) for name, function in _BINARY.items()},
-        **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
-        **{f"aten::{name}.Scalar_out": _by_number(_BINARY[name]) for name in _COMPARED},
-        **{
-            f"aten::{name}.out": _scaled(function) if name in _SCALED else _of_floats(function)
-            for name, function in _ARITHMETIC.items()
-        },
-        **{
-            f"aten::{name}.Scalar_out": _by_number(function, scaled=name in _SCALED)
-            for name, function in _ARITHMETIC.items()
-        },
-        "aten::relu.out": _relu,
-        "aten::neg.out": _of_floats(np.negative),
-        "aten::abs.out": _of_floats(np.abs),
-        "aten::where.self_out": _where,
-        "aten::flip.out": _flip,
-        "aten::any.out": _any,
-        "aten::any.dims_out": _any_of,
-        "aten::any.all_out": _any_of_all,
-        "aten::index_select.out": _index_select,
-        "aten::embedding.out": _embedding,
-        "aten::gather.out": _gather,
-        "aten::index.Tensor_out": _index,
-    }
-)
+EXACT: Mapping[str, Kernel] = {
+    **{f"aten::{name}.Tensor_out": _elementwise(function) for name, function in _BINARY.items()},
+    **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
+    **{f"aten::{name}.Scalar_out": _by_number(_BINARY[name]) for name in _COMPARED},
+    **{
+        f"aten::{name}.out": _scaled(function) if name in _SCALED else _of_floats(function)
+        for name, function in _ARITHMETIC.items()
+    },
+    **{
+        f"aten::{name}.Scalar_out": _by_number(function, scaled=name in _SCALED)
+        for name, function in _ARITHMETIC.items()
+    },
+    "aten::relu.out": _relu,
+    "aten::neg.out": _of_floats(np.negative),
+    "aten::abs.out": _of_floats(np.abs),
+    "aten::where.self_out": _where,
+    "aten::flip.out": np.flip,
+    "aten::any.out": _any,
+    "aten::any.dims_out": _any_of,
+    "aten::any.all_out": lambda values: np.asarray(np.any(values)),
+    "aten::index_select.out": _index_select,
+    "aten::embedding.out": _embedding,
+    "aten::gather.out": _gather,
+    "aten::index.Tensor_out": _index,
+    "aten::view_copy.out": _same,
+    "aten::clone.out": _same,
+    "aten::alias_copy.out": _same,
+    "aten::detach_copy.out": _same,
+    "aten::squeeze_copy.dim_out": _same,
+    "aten::squeeze_copy.dims_out": _same,
+    "aten::unsqueeze_copy.out": _same,
+    "aten::permute_copy.out": np.transpose,
+    "aten::transpose_copy.int_out": _transpose,
+    "aten::expand_copy.out": _expand,
+    "aten::slice_copy.Tensor_out": _slice,
+    "aten::select_copy.int_out": _select,
+    "aten::repeat.out": np.tile,
+    "aten::cat.out": _join,
+    "aten::stack.out": _stack,
+    "aten::constant_pad_nd.out": _pad,
+}
 """Kernels by the operator's full name."""
+SPLITTING: Mapping[str, Callable[..., list[np.ndarray] | None]] = {
+    "aten::split_with_sizes_copy.out": _split_sizes,
+    "aten::split_copy.Tensor_out": _split,
+    "aten::unbind_copy.int_out": _unbind,
+}
+"""Kernels with a list of outputs."""

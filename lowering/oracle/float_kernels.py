@@ -7,16 +7,17 @@ function does not take (a type other than float32, say) is declined and left to 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ethos_hil.lowering.oracle.exact_kernels import Kernel
 
 F32, F64 = np.float32, np.float64
+_Answer = TypeVar("_Answer")
 _SQRT_HALF = math.sqrt(2) / 2
 _GELU_BETA = F32(math.sqrt(2) * 1.12837916709551257390 * 0.5)
 _GELU_KAPPA = F32(0.044715)
@@ -25,6 +26,19 @@ _GELU_KAPPA = F32(0.044715)
 def is_float(*arrays: Any) -> bool:
     """Return whether all are arrays of float32."""
     return all(isinstance(array, np.ndarray) and array.dtype == np.float32 for array in arrays)
+
+
+def of_float32(kernel: Callable[..., _Answer]) -> Callable[..., _Answer | None]:
+    """Return a kernel that declines arrays of other types than float32, and computes with infinities and NaNs."""
+
+    @functools.wraps(kernel)
+    def declining(*arguments: Any, **options: Any) -> _Answer | None:
+        if not is_float(*(argument for argument in arguments if isinstance(argument, np.ndarray))):
+            return None
+        with np.errstate(all="ignore"):
+            return kernel(*arguments, **options)
+
+    return declining
 
 
 def rounded(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
@@ -74,28 +88,26 @@ def _sigmoid(values: np.ndarray) -> np.ndarray | None:
     return sigmoid(values.astype(F32)) if values.dtype in (np.float32, np.float16) else None
 
 
-def _rsqrt(values: np.ndarray) -> np.ndarray | None:
-    with np.errstate(all="ignore"):
-        return (1.0 / np.sqrt(values).astype(F64)).astype(F32) if is_float(values) else None
+@of_float32
+def _rsqrt(values: np.ndarray) -> np.ndarray:
+    return np.asarray((1.0 / np.sqrt(values).astype(F64)).astype(F32))
 
 
-def _gelu(values: np.ndarray, approximate: str) -> np.ndarray | None:
-    if not is_float(values):
-        return None
+@of_float32
+def _gelu(values: np.ndarray, approximate: str) -> np.ndarray:
     wide = values.astype(F64)
-    with np.errstate(all="ignore"):
-        if approximate == "tanh":
-            inner = _GELU_BETA * (values + _GELU_KAPPA * (values * values * values))
-            result = 0.5 * wide * (1.0 + rounded(np.tanh, inner).astype(F64))
-        else:
-            result = 0.5 * wide * (1.0 + np.vectorize(math.erf, otypes=[F64])(wide * _SQRT_HALF))
+    if approximate == "tanh":
+        inner = _GELU_BETA * (values + _GELU_KAPPA * (values * values * values))
+        result = 0.5 * wide * (1.0 + rounded(np.tanh, inner).astype(F64))
+    else:
+        result = 0.5 * wide * (1.0 + np.vectorize(math.erf, otypes=[F64])(wide * _SQRT_HALF))
     ends = np.where(values < 0, F32(0), values)
     return np.where(np.isinf(values), ends, result.astype(F32))
 
 
-def _pow(base: Any, exponent: Any) -> np.ndarray | None:
-    tensors = [each for each in (base, exponent) if isinstance(each, np.ndarray)]
-    return rounded(np.power, F32(base), F32(exponent)) if is_float(*tensors) else None
+@of_float32
+def _pow(base: Any, exponent: Any) -> np.ndarray:
+    return rounded(np.power, F32(base), F32(exponent))
 
 
 def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
@@ -103,50 +115,38 @@ def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     return rounded(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
 
 
-def _elu(values: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray | None:
-    if not is_float(values):
-        return None
-    with np.errstate(all="ignore"):
-        below = rounded(np.expm1, values * F32(input_scale)) * (F32(alpha) * F32(scale))
-        return np.where(values <= 0, below, values * F32(scale))
+@of_float32
+def _elu(values: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
+    below = rounded(np.expm1, values * F32(input_scale)) * (F32(alpha) * F32(scale))
+    return np.where(values <= 0, below, values * F32(scale))
 
 
-def _logit(values: np.ndarray, epsilon: float | None) -> np.ndarray | None:
-    if not is_float(values):
-        return None
-    with np.errstate(all="ignore"):
-        if epsilon is not None:
-            low, high = F32(epsilon), F32(1) - F32(epsilon)
-            values = np.where(values < low, low, values)
-            values = np.where(values > high, high, values)
-        return rounded(np.log, values / (F32(1) - values))
+@of_float32
+def _logit(values: np.ndarray, epsilon: float | None) -> np.ndarray:
+    if epsilon is not None:
+        low, high = F32(epsilon), F32(1) - F32(epsilon)
+        values = np.where(values < low, low, values)
+        values = np.where(values > high, high, values)
+    return rounded(np.log, values / (F32(1) - values))
 
 
-def _glu(values: np.ndarray, dimension: int) -> np.ndarray | None:
-    if not is_float(values):
-        return None
+@of_float32
+def _glu(values: np.ndarray, dimension: int) -> np.ndarray:
     first, second = np.split(values, 2, axis=dimension)
-    with np.errstate(all="ignore"):
-        return np.asarray(first * sigmoid(second))
+    return np.asarray(first * sigmoid(second))
 
 
-def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = False) -> np.ndarray | None:
-    if not is_float(values):
-        return None
+@of_float32
+def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = False) -> np.ndarray:
     turned = np.moveaxis(values, dimension, 0) if values.ndim else values.reshape(1)
     top = turned[0]
     for row in turned[1:]:
         top = np.where(row < top, top, row)
-    with np.errstate(all="ignore"):
-        above = turned - top
-        terms = exp(above)
-        total = in_order(terms, 0)
-        result = above - rounded(np.log, total) if logarithm else terms / total
+    above = turned - top
+    terms = exp(above)
+    total = in_order(terms, 0)
+    result = above - rounded(np.log, total) if logarithm else terms / total
     return np.moveaxis(result, 0, dimension) if values.ndim else result.reshape(())
-
-
-def _log_softmax(values: np.ndarray, dimension: int, half: bool) -> np.ndarray | None:
-    return _softmax(values, dimension, half, logarithm=True)
 
 
 def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -158,54 +158,45 @@ def product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return total
 
 
-def _mm(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    return product(left, right) if is_float(left, right) else None
+@of_float32
+def _addmm(added: np.ndarray, left: np.ndarray, right: np.ndarray, beta: float, alpha: float) -> np.ndarray:
+    return np.asarray(product(left, right) * F32(alpha) + added * F32(beta))
 
 
-def _addmm(added: np.ndarray, left: np.ndarray, right: np.ndarray, beta: float, alpha: float) -> np.ndarray | None:
-    if not is_float(added, left, right):
-        return None
-    with np.errstate(all="ignore"):
-        return np.asarray(product(left, right) * F32(alpha) + added * F32(beta))
-
-
-def _linear(values: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray | None:
-    if not is_float(values, weight) or not (bias is None or is_float(bias)):
-        return None
+@of_float32
+def _linear(values: np.ndarray, weight: np.ndarray, bias: np.ndarray | None) -> np.ndarray:
     result = product(values.reshape(-1, values.shape[-1]), weight.T)
     result = result if bias is None else result * F32(1) + bias * F32(1)
     return result.reshape(*values.shape[:-1], weight.shape[0])
 
 
+@of_float32
 def _sum(values: np.ndarray, dimensions: list[int] | None, keep: bool, _: Any) -> np.ndarray | None:
-    if not is_float(values) or not values.size:
+    if not values.size:
         return None
     rows, reduced = lines(values, dimensions)
     total = in_order(rows, 0, start=reduced == [values.ndim - 1])
     return np.expand_dims(total, tuple(reduced)) if keep and reduced else total
 
 
+@of_float32
 def _mean_of_all(values: np.ndarray, _: Any) -> np.ndarray | None:
-    if not is_float(values) or not values.size:
+    if not values.size:
         return None
     return np.asarray(in_order(values.reshape(-1), 0, start=values.ndim == 1) / F32(values.size))
 
 
+@of_float32
 def _prod(values: np.ndarray, dimension: int, keep: bool, _: Any) -> np.ndarray | None:
-    if not is_float(values) or not values.size or not values.ndim:
+    if not values.size or not values.ndim:
         return None
-    with np.errstate(all="ignore"):
-        result = np.multiply.accumulate(values, axis=dimension).take(-1, axis=dimension)
+    result = np.multiply.accumulate(values, axis=dimension).take(-1, axis=dimension)
     return np.expand_dims(result, dimension) if keep else result
 
 
-def _prod_of_all(values: np.ndarray, _: Any) -> np.ndarray | None:
-    return _prod(values.reshape(-1), 0, False, None)
-
-
+@of_float32
 def _cumsum(values: np.ndarray, dimension: int, _: Any) -> np.ndarray | None:
-    with np.errstate(all="ignore"):
-        return np.add.accumulate(values, axis=dimension, dtype=F32) if is_float(values) and values.ndim else None
+    return np.add.accumulate(values, axis=dimension, dtype=F32) if values.ndim else None
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -215,30 +206,28 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sinh": np.sinh, "tan": np.tan, "tanh": np.tanh,
 }  # fmt: skip
 
-FLOATS: Mapping[str, Kernel] = MappingProxyType(
-    {
-        **{f"aten::{name}.out": _of_one(function) for name, function in _FUNCTIONS.items()},
-        "aten::sigmoid.out": _sigmoid,
-        "aten::rsqrt.out": _rsqrt,
-        "aten::gelu.out": _gelu,
-        "aten::pow.Tensor_Tensor_out": _pow,
-        "aten::pow.Tensor_Scalar_out": _pow,
-        "aten::pow.Scalar_out": _pow,
-        "aten::atan2.out": _atan2,
-        "aten::elu.out": _elu,
-        "aten::logit.out": _logit,
-        "aten::glu.out": _glu,
-        "aten::_softmax.out": _softmax,
-        "aten::_log_softmax.out": _log_softmax,
-        "aten::mm.out": _mm,
-        "aten::bmm.out": _mm,
-        "aten::addmm.out": _addmm,
-        "aten::linear.out": _linear,
-        "aten::sum.IntList_out": _sum,
-        "aten::mean.dtype_out": _mean_of_all,
-        "aten::prod.int_out": _prod,
-        "aten::prod.out": _prod_of_all,
-        "aten::cumsum.out": _cumsum,
-    }
-)
+FLOATS: Mapping[str, Kernel] = {
+    **{f"aten::{name}.out": _of_one(function) for name, function in _FUNCTIONS.items()},
+    "aten::sigmoid.out": _sigmoid,
+    "aten::rsqrt.out": _rsqrt,
+    "aten::gelu.out": _gelu,
+    "aten::pow.Tensor_Tensor_out": _pow,
+    "aten::pow.Tensor_Scalar_out": _pow,
+    "aten::pow.Scalar_out": _pow,
+    "aten::atan2.out": _atan2,
+    "aten::elu.out": _elu,
+    "aten::logit.out": _logit,
+    "aten::glu.out": _glu,
+    "aten::_softmax.out": _softmax,
+    "aten::_log_softmax.out": functools.partial(_softmax, logarithm=True),
+    "aten::mm.out": of_float32(product),
+    "aten::bmm.out": of_float32(product),
+    "aten::addmm.out": _addmm,
+    "aten::linear.out": _linear,
+    "aten::sum.IntList_out": _sum,
+    "aten::mean.dtype_out": _mean_of_all,
+    "aten::prod.int_out": _prod,
+    "aten::prod.out": lambda values, _: _prod(values.reshape(-1), 0, False, None),
+    "aten::cumsum.out": _cumsum,
+}
 """Kernels by the operator's full name."""

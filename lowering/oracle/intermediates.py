@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from tosa.TosaGraph import TosaGraph as Buffer
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.lowering.formats.flatbuffer_edit import FlatbufferEditor
 from ethos_hil.lowering.formats.tosa import TosaGraph
+from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.vela.compiler import run_vela
 from ethos_hil.lowering.vela.ini import VelaIni
 
-# Position of the list of outputs in a block's vtable: 4 plus twice the field's number.
-_BLOCK_OUTPUTS = 12
 _VALUES = {"BOOL", "INT8", "INT16", "INT32"}
 # Types that Vela leaves in memory between operations. It fuses accumulators (INT32, INT48) into the operation that
 # scales them; keeping them as outputs would prevent that.
@@ -44,9 +41,9 @@ def activation_tensors(graph: TosaGraph) -> tuple[str, ...]:
 
 def with_outputs(tosa: bytes, names: Sequence[str]) -> bytes:
     """Return the same program with the tensors `names` as its outputs (computed ones, each once)."""
-    editor = FlatbufferEditor(tosa)
-    editor.set_names(Buffer.GetRootAs(tosa, 0).Regions(0).Blocks(0)._tab, _BLOCK_OUTPUTS, names)
-    return bytes(editor.data)
+    draft = TosaDraft(tosa)
+    draft.blocks[0].replace_outputs(names)
+    return draft.finish()
 
 
 def tensor_values(tosa: bytes, inputs: Sequence[np.ndarray], names: Sequence[str]) -> Mapping[str, np.ndarray]:

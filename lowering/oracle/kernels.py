@@ -4,7 +4,7 @@ Quantise and dequantise are written out in float32. That equals ExecuTorch's own
 compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
-`exact_kernels` and `moving_kernels` have the operators that NumPy computes exactly, `float_kernels` and
+`exact_kernels` has the operators that NumPy computes exactly, `float_kernels` and
 `layer_kernels` those that are written out operation by operation; all others run in torch.
 """
 
@@ -16,13 +16,77 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ethos_hil.base.errors import OracleError
-from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, ValueList
-from ethos_hil.lowering.oracle.exact_kernels import EXACT
+from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
+from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLITTING
 from ethos_hil.lowering.oracle.float_kernels import FLOATS
 from ethos_hil.lowering.oracle.layer_kernels import LAYERS, SEVERAL
-from ethos_hil.lowering.oracle.moving_kernels import MOVING, SPLITTING
-from ethos_hil.lowering.oracle.store import Store
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
+
+
+class PlanValues:
+    """The values of a plan while it runs. Its instructions may change what is a value, and where a tensor is."""
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        self.plan = plan
+        self._values = list(plan.values)
+
+    def tensor(self, index: int) -> Tensor:
+        """Return the tensor that is value `index` at present."""
+        value = self._values[index]
+        if not isinstance(value, Tensor):
+            raise OracleError(f"value {index} is not a tensor")
+        return value
+
+    def restart(self) -> None:
+        """Restore the values for another execution. Memory keeps its contents, as it does on a device."""
+        self._values = list(self.plan.values)
+
+    def move(self, source: int, target: int) -> None:
+        """Make value `target` the same as value `source`; for a tensor the place in memory, not the contents."""
+        self._values[target] = self._values[source]
+
+
+class Store(PlanValues):
+    """The values of a plan while it runs, in memory laid out as planned.
+
+    Tensors share memory where the plan says so. Programs rely on it: a view compiles to nothing but a second tensor at
+    the same place.
+    """
+
+    def __init__(self, plan: ExecutionPlan) -> None:
+        super().__init__(plan)
+        self._memory = [np.zeros(size, np.uint8) for size in plan.planned_sizes]
+
+    def outputs(self, index: int) -> list[int]:
+        """Return the tensors that an output argument names: value `index` itself, or the items of a list."""
+        value = self._values[index]
+        return [int(item) for item in value.items] if isinstance(value, ValueList) else [index]
+
+    def get(self, index: int) -> Any:
+        """Return value `index`; a tensor as an array in its logical shape, valid until the next write."""
+        value = self._values[index]
+        if not isinstance(value, Tensor):
+            return value
+        if value.data is not None:
+            return value.from_bytes(value.data)
+        return value.from_bytes(self._place(index, value).data)
+
+    def set(self, index: int, array: np.ndarray) -> None:
+        """Write tensor `index`."""
+        tensor = self.tensor(index)
+        if tensor.data is not None:
+            raise OracleError(f"tensor {index} is a constant and cannot be written")
+        self._place(index, tensor)[:] = np.frombuffer(tensor.to_bytes(array), np.uint8)
+
+    def is_true(self, index: int) -> bool:
+        """Return value `index` as a condition: a bool, or whether all elements of a tensor of bools are true."""
+        return bool(np.all(self.get(index)))
+
+    def _place(self, index: int, tensor: Tensor) -> np.ndarray:
+        if tensor.buffer is None:
+            raise OracleError(f"tensor {index} has no memory")
+        return self._memory[tensor.buffer][tensor.offset : tensor.offset + tensor.nbytes]
+
 
 _INT32 = np.iinfo(np.int32)
 
@@ -264,14 +328,14 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `exact_kernels` or `moving_kernels`. Return false if it is none, or declines its arguments."""
+    """Run an operator of `exact_kernels`. Return false if it is none, or declines its arguments."""
     splitting = SPLITTING.get(call.operator)
     if splitting is not None:
         parts = splitting(*(_plain(store, index) for index in call.args[:-2]))
         for index, part in zip(store.outputs(call.args[-1]), parts or (), strict=parts is not None):
             _write(store, index, part)
         return parts is not None
-    kernel = EXACT.get(call.operator) or MOVING.get(call.operator)
+    kernel = EXACT.get(call.operator)
     # The last two arguments are the output, once for the operator and once for its caller.
     with np.errstate(all="ignore"):
         result = kernel(*(_plain(store, index) for index in call.args[:-2])) if kernel is not None else None

@@ -15,12 +15,11 @@ import numpy as np
 
 from ethos_hil.base.errors import OracleError, UndefinedAnswer, UsageError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_reader import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
+from ethos_hil.lowering.formats.pte_model import DelegateCall, JumpFalseCall, KernelCall, MoveCall, Tensor
 from ethos_hil.lowering.formats.tosa import TosaGraph, TosaTensor
 from ethos_hil.lowering.native.crashing_operator import PART_SECONDS, crashing_operator
 from ethos_hil.lowering.native.worker import LIMIT_SECONDS, REFERENCE_MODEL, NativeCrash, ToolAnswer, ToolRaised
-from ethos_hil.lowering.oracle.kernels import run_kernel
-from ethos_hil.lowering.oracle.store import Store
+from ethos_hil.lowering.oracle.kernels import Store, run_kernel
 
 _MAX_STEPS = 100_000
 
@@ -156,11 +155,11 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
     require_reference_model()
     arrays = [np.asarray(values, order="C") for values in inputs]
     try:
-        answer = _called(tosa, arrays)
+        answer = _call(tosa, arrays)
     except ToolRaised as error:
         raise OracleError(f"tosa_reference_model failed on {what}: {error}".split("\n")[0]) from error
     except NativeCrash as crash:
-        operator = crashing_operator(tosa, lambda part: _crashes(part, arrays))
+        operator = crashing_operator(tosa, lambda part: _call(part, arrays, PART_SECONDS))
         place = f", on TOSA operator {operator.index} {operator.op}" if operator is not None else ""
         raise OracleError(
             f"tosa_reference_model {REFERENCE_MODEL.version} {crash.how} while it computed {what}{place}{crash.said}",
@@ -177,20 +176,9 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
     )
 
 
-def _called(tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
+def _call(tosa: bytes, arrays: Sequence[np.ndarray], seconds: int = LIMIT_SECONDS) -> ToolAnswer:
     header = {"arrays": [[array.dtype.str, array.shape] for array in arrays]}
     return REFERENCE_MODEL.call(header, [tosa, *(array.tobytes() for array in arrays)], seconds=seconds)
-
-
-def _crashes(tosa: bytes, arrays: Sequence[np.ndarray]) -> bool:
-    """Return whether a part of a program ends the model's process, too."""
-    try:
-        _called(tosa, arrays, PART_SECONDS)
-    except NativeCrash:
-        return True
-    except ToolRaised:
-        return False
-    return False
 
 
 def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

@@ -67,7 +67,7 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
                 files[f"{prefix}delegate-{delegate.index}.tosa"] = delegate.tosa
             if delegate.vela:
                 files[f"{prefix}delegate-{delegate.index}.vela"] = delegate.vela
-        files[f"{prefix}inputs.npz"] = packed_arrays(_named(method.input_names, method.example_inputs))
+        files[f"{prefix}inputs.npz"] = packed_arrays(_by_name(method.input_names, method.example_inputs))
         answers = {f"float_{at}": each for at, each in enumerate(method.floating)}
         files[f"{prefix}pytorch.npz"] = packed_arrays(
             answers | {f"quantised_{at}": each for at, each in enumerate(method.quantised)}
@@ -93,7 +93,7 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
     return files | {MANIFEST: _json(manifest)}
 
 
-def _named(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+def _by_name(names: Sequence[str], arrays: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
     known = names if len(names) == len(arrays) else [f"input_{at}" for at in range(len(arrays))]
     return dict(zip(known, arrays, strict=True))
 

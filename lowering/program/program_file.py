@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.lowering.formats.bundle import BundledCase, BundledProgram, is_bundle
+from ethos_hil.lowering.formats.pte_model import FORWARD
+from ethos_hil.lowering.formats.pte_reader import BundledCase, BundledProgram, Program, is_bundle
+from ethos_hil.lowering.formats.vela_blob import VelaBlob
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 PROGRAM_SUFFIXES = (".pte", ".bpte")
 FORMS = "give file.py:function, package.module:function, a .pt2, a .pte or a .bpte"
@@ -52,3 +56,66 @@ def no_file(name: str, forms: str = FORMS) -> UsageError:
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
     close = difflib.get_close_matches(Path(name).name, names, n=1)
     return UsageError(f"no such file: {name}", hint=f"did you mean {folder / close[0]}?" if close else forms)
+
+
+_BACKEND = "EthosUBackend"
+
+
+@dataclass(frozen=True)
+class ProgramDelegate:
+    """One delegate of a method: its index, the instruction that calls it, and Vela's blob."""
+
+    index: int
+    instruction: int
+    vela: bytes
+
+
+@dataclass(frozen=True)
+class ProgramDelegates:
+    """The delegates of a program.
+
+    Attributes:
+        methods: by the method's name, in the order of the calls.
+        npu, memory_mode: what they are compiled for; None where the file does not state it.
+        vela_flags: Vela's arguments, if they are the same for all.
+    """
+
+    methods: Mapping[str, tuple[ProgramDelegate, ...]]
+    npu: EthosU | None
+    memory_mode: MemoryMode | None
+    vela_flags: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, pte: bytes, model: str) -> ProgramDelegates:
+        """Read a program's delegates. The command streams state the NPU, the compile specs the memory mode.
+
+        Raises:
+            UsageError: the file is damaged, its delegates disagree, or one is not for an Ethos-U.
+        """
+        methods: dict[str, tuple[ProgramDelegate, ...]] = {}
+        npus, modes, flags = set(), set(), set()
+        for plan in Program.parse(pte, model).plans:
+            delegates = []
+            for at, call in plan.delegate_calls:
+                entry = plan.delegates[call.delegate]
+                where = f"{model}, delegate {call.delegate}" + (f" of {plan.name}" if plan.name != FORWARD else "")
+                if entry.id != _BACKEND:
+                    raise UsageError(
+                        f"{where} is for {entry.id!r}", hint=f"only Ethos-U delegates ({_BACKEND}) can run"
+                    )
+                blob = VelaBlob.parse(entry.data, where)
+                npus.add(EthosU.from_config_word(blob.config_word))
+                flags.add(_vela_flags(entry.compile_specs))
+                modes.add(MemoryMode.of_flags(_vela_flags(entry.compile_specs)))
+                delegates.append(ProgramDelegate(call.delegate, at, entry.data))
+            methods[plan.name] = tuple(delegates)
+        for found in (npus, modes):
+            if len(found) > 1:
+                raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
+        common = flags.pop() if len(flags) == 1 else ()
+        return cls(methods, next(iter(npus), None), next(iter(modes), None), common)
+
+
+def _vela_flags(compile_specs: Mapping[str, bytes]) -> tuple[str, ...]:
+    # ArmCompileSpec of executorch 1.4.1 stores Vela's arguments in the program, separated by blanks.
+    return tuple(compile_specs.get("compile_flags", b"").decode("utf-8", "replace").split())

@@ -12,15 +12,12 @@ The pool is split into one for each sample. A CLAMP to all values of the type pu
 
 from __future__ import annotations
 
-from tosa.AvgPool2dAttribute import AvgPool2dAttribute
-
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u85 import U85
-from ethos_hil.lowering.formats.forward_flatbuffer import Scalar
-from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.clamp import add_clamp
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, Scalar
 from ethos_hil.lowering.repairs.defect import VelaDefect
 from ethos_hil.lowering.repairs.reduced_part import is_a_part
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _LARGEST_STRIDE = 3
 """Of the pools that the NPU computes in one operation."""
@@ -40,7 +37,7 @@ def split_averages(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 
 def _has_sums(operator: DraftOperator) -> bool:
-    attribute = operator.read(AvgPool2dAttribute)
+    attribute = operator.old_attribute
     return max(attribute.StrideAsNumpy().tolist()) > _LARGEST_STRIDE and any(attribute.PadAsNumpy().tolist())
 
 
@@ -60,7 +57,6 @@ def _split(block: DraftBlock, operator: DraftOperator) -> None:
 
 DEFECT = VelaDefect(
     id="vela-batched-average",
-    versions=("5.1.0",),
     effect="writes the sums of an average pool that is a part of a larger map behind the memory that it reserves for "
     "them",
     remedy="use a stride of at most 3, or a batch of 1 and an activation behind the pool",

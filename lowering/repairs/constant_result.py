@@ -21,8 +21,6 @@ Permute the model's map, for example, so that a layer norm is over its last dime
 
 from __future__ import annotations
 
-from tosa.TransposeAttribute import TransposeAttribute
-
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.command_stream import DMA_START, operations
@@ -46,7 +44,7 @@ def fold_transposes(block: DraftBlock, family: Family) -> list[DraftOperator]:
     for operator in [each for each in block.operators if each.op == "TRANSPOSE"]:
         values = block.constant(operator.inputs[0])
         if values is not None:
-            block.fold(operator, values.transpose(operator.read(TransposeAttribute).PermsAsNumpy()))
+            block.fold(operator, values.transpose(operator.old_attribute.PermsAsNumpy()))
             found.append(operator)
     return found
 
@@ -72,7 +70,6 @@ def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
 
 DEFECT = VelaDefect(
     id="vela-constant-result",
-    versions=("5.1.0",),
     effect="writes a step of the transposition of a constant among the constants, which may be in flash",
     remedy="store the constant in the order in which it is used",
     repair=fold_transposes,

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
-
 from ethos_hil.base.npu.family import Family
-from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
-from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, Numbers, Scalar
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 
@@ -25,7 +22,7 @@ def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Compute a second row or column of each TRANSPOSE_CONV2D of which one stays, and cut it off."""
     found = []
     for operator in [each for each in block.operators if each.op == "TRANSPOSE_CONV2D"]:
-        attribute = operator.read(TransposeConv2dAttribute)
+        attribute = operator.old_attribute
         stride, pads = attribute.StrideAsNumpy().tolist(), attribute.OutPadAsNumpy().tolist()
         source, shape = block.tensors[operator.inputs[0]].shape, block.tensors[operator.outputs[0]].shape
         start, size = [0] * 4, list(shape)
@@ -46,7 +43,7 @@ def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 def set_out_pad(operator: DraftOperator, pads: Sequence[int]) -> None:
     """Give a TRANSPOSE_CONV2D another padding of its result: top, bottom, left, right."""
-    attribute = operator.read(TransposeConv2dAttribute)
+    attribute = operator.old_attribute
     operator.attribute = {
         0: Numbers(tuple(pads)),
         1: Numbers(tuple(attribute.StrideAsNumpy().tolist())),
@@ -59,7 +56,7 @@ def _cut(block: DraftBlock, operator: DraftOperator, size: list[int], start: lis
     """Give an operator's result a larger shape, and take what it was before by a SLICE."""
     last, fused = operator, block.only_reader(operator.outputs[0])
     if fused is not None and fused.op == "RESCALE":
-        block.reshaped(operator.outputs[0], size)
+        block.set_shape(operator.outputs[0], size)
         last = fused
     name = last.outputs[0]
     larger = block.tensor(name, size, block.tensors[name].dtype)
@@ -70,7 +67,6 @@ def _cut(block: DraftBlock, operator: DraftOperator, size: list[int], start: lis
 
 DEFECT = VelaDefect(
     id="vela-cropped-transpose-conv",
-    versions=("5.1.0",),
     effect="takes the stride of a transposed convolution for 1 along an axis of which one position stays",
     remedy="crop less, and slice the result",
     repair=widen_crops,

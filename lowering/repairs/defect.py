@@ -25,9 +25,9 @@ class VelaDefect:
 
     Attributes:
         id: its name, which is that of its module, its page in docs/defects, and its reproducer.
-        versions: the versions of Vela in which it was seen.
         effect: what Vela does, as a sentence without its subject: "drops ...".
         remedy: what a user can do where it is not repaired.
+        versions: the versions of Vela in which it was seen.
         families: the NPUs for which Vela has it.
         repair: finds the operators that meet it, and rewrites them; None if no rewriting is known.
         refuse: finds the operators that `repair` leaves, for which no rewriting is known; None if it leaves none.
@@ -35,9 +35,9 @@ class VelaDefect:
     """
 
     id: str
-    versions: tuple[str, ...]
     effect: str
     remedy: str
+    versions: tuple[str, ...] = ("5.1.0",)
     families: tuple[Family, ...] = FAMILIES
     repair: Treatment | None = None
     refuse: Treatment | None = None

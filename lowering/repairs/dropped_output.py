@@ -15,12 +15,10 @@ recognised by the compiled program, which has fewer outputs than the TOSA progra
 
 from __future__ import annotations
 
-from tosa.TransposeAttribute import TransposeAttribute
-
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.repairs.checks import outputs_are_missing
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.outputs import outputs_are_missing
 
 _LAYOUT = ("TRANSPOSE", "RESHAPE", "IDENTITY")
 
@@ -68,13 +66,12 @@ def axes(transpose: DraftOperator) -> tuple[int, ...]:
     """Return the permutation of a TRANSPOSE."""
     if transpose.attribute is not None:
         return transpose.attribute[0].values  # type: ignore[union-attr]
-    read = transpose.read(TransposeAttribute)
+    read = transpose.old_attribute
     return tuple(read.Perms(index) for index in range(read.PermsLength()))
 
 
 DEFECT = VelaDefect(
     id="vela-dropped-output",
-    versions=("5.1.0",),
     effect="drops an output that a transposition inside of the delegate reads, too",
     remedy="return the tensor after an operator of its own, or leave out one of its two uses",
     repair=keep_outputs,

@@ -94,7 +94,6 @@ def cut(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 DEFECT = VelaDefect(
     id="vela-fused-shape",
-    versions=("5.1.0",),
     effect="gives an operation the shape of the activation that it fuses into it, though a reshape is between them",
     remedy="apply the activation before the reshape, or use a batch of 1",
     repair=fold_activations,

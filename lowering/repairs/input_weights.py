@@ -9,8 +9,6 @@ None is known. The model is refused.
 
 from __future__ import annotations
 
-from tosa.RescaleAttribute import RescaleAttribute
-
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
@@ -38,12 +36,11 @@ def _is_constant(block: DraftBlock, name: str) -> bool:
 
 
 def _per_channel(rescale: DraftOperator) -> bool:
-    return bool(rescale.read(RescaleAttribute).PerChannel())
+    return bool(rescale.old_attribute.PerChannel())
 
 
 DEFECT = VelaDefect(
     id="vela-input-weights",
-    versions=("5.1.0",),
     effect="gives all channels of a convolution whose weights are computed the first channel's scale",
     remedy="make the weights a parameter, or write the convolution as a matrix product",
     families=(U85,),

@@ -12,14 +12,44 @@ from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
-from ethos_hil.lowering.repairs import table_beyond_shram
+from ethos_hil.lowering.repairs import (
+    batched_average,
+    constant_result,
+    cropped_transpose_conv,
+    dropped_output,
+    fused_shape,
+    input_weights,
+    padded_transposition,
+    reduce_min,
+    reduced_part,
+    shared_bias,
+    shifted_operands,
+    sliced_input,
+    table_beyond_shram,
+    uneven_resize,
+)
+from ethos_hil.lowering.repairs.checks import excess_padding, missing_outputs, overruns
 from ethos_hil.lowering.repairs.constant_result import constant_results
 from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
-from ethos_hil.lowering.repairs.known import DEFECTS
-from ethos_hil.lowering.repairs.outputs import missing_outputs
-from ethos_hil.lowering.repairs.padding import excess_padding
-from ethos_hil.lowering.repairs.shram import overruns
 from ethos_hil.lowering.vela.compiler import VelaCrash, VelaOutput, VelaRefusal, run_vela
+
+DEFECTS: tuple[VelaDefect, ...] = (
+    constant_result.DEFECT,
+    table_beyond_shram.DEFECT,
+    padded_transposition.DEFECT,
+    cropped_transpose_conv.DEFECT,
+    uneven_resize.DEFECT,
+    batched_average.DEFECT,
+    input_weights.DEFECT,
+    shifted_operands.DEFECT,
+    shared_bias.DEFECT,
+    dropped_output.DEFECT,
+    reduced_part.DEFECT,
+    fused_shape.DEFECT,
+    sliced_input.DEFECT,
+    reduce_min.DEFECT,
+)
+
 
 PAGES = "docs/defects"
 
@@ -57,7 +87,7 @@ def mend(
         CompileError: the compiled program contradicts its TOSA program in a way that is not known.
     """
     npu = EthosU.from_config_word(output.parsed.config_word)
-    rewritten, findings = treated(output, npu.family)
+    rewritten, findings = treat(output, npu.family)
     if as_upstream:
         return Mended(output, findings)
     for finding in findings:
@@ -115,7 +145,7 @@ def mend_crash(
     Raises:
         VelaCrash, KnownDefect, CompileError: as for `mend`.
     """
-    rewritten, findings = _treated(tosa, family)
+    rewritten, findings = _treat(tosa, family)
     if rewritten == tosa:
         raise crash
     try:
@@ -126,12 +156,12 @@ def mend_crash(
     return Mended(mended.output, findings)
 
 
-def treated(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFinding, ...]]:
+def treat(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFinding, ...]]:
     """Return the TOSA program of a compiled one without what meets a known defect, and all that met one."""
-    return _treated(output.tosa, family, output)
+    return _treat(output.tosa, family, output)
 
 
-def _treated(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tuple[bytes, tuple[DefectFinding, ...]]:
+def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tuple[bytes, tuple[DefectFinding, ...]]:
     """Treat a program; without Vela's output only what its TOSA shows."""
     found: list[DefectFinding] = []
     draft = TosaDraft(tosa)

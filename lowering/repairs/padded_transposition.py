@@ -13,7 +13,7 @@ from __future__ import annotations
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.hoisting import hoist
+from ethos_hil.lowering.repairs.rewrites import hoist
 
 
 def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -37,7 +37,6 @@ def _behind(block: DraftBlock, name: str) -> list[DraftOperator]:
 
 DEFECT = VelaDefect(
     id="vela-padded-transposition",
-    versions=("5.1.0",),
     effect="writes an activation that it fuses with a transposition with the strides of a map without padding",
     remedy="apply the activation before the permute",
     repair=free_padded,

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _RESHAPES = ("RESHAPE", "IDENTITY", "TRANSPOSE")
 
@@ -36,7 +36,6 @@ def keep_minima(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 DEFECT = VelaDefect(
     id="vela-reduce-min",
-    versions=("5.1.0",),
     effect="subtracts the first of all minima from each of them, where a reshape follows",
     remedy="keep the dimension (keepdim=True)",
     families=WITHOUT_U85,

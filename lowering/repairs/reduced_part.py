@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 
@@ -42,7 +42,6 @@ def is_a_part(block: DraftBlock, name: str) -> bool:
 
 DEFECT = VelaDefect(
     id="vela-reduced-part",
-    versions=("5.1.0",),
     effect="gives a maximum or minimum that becomes a part of a concatenation or padded map the shape of the whole",
     remedy="apply an activation to the maximum before it is concatenated or padded",
     repair=keep_reductions,

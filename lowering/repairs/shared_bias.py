@@ -27,19 +27,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
-from tosa.Conv2dAttribute import Conv2dAttribute
-from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
-from tosa.TransposeConv2dAttribute import TransposeConv2dAttribute
 
 from ethos_hil.base.npu.family import Family
-from ethos_hil.lowering.formats.forward_flatbuffer import Numbers, Scalar
-from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator, Numbers, Scalar
 from ethos_hil.lowering.repairs.cropped_transpose_conv import set_out_pad
 from ethos_hil.lowering.repairs.defect import VelaDefect
 
 Shared = Callable[[DraftBlock, DraftOperator], Hashable]
 """Returns what an operator has in common with others, or None."""
-_PLAIN = {"CONV2D": Conv2dAttribute, "DEPTHWISE_CONV2D": DepthwiseConv2dAttribute}
+_PLAIN = ("CONV2D", "DEPTHWISE_CONV2D")
 _ROWS = {"CONV2D": 1, "DEPTHWISE_CONV2D": 0, "TRANSPOSE_CONV2D": 1}
 """The axis of the weights that has the rows; the next one has the columns."""
 
@@ -89,14 +85,14 @@ def _fill(block: DraftBlock, operator: DraftOperator) -> Hashable:
     """
     if operator.op != "TRANSPOSE_CONV2D" or block.constant(operator.inputs[1]) is None:
         return None
-    if max(operator.read(TransposeConv2dAttribute).OutPadAsNumpy()) <= 0:
+    if max(operator.old_attribute.OutPadAsNumpy()) <= 0:
         return None
     return block.tensors[operator.outputs[0]].shape[-1]
 
 
 def _lengthen(block: DraftBlock, operator: DraftOperator, rows: int) -> None:
     """Add rows of zeros below a convolution's weights, and as much padding below its map."""
-    attribute = operator.read(_PLAIN[operator.op])
+    attribute = operator.old_attribute
     dilation = attribute.DilationAsNumpy()
     pads = attribute.PadAsNumpy().copy()
     pads[1] += rows * attribute.Dilation(0)
@@ -112,7 +108,7 @@ def _lengthen(block: DraftBlock, operator: DraftOperator, rows: int) -> None:
 
 def _fill_itself(block: DraftBlock, operator: DraftOperator) -> None:
     """Add as many rows and columns of zeros around a transposed convolution's weights as it adds to its result."""
-    pads = operator.read(TransposeConv2dAttribute).OutPadAsNumpy()
+    pads = operator.old_attribute.OutPadAsNumpy()
     _surround(block, operator, np.maximum(pads, 0))
     set_out_pad(operator, np.minimum(pads, 0).tolist())
 
@@ -133,7 +129,6 @@ def _numbers(values: np.ndarray) -> Numbers:
 
 DEFECT = VelaDefect(
     id="vela-shared-bias",
-    versions=("5.1.0",),
     effect="gives a convolution the bias of another one with the same weights and scales",
     remedy="give the two convolutions weights of their own, or do not concatenate their outputs",
     repair=part_biases,

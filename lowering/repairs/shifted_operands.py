@@ -45,7 +45,6 @@ def _only(values: np.ndarray | None) -> int | None:
 
 DEFECT = VelaDefect(
     id="vela-shifted-operands",
-    versions=("5.1.0",),
     effect="fuses the scales of two int16 operands that differ by a power of two into a sum that has no such setting",
     remedy="use scheme a8w8 for this sum, or calibrate with inputs of another range",
     families=WITHOUT_U85,

@@ -21,26 +21,13 @@ type in such a place is refused.
 from __future__ import annotations
 
 import math
-from typing import Any
-
-from tosa.AvgPool2dAttribute import AvgPool2dAttribute
-from tosa.Conv2dAttribute import Conv2dAttribute
-from tosa.Conv3dAttribute import Conv3dAttribute
-from tosa.DepthwiseConv2dAttribute import DepthwiseConv2dAttribute
-from tosa.MaxPool2dAttribute import MaxPool2dAttribute
 
 from ethos_hil.base.npu.family import Family
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
-from ethos_hil.lowering.repairs.clamp import add_clamp
 from ethos_hil.lowering.repairs.defect import VelaDefect
+from ethos_hil.lowering.repairs.rewrites import add_clamp
 
-_WINDOWS: dict[str, Any] = {
-    "CONV2D": Conv2dAttribute,
-    "DEPTHWISE_CONV2D": DepthwiseConv2dAttribute,
-    "CONV3D": Conv3dAttribute,
-    "AVG_POOL2D": AvgPool2dAttribute,
-    "MAX_POOL2D": MaxPool2dAttribute,
-}
+_WINDOWS = ("CONV2D", "DEPTHWISE_CONV2D", "CONV3D", "AVG_POOL2D", "MAX_POOL2D")
 _PASSED = ("RESHAPE", "IDENTITY", "RESCALE", "CAST")
 """Operators that Vela removes, or fuses into what reads them."""
 _MANY_DIMENSIONS = 5
@@ -88,21 +75,20 @@ def _drops_the_first(block: DraftBlock, name: str, reshaped: str) -> bool:
 
 
 def _is_padded(window: DraftOperator) -> bool:
-    return bool(window.read(_WINDOWS[window.op]).PadAsNumpy().any())
+    return bool(window.old_attribute.PadAsNumpy().any())
 
 
 def _may_be_cut(block: DraftBlock, window: DraftOperator) -> bool:
     """Return whether Vela may cut a convolution or pool: one with a batch, or with steps that the NPU lacks."""
     if block.tensors[window.inputs[0]].shape[0] > 1 or window.op == "CONV3D":
         return True
-    attribute = window.read(_WINDOWS[window.op])
+    attribute = window.old_attribute
     dilation = attribute.DilationAsNumpy().tolist() if hasattr(attribute, "DilationAsNumpy") else [1]
     return max(dilation) > 2 or max(attribute.StrideAsNumpy().tolist()) > 3
 
 
 DEFECT = VelaDefect(
     id="vela-sliced-input",
-    versions=("5.1.0",),
     effect="has an operation read another part of a tensor than the slice in front of it takes",
     remedy="slice after the operation, or put an activation between the slice and it",
     repair=keep_slices,

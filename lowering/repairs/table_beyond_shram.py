@@ -14,9 +14,9 @@ from __future__ import annotations
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.repairs.checks import overruns
 from ethos_hil.lowering.repairs.defect import VelaDefect
-from ethos_hil.lowering.repairs.hoisting import hoist
-from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.repairs.rewrites import hoist
 
 
 def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:
@@ -26,7 +26,6 @@ def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:
 
 DEFECT = VelaDefect(
     id="vela-table-beyond-shram",
-    versions=("5.1.0",),
     effect="places a table that it fuses with a transposition beyond the SHRAM of a small Ethos-U55",
     remedy="use --npu ethos-u55-128 or ethos-u55-256, or leave out the permute before sigmoid, hardswish or the like",
     families=(U55,),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import struct
 
-from tosa.ResizeAttribute import ResizeAttribute
 from tosa.ResizeMode import ResizeMode
 
 from ethos_hil.base.npu.family import Family
@@ -39,7 +38,7 @@ def find_uneven(block: DraftBlock, family: Family) -> list[DraftOperator]:
 def _uneven(block: DraftBlock) -> list[DraftOperator]:
     found = []
     for operator in block.operators:
-        if operator.op != "RESIZE" or operator.read(ResizeAttribute).Mode() != ResizeMode.NEAREST:
+        if operator.op != "RESIZE" or operator.old_attribute.Mode() != ResizeMode.NEAREST:
             continue
         y_n, y_d, x_n, x_d = _numbers(block, operator.inputs[1])
         if y_n * x_d != x_n * y_d and y_n > y_d and x_n > x_d:
@@ -87,7 +86,6 @@ def _numbers(block: DraftBlock, name: str) -> list[int]:
 
 DEFECT = VelaDefect(
     id="vela-uneven-resize",
-    versions=("5.1.0",),
     effect="enlarges rows and columns by the same factor, where the model asks for two",
     remedy="enlarge by one factor, and repeat the elements of one axis (repeat_interleave) after it",
     families=WITHOUT_U85,

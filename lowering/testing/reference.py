@@ -20,7 +20,7 @@ def reference(tosa: bytes, inputs: Sequence[np.ndarray]) -> list[bytes]:
 def reference_model() -> Any:
     """Return the module tosa_reference_model, for measurements in this process. Raises OracleError if it is missing."""
     try:
-        with quiet(errors=False):
+        with quiet():
             import tosa_reference_model
     except ImportError as error:
         raise OracleError(f"tosa_reference_model cannot be imported: {error}", hint="run make setup") from error

@@ -11,8 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.user_code.bytecode import check_bytecode, imported_files
-from ethos_hil.lowering.user_code.user_function import load_function
+from ethos_hil.lowering.user_code.user_function import check_bytecode, imported_files, load_function
 
 OLD, NEW = "FACTOR = 2.0\n", "FACTOR = 0.5\n"
 TIMESTAMP, CHECKED, UNCHECKED = (

@@ -17,7 +17,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.upstream import ethosu
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 from ethos_hil.lowering.vela.compiler import VelaCrash
 
 NET = """

@@ -15,7 +15,7 @@ from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.oracle.reference import Reference
-from ethos_hil.lowering.repairs.shram import overruns
+from ethos_hil.lowering.repairs.checks import overruns
 from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.tests.conftest import MODELS, Lowered
 from ethos_hil.lowering.tests.known_model import marked
@@ -112,9 +112,9 @@ def test_lowering_for_a_small_npu_moves_the_tables(lowered: Lowered) -> None:
 def test_a_defect_that_remains_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from ethos_hil.lowering.cache.store import Cache
     from ethos_hil.lowering.lower import lower
-    from ethos_hil.lowering.repairs import hoisting
+    from ethos_hil.lowering.repairs import rewrites
 
-    monkeypatch.setattr(hoisting, "_move", lambda block, operator, chain: None)  # compiled as it is
+    monkeypatch.setattr(rewrites, "_move", lambda block, operator, chain: None)  # compiled as it is
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:late_tables", EthosU.parse("ethos-u55-64"), cache=Cache(tmp_path))
     assert caught.value.message.startswith("Vela 5.1 places a look-up table beyond the SHRAM of ethos-u55-64")

@@ -11,7 +11,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE
 
 
 def lower_products(cache: Path) -> Artifact:

@@ -17,7 +17,7 @@ from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.oracle.reference import Reference
 from ethos_hil.lowering.tests.conftest import U55
 from ethos_hil.lowering.upstream import toolchain
-from ethos_hil.lowering.upstream.lifted_state import LiftedState
+from ethos_hil.lowering.upstream.state import LiftedState
 
 X = torch.tensor([[0.5, -0.25, 1.0, 0.125]])
 

@@ -15,7 +15,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.upstream.export import export
-from ethos_hil.lowering.upstream.lone_norms import LONE_NORMS, write_as_convolutions
+from ethos_hil.lowering.upstream.graph_repairs import LONE_NORMS, rewrite_graphs, write_as_convolutions
 
 
 def settled(norm: nn.Module) -> nn.Module:
@@ -70,7 +70,7 @@ def test_they_compute_the_same(norm: nn.Module, shape: tuple[int, ...]) -> None:
     norm = settled(norm).eval()
     inputs = torch.randn(shape)
     floating = export(norm, (inputs,)).module(check_guards=False)
-    assert write_as_convolutions(floating) == 1
+    assert rewrite_graphs(floating, write_as_convolutions) == 1
     # Either rounds a factor, a product and a sum.
     torch.testing.assert_close(floating(inputs), norm(inputs), rtol=4 * 2**-24, atol=4 * 2**-24 * 8)
 
@@ -86,4 +86,4 @@ def test_they_compute_the_same(norm: nn.Module, shape: tuple[int, ...]) -> None:
 )
 def test_others_stay(module: nn.Module) -> None:
     floating = export(module.eval(), (torch.randn(2, 3, 4, 4),)).module(check_guards=False)
-    assert write_as_convolutions(floating) == 0
+    assert rewrite_graphs(floating, write_as_convolutions) == 0

@@ -144,7 +144,7 @@ def close_to_float(artifact: Artifact, name: str) -> None:
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with torch.no_grad():
-        floating = model.module(*model.example_inputs).numpy()
+        floating = model.default.module(*model.default.example_inputs).numpy()
     (output,) = Reference(artifact).run(artifact.example_inputs).outputs
     assert np.abs(output - floating).max() < 0.05 * np.ptp(floating)
     assert np.corrcoef(output.ravel(), floating.ravel())[0, 1] > 0.99
@@ -228,11 +228,11 @@ def test_the_key_covers_all_that_matters_and_nothing_else(tmp_path: Path) -> Non
         "memory mode": key_of(model, mode="Sram_Only"),
     }
     with torch.no_grad():
-        conv = model.module.get_submodule("conv")
+        conv = model.default.module.get_submodule("conv")
         assert isinstance(conv.weight, torch.Tensor)
         conv.weight[0, 0, 0, 0] += 1e-7
         changed["weight"] = key_of(model)
-        model.module.get_buffer("offset").add_(1)
+        model.default.module.get_buffer("offset").add_(1)
         changed["buffer"] = key_of(model)
     assert len({key, *changed.values()}) == len(changed) + 1, changed
 
@@ -244,7 +244,7 @@ def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache
     model = load_model(f"{MODELS}:known")
     assert isinstance(model, TorchModel)
     path = tmp_path / "known.pt2"
-    torch.export.save(torch.export.export(model.module, model.example_inputs), path)
+    torch.export.save(torch.export.export(model.default.module, model.default.example_inputs), path)
     artifact = lower(str(path), U55, cache=cache)
     original = lowered("known")
     assert artifact.pte == original.pte

@@ -14,10 +14,10 @@ from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.repairs import mend as mending
+from ethos_hil.lowering.repairs.checks import excess_padding, scan_padding
 from ethos_hil.lowering.repairs.constant_result import constant_results, scan_results
 from ethos_hil.lowering.repairs.defect import DefectFinding
 from ethos_hil.lowering.repairs.mend import KnownDefect, Mended, mend, mend_crash
-from ethos_hil.lowering.repairs.padding import excess_padding, scan_padding
 from ethos_hil.lowering.testing.programs.pieces import layer, requantized, spread, weights
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.vela.compiler import VelaCrash, flags, run_vela

@@ -149,8 +149,8 @@ def test_a_function_may_return_methods_by_name(user_file: Path) -> None:
     }
     assert all(isinstance(method, Method) and not method.module.training for method in model.methods.values())
     assert all(len(method.calibration_inputs) == 1 for method in model.methods.values())
-    assert model.module is model.methods["one"].module
-    assert torch.equal(model.example_inputs[0], torch.ones(1, 4))
+    assert model.default.module is model.methods["one"].module
+    assert torch.equal(model.default.example_inputs[0], torch.ones(1, 4))
 
 
 @pytest.mark.parametrize(

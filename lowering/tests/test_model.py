@@ -62,27 +62,27 @@ def test_a_file_loads_with_its_neighbours_and_is_registered(user_file: Path) -> 
     path = list(sys.path)
     model = load_model(f"{user_file}:good")
     assert isinstance(model, TorchModel)
-    assert not model.module.training
-    assert model.calibration_inputs == (model.example_inputs,)
+    assert not model.default.module.training
+    assert model.default.calibration_inputs == (model.default.example_inputs,)
     assert model.label == f"{user_file}:good"
     assert model.sources.root == user_file.parent
-    assert sys.modules[type(model.module).__module__].__file__ == str(user_file)
+    assert sys.modules[type(model.default.module).__module__].__file__ == str(user_file)
     assert sys.path == path
 
 
 def test_calibration_inputs_and_a_single_tensor_are_accepted(user_file: Path) -> None:
     model = load_model(f"{user_file}:with_calibration")
     assert isinstance(model, TorchModel)
-    assert len(model.calibration_inputs) == 2
+    assert len(model.default.calibration_inputs) == 2
     single = load_model(f"{user_file}:single_tensor")
     assert isinstance(single, TorchModel)
-    assert len(single.example_inputs) == 1
+    assert len(single.default.example_inputs) == 1
 
 
 def test_a_module_of_a_package_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model("ethos_hil.lowering.tests.known_model:add")
     assert isinstance(model, TorchModel)
-    assert len(model.example_inputs) == 2
+    assert len(model.default.example_inputs) == 2
 
 
 def test_a_module_in_the_current_folder_loads(user_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ethos_hil.lowering.made_from import imported_files
-from ethos_hil.lowering.made_from.generators import CommonGenerators
+from ethos_hil.lowering.made_from.chance import CommonGenerators
 
 HEAD = """
 import torch

@@ -10,9 +10,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.lowering.formats.npu_network import MOST_BYTES, NpuNetwork, short_shape
-from ethos_hil.lowering.formats.vela_npz import read_npz
-from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.formats.npu_network import MOST_BYTES, NpuNetwork, read_npz, read_tflite, short_shape
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import TfliteGraph
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
+from ethos_hil.lowering.upstream.cpu_only import picks_alike
 from ethos_hil.lowering.upstream.explain import explain
-from ethos_hil.lowering.upstream.float_repairs import prepare
-from ethos_hil.lowering.upstream.grouped import GroupedFinder, grouped_notes
-from ethos_hil.lowering.upstream.nearest import picks_alike
+from ethos_hil.lowering.upstream.graph_repairs import prepare
+from ethos_hil.lowering.upstream.process import one_torch_thread
+from ethos_hil.lowering.upstream.quantizers import GroupedFinder, grouped_notes
 from ethos_hil.lowering.user_code.source import Sources
 
 

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Program, Tensor, ValueList
+from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall, Tensor, ValueList
+from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.tests.conftest import DATA
 

@@ -25,17 +25,16 @@ def eager_outputs(name: str) -> tuple[np.ndarray, ...]:
     from ethos_hil.lowering.conditions.silence_tools import quiet
     from ethos_hil.lowering.model.torch_model import TorchModel, load_model
     from ethos_hil.lowering.upstream.ethosu import compile_spec
-    from ethos_hil.lowering.upstream.quantize import quantise
-    from ethos_hil.lowering.upstream.quantizers import upstream_quantizer
+    from ethos_hil.lowering.upstream.quantizers import quantise, upstream_quantizer
     from ethos_hil.lowering.vela.options import VelaSetup
 
     model = load_model(f"{MODELS}:{name}")
     assert isinstance(model, TorchModel)
     with quiet(), torch.no_grad():
-        floating = torch.export.export(model.module, model.example_inputs).module(check_guards=False)
+        floating = torch.export.export(model.default.module, model.default.example_inputs).module(check_guards=False)
         quantizer = upstream_quantizer(compile_spec(VelaSetup.default(U55)), "a8w8")
-        converted, _ = quantise(floating, model.calibration_inputs, quantizer)
-        outputs = converted(*model.example_inputs)
+        converted, _ = quantise(floating, model.default.calibration_inputs, quantizer)
+        outputs = converted(*model.default.example_inputs)
     return tuple(output.numpy() for output in (outputs if isinstance(outputs, tuple | list) else (outputs,)))
 
 

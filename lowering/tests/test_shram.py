@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
-from ethos_hil.lowering.repairs.shram import Overrun, overruns, scan
+from ethos_hil.lowering.repairs.checks import Overrun, overruns, scan
 from ethos_hil.lowering.tests.conftest import Lowered
 
 REGION, DESTINATION, LENGTH, SOURCE = 0x131, 0x031, 0x032, 0x030

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.lowering.formats.tosa_content import content_digest
+from ethos_hil.lowering.formats.tosa import content_digest
 from ethos_hil.lowering.testing.tosa_graph import Graph
 
 

@@ -17,19 +17,19 @@ from ethos_hil.base.npu.u65 import U65
 from ethos_hil.base.npu.u85 import U85
 from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.repairs.batched_average import split_averages
+from ethos_hil.lowering.repairs.checks import scan
 from ethos_hil.lowering.repairs.constant_result import fold_transposes
 from ethos_hil.lowering.repairs.cropped_transpose_conv import widen_crops
 from ethos_hil.lowering.repairs.defect import Treatment
 from ethos_hil.lowering.repairs.dropped_output import keep_outputs
 from ethos_hil.lowering.repairs.fused_shape import cut, fold_activations
 from ethos_hil.lowering.repairs.input_weights import find_input_weights
-from ethos_hil.lowering.repairs.known import DEFECTS
+from ethos_hil.lowering.repairs.mend import DEFECTS
 from ethos_hil.lowering.repairs.padded_transposition import free_padded
 from ethos_hil.lowering.repairs.reduce_min import keep_minima
 from ethos_hil.lowering.repairs.reduced_part import keep_reductions
 from ethos_hil.lowering.repairs.shared_bias import part_biases
 from ethos_hil.lowering.repairs.shifted_operands import find_shifted_operands
-from ethos_hil.lowering.repairs.shram import scan
 from ethos_hil.lowering.repairs.sliced_input import find_slices, keep_slices
 from ethos_hil.lowering.repairs.table_beyond_shram import free_tables
 from ethos_hil.lowering.repairs.uneven_resize import find_uneven, repeat_elements

@@ -16,8 +16,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
 from ethos_hil.lowering.tests.conftest import U55
-from ethos_hil.lowering.user_code.module_changes import changes
-from ethos_hil.lowering.user_code.module_copy import copied
+from ethos_hil.lowering.user_code.module_changes import changes, copied
 
 
 class Counter(nn.Module):
@@ -320,7 +319,7 @@ def test_a_reference_keeps_state_from_call_to_call(cache: Cache) -> None:
 
 
 def test_a_large_program_has_no_bound(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    import ethos_hil.lowering.oracle.bounds.worst_case as worst_case
+    import ethos_hil.lowering.oracle.bounds.program as worst_case
 
     artifact, _ = lowered_answers(nn.Linear(4, 4), cache)
     assert len(worst_case.worst_case(artifact)) == 1

@@ -16,8 +16,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.upstream.float_repairs import RELU6
-from ethos_hil.lowering.upstream.unfused_activations import UNFUSED_ACTIVATIONS
+from ethos_hil.lowering.upstream.graph_repairs import RELU6, UNFUSED_ACTIVATIONS
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -22,8 +22,8 @@ def quantised_by_upstream(model: str, npu: EthosU) -> tuple[Any, torch.export.Ex
     assert isinstance(loaded, TorchModel)
     spec = EthosUCompileSpec(npu.name)
     quantiser = EthosUQuantizer(spec).set_global(get_symmetric_quantization_config())
-    floating = torch.export.export(loaded.module, loaded.example_inputs).module(check_guards=False)
+    floating = torch.export.export(loaded.default.module, loaded.default.example_inputs).module(check_guards=False)
     prepared = prepare_pt2e(floating, quantiser)
-    for inputs in loaded.calibration_inputs:
+    for inputs in loaded.default.calibration_inputs:
         prepared(*inputs)
-    return spec, torch.export.export(convert_pt2e(prepared), loaded.example_inputs)
+    return spec, torch.export.export(convert_pt2e(prepared), loaded.default.example_inputs)

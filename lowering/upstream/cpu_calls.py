@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
-from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
-from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrapped
 from ethos_hil.lowering.upstream.plain_reasons import BY_METHOD, MISPLACED, plain
 from ethos_hil.lowering.upstream.state import state_inputs
@@ -138,14 +137,13 @@ def placement(
     """
     nodes = {
         (node.meta.get("debug_handle"), _kernel_name(node.target)): node
-        for part in graphs(written.exported_program(plan.name).graph_module)
-        for node in part.graph.nodes
-        if node.op == "call_function"
+        for node in operator_calls(written.exported_program(plan.name).graph_module)
     }
-    calls = [
-        _call(at, each.operator, nodes.get((at, each.operator)), locate, on_cpu) for at, each in kernel_calls(plan)
+    on_the_cpu = [
+        _call(at, call.operator, nodes.get((at, call.operator)), locate, on_cpu) for at, call in kernel_calls(plan)
     ]
-    return Placement(_delegated(lowered.exported_program(plan.name)), tuple(calls))
+    computed = [target for target in _targets(lowered.exported_program(plan.name)) if not _converts(target)]
+    return Placement(len(computed), tuple(on_the_cpu))
 
 
 def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_cpu: bool) -> CpuCall:
@@ -162,11 +160,24 @@ def _kernel_name(target: Any) -> str:
     return full_name(target) if is_overload(target) else ""
 
 
-def _delegated(program: torch.export.ExportedProgram) -> int:
-    """How many operators are in a program's delegates, without conversions between numbers and integers."""
-    parts = [part for module in lowered_parts(program) for part in graphs(module)]
-    targets = [unwrapped(node.target) for part in parts for node in part.graph.nodes if node.op == "call_function"]
-    return sum(is_operator(each) and not str(each).startswith("quantized_decomposed.") for each in targets)
+def _targets(program: torch.export.ExportedProgram) -> list[Any]:
+    """The operator of each call in a program's delegates, branches and bodies of control flow included."""
+    return [target for node in operator_calls(*lowered_parts(program)) if is_operator(target := unwrapped(node.target))]
+
+
+def _converts(target: Any) -> bool:
+    """Whether an operator only converts between numbers and integers."""
+    return str(target).startswith("quantized_decomposed.")
+
+
+def delegated_operators(program: torch.export.ExportedProgram) -> tuple[str, ...]:
+    """The operators inside the delegates of a lowered program, as the backend received them.
+
+    Returns:
+        Aten's names of ExecuTorch's edge operators ("aten.view_copy.default"), each once, sorted. Upstream's lists of
+        supported operators use the same names. Branches and bodies of control flow are included.
+    """
+    return tuple(sorted({str(target) for target in _targets(program)}))
 
 
 def sites(calls: Mapping[str, AtenCall], identify: Callable[[Any], str], sources: Sources) -> Locate:

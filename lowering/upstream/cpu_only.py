@@ -13,13 +13,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
-from ethos_hil.lowering.upstream.empty_tensors import lowered_parts
-from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.export import lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrapped
-from ethos_hil.lowering.upstream.nearest import resize_check
 
 if TYPE_CHECKING:
     import torch
@@ -59,7 +59,25 @@ def checks(leave: Sequence[str], locate: Locate, misplaced: Collection[str]) -> 
         def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
             return _name(node) != "aten.cumsum.default" or _value(node.args[0]).dtype.is_floating_point
 
-    return [NotLeft(), NotIntegerSum(), resize_check()]
+    class PicksOthers(OperatorSupportBase):
+        """Resizes to the nearest element for which upstream picks other elements than PyTorch.
+
+        PyTorch picks element floor(o * in / out) for output o. Upstream (executorch 1.4.1, backends/arm/_passes/
+        rewrite_upsample.py) has TOSA's RESIZE pick the one nearest to the half-pixel centre, which is the same only for
+        whole factors.
+        """
+
+        def is_node_supported(self, submodules: Any, node: torch.fx.Node) -> bool:
+            if _name(node) != "aten.upsample_nearest2d.vec":
+                return True
+            before, after = _value(node.args[0]).shape, _value(node).shape
+            factors: Any = node.args[2] if len(node.args) > 2 else None
+            return all(
+                picks_alike(int(before[axis]), int(after[axis]), factors[axis - 2] if factors else None)
+                for axis in (2, 3)
+            )
+
+    return [NotLeft(), NotIntegerSum(), PicksOthers()]
 
 
 @dataclass(frozen=True)
@@ -73,8 +91,8 @@ class Leavable:
     @classmethod
     def of(cls, program: torch.export.ExportedProgram, locate: Locate) -> Leavable:
         """Return what a program with its delegates has, inside of them and outside."""
-        parts = [*graphs(program.graph_module), *(each for part in lowered_parts(program) for each in graphs(part))]
-        nodes = [node for part in parts for node in part.graph.nodes if _is_computation(_name(node))]
+        everywhere = operator_calls(program.graph_module, *lowered_parts(program))
+        nodes = [node for node in everywhere if _is_computation(_name(node))]
         sites = list(map(locate, nodes))
         return cls(
             frozenset((*map(_name, nodes), *(site.origin for site in sites if site.origin))),
@@ -112,7 +130,7 @@ def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str
         suggestion = did_you_mean(entry, offered)
         raise UsageError(
             f"{what} leaves {entry!r} to the CPU, and has no such {kind}",
-            hint=f"{suggestion}it has: {_listed(offered)}",
+            hint=f"{suggestion}it has: {_list(offered)}",
         )
 
 
@@ -155,7 +173,24 @@ def _is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list(names: Iterable[str]) -> str:
     found = list(names)
     more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
     return (", ".join(found[:_MOST_LISTED]) or "none") + more
+
+
+def picks_alike(size: int, made: int, factor: float | None = None) -> bool:
+    """Return whether upstream picks PyTorch's elements along one axis.
+
+    Args:
+        size: elements of the input.
+        made: elements of the output.
+        factor: the scale factor, if the model gives one.
+    """
+    at = np.arange(made, dtype=np.int64)
+    step = np.float32(1.0 / factor) if factor else np.float32(size) / np.float32(made)
+    pytorchs = np.minimum(np.floor(at.astype(np.float32) * step).astype(np.int64), size - 1)
+    # Upstream's scale is 2 made / 2 size, its offset size - made; RESIZE rounds half up, and stays inside.
+    position = 2 * size * at + size - made
+    tosas = np.clip((position + made) // (2 * made), 0, size - 1)
+    return bool((pytorchs == tosas).all())

@@ -14,7 +14,7 @@ import contextvars
 import copy
 import operator
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -22,17 +22,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import ToolError, raise_if_interrupted
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.conditions.progress import tell
 from ethos_hil.lowering.formats.pte_model import FORWARD
 from ethos_hil.lowering.formats.tosa import TosaGraph, module_path, without_locations
-from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
-from ethos_hil.lowering.upstream.empty_tensors import refuse_empty
-from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.mended_partition import mended
-from ethos_hil.lowering.upstream.names.pt2e import is_conversion
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.switch import patches_on
+from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map, origins_of
+from ethos_hil.lowering.repairs.defect import DefectFinding, VelaDefect
+from ethos_hil.lowering.repairs.mend import Mended, mend, mend_crash
+from ethos_hil.lowering.upstream.explain import refuse_empty
+from ethos_hil.lowering.upstream.export import operator_calls
+from ethos_hil.lowering.upstream.names.operators import is_conversion
+from ethos_hil.lowering.upstream.patches.patch import apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import TABLES_FIRST, VELA_PROCESS
 from ethos_hil.lowering.user_code.source import Sources
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, VelaCrash, VelaOutput, with_ini
@@ -162,7 +163,7 @@ def adopt(program: torch.export.ExportedProgram) -> list[Any]:
     from executorch.exir.lowered_backend_module import LoweredBackendModule
 
     found = []
-    for owner, name in list(_called(program.graph_module)):
+    for owner, name in list(_lowered_calls(program.graph_module)):
         lowered = getattr(owner, name)
         if lowered.backend_id == _backend().__name__:
             adopted = LoweredBackendModule(
@@ -178,7 +179,7 @@ def adopt(program: torch.export.ExportedProgram) -> list[Any]:
     return found
 
 
-def _called(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
+def _lowered_calls(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
     """The lowered modules that a graph calls, in the order in which ExecuTorch writes the calls.
 
     A branch is written where the operator that chooses it stands, the true one first (exir/emit/_emitter.py).
@@ -196,7 +197,7 @@ def _called(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule
         if node.op == "call_function" and node.target == executorch_call_delegate:
             yield module, node.args[0].target
         for body in inner.get(node, ()):
-            yield from _called(body)
+            yield from _lowered_calls(body)
 
 
 def identifier(node: Any) -> str:
@@ -213,7 +214,7 @@ def identifier(node: Any) -> str:
 def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, AtenCall]:
     """The aten calls of a float program by identifier, branches included, in the order of each graph."""
     calls: dict[str, AtenCall] = {}
-    for node in (node for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"):
+    for node in operator_calls(module):
         # The first picks one of several results. The others have the identifier of the call whose result they convert.
         if node.target is operator.getitem or is_conversion(node):
             continue
@@ -232,9 +233,7 @@ def collect_calls(module: torch.fx.GraphModule, sources: Sources) -> dict[str, A
 
 def surviving(module: torch.fx.GraphModule) -> frozenset[str]:
     """The identifiers of the calls that still have nodes in a program, branches included."""
-    return frozenset(
-        identifier(node) for part in graphs(module) for node in part.graph.nodes if node.op == "call_function"
-    )
+    return frozenset(map(identifier, operator_calls(module)))
 
 
 @cache
@@ -281,14 +280,14 @@ def _backend() -> Any:
                     try:
                         blob = bytes(EthosUBackend.preprocess(program, specs).processed_bytes)
                     except VelaCrash as crash:
-                        return _located(crash, calls)
+                        return _locate(crash, calls)
                     return VelaOutput.read(blob, Path(folder))
 
                 upstreams = _in_some_order(edge_program, compiled, capture.notes)
                 tosa = (Path(folder) / "out.tosa").read_bytes()
                 flags = EthosUCompileSpec._from_list(specs).compiler_flags
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
-                done = mended(upstreams, tosa, flags, partition, capture.notes, as_upstream=capture.as_upstream)
+                done = mend_partition(upstreams, tosa, flags, partition, capture.notes, as_upstream=capture.as_upstream)
                 output = done.output
             first_id = sum(len(done.npu_ops) for done in capture.partitions)
             stream = output.parsed.command_stream
@@ -322,7 +321,7 @@ def _line(call: AtenCall | None) -> str | None:
     return call.source if call is not None else None
 
 
-def _located(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
+def _locate(crash: VelaCrash, calls: Mapping[str, AtenCall]) -> VelaCrash:
     """The same crash, with the model's operation and line in its message, as far as they are known."""
     location = crash.operator.location if crash.operator is not None else None
     call = calls.get(location.root.identifier) if location is not None and location.root is not None else None
@@ -372,3 +371,71 @@ def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
     except Exception as error:
         raise_if_interrupted(error)
     raise first
+
+
+_NPU = "--accelerator-config="
+
+
+def mend_partition(
+    made: VelaOutput | VelaCrash,
+    tosa: bytes,
+    arguments: Sequence[str],
+    partition: Partition,
+    notes: list[str],
+    *,
+    as_upstream: bool,
+) -> Mended:
+    """Repair the known defects of a partition, and note them.
+
+    Args:
+        made: what Vela made of upstream's program, or how it ended.
+        tosa: upstream's program, with locations.
+        arguments: Vela's.
+        partition: the partition.
+        notes: where the notes go.
+        as_upstream: repair nothing.
+
+    Raises:
+        VelaCrash: Vela crashes, and no known defect explains it.
+        CompileError: see `ethos_hil.lowering.repairs.mend.mend`.
+    """
+    origins = {name: origins_of(graph, partition) for name, graph in TosaGraph.regions(tosa).items()}
+
+    def place(finding: DefectFinding) -> str:
+        return _place(finding, origins)
+
+    if isinstance(made, VelaOutput):
+        done = mend(made, arguments, as_upstream=as_upstream, place=place)
+    elif as_upstream:
+        raise made
+    else:
+        npu = next(each.removeprefix(_NPU) for each in arguments if each.startswith(_NPU))
+        done = mend_crash(made, tosa, arguments, EthosU.parse(npu).family, place)
+    notes += _notes(done, place, as_upstream=as_upstream)
+    return done
+
+
+def _place(finding: DefectFinding, origins: Mapping[str, Sequence[AtenCall | None]]) -> str:
+    """Return where in the model a defect is met: the operator, its module and its line, as far as they are known.
+
+    Args:
+        finding: where it is met.
+        origins: by region, the call that each operator of upstream's TOSA program computes a part of.
+    """
+    call = origins[finding.region][finding.index]
+    if call is None:
+        return f"TOSA's {finding.op}"
+    module = f" in {call.module}" if call.module else ""
+    return f"{call.aten.removeprefix('aten.')}{module}{f' at {call.source}' if call.source else ''}"
+
+
+def _notes(mended: Mended, place: Callable[[DefectFinding], str], *, as_upstream: bool) -> list[str]:
+    """Return a sentence for each defect that a program meets, and another for what of it cannot be repaired."""
+    places: dict[tuple[VelaDefect, bool], list[str]] = {}
+    for finding in mended.findings:
+        places.setdefault((finding.defect, finding.repaired), []).append(place(finding))
+    done = "not repaired, as asked" if as_upstream else "the TOSA program was rewritten"
+    return [
+        f"{defect.id}: {done} (at {', '.join(dict.fromkeys(where))}): Vela 5.1 {defect.effect}"
+        for (defect, _), where in places.items()
+    ]

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import linecache
+import operator
 import re
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
-from ethos_hil.lowering.upstream.empty_tensors import empty_shape
-from ethos_hil.lowering.user_code.error_text import summary
-from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.upstream.export import graphs
+from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.user_code.source import Sources, summary
+
+if TYPE_CHECKING:
+    import torch
 
 _PASSES_FOLDER = "/backends/arm/_passes/"
 _PASS_MACHINERY = ("arm_pass", "arm_pass_manager", "arm_pass_utils", "arm_op_targeted_pass")
@@ -154,3 +158,58 @@ def _node(chain: list[BaseException]) -> Any:
                 if getattr(value, "op", None) == "call_function" and hasattr(value, "meta"):
                     return value
     return None
+
+
+_CONVERSIONS = "quantize_per"
+"""Part of the names of the operators that convert between floats and integers."""
+Locate = Callable[["torch.fx.Node"], str | None]
+"""Gives the user's line that a node comes from."""
+
+
+def refuse_empty(module: torch.fx.GraphModule, locate: Locate) -> None:
+    """Check that no tensor of a partition's graph has a dimension of 0.
+
+    Args:
+        module: the graph.
+        locate: names the user's lines.
+
+    Raises:
+        CompileError: one has. The message names the operation and the line.
+    """
+    for part in graphs(module):
+        for node in part.graph.nodes:
+            if node.op in ("placeholder", "call_function"):
+                shape = empty_shape(node)
+                if shape is not None:
+                    raise _refusal(node, shape, locate)
+
+
+def empty_shape(node: torch.fx.Node) -> tuple[int, ...] | None:
+    """The shape of the tensor that a node gives if it has no elements, else None.
+
+    A node with several tensors has none: those that are used have a node of their own behind it. A batch norm gives two
+    statistics of shape [0] that nothing uses.
+    """
+    shape = getattr(node.meta.get("val"), "shape", None)
+    return tuple(shape) if shape is not None and 0 in shape else None
+
+
+def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> CompileError:
+    node = node.all_input_nodes[0] if node.target is operator.getitem else node
+    reader = _computing(node)
+    what = "an input" if reader is not node else "the result"
+    lines = (locate(each) for each in (reader, *reader.all_input_nodes, *reader.users))
+    line = next(filter(None, lines), None)
+    place = f" at {line}" if line else ""
+    return CompileError(
+        f"{what} of {unwrapped(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
+        "and TOSA has no dimension of 0",
+        hint="give it at least one element, or leave the operation to the CPU (Method.leave)",
+    )
+
+
+def _computing(node: torch.fx.Node) -> torch.fx.Node:
+    """The node, or the first behind it that computes: inputs and conversions have no operation of the model."""
+    while (node.op == "placeholder" or _CONVERSIONS in str(node.target)) and node.users:
+        node = next(iter(node.users))
+    return node

@@ -1,15 +1,15 @@
-"""From a module to an exported program, and the graphs of such a program."""
+"""From a module to an exported program; the graphs of such a program, and the names of its outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import raise_if_interrupted
+from ethos_hil.lowering.program.output_names import LONGEST, numbered
 
 if TYPE_CHECKING:
     import torch
-
 
 _BRANCHES = "when making fake tensor call"
 
@@ -47,4 +47,57 @@ def graphs(module: torch.nn.Module) -> list[torch.fx.GraphModule]:
     """The module of an exported program, and those of its branches and loops, outer ones first."""
     import torch
 
-    return [each for each in module.modules() if isinstance(each, torch.fx.GraphModule)]
+    return [part for part in module.modules() if isinstance(part, torch.fx.GraphModule)]
+
+
+def operator_calls(*modules: torch.nn.Module) -> list[torch.fx.Node]:
+    """The calls of operators in modules of exported programs, those of branches and loops included."""
+    nodes = (node for module in modules for part in graphs(module) for node in part.graph.nodes)
+    return [node for node in nodes if node.op == "call_function"]
+
+
+def output_names(structure: Any) -> tuple[str, ...]:
+    """Return the names of a model's outputs, in the order of the program's.
+
+    An output below a dictionary, or below a tuple with named fields, has the keys on its way, joined by dots
+    ("head.boxes", "masks.0"). Every other output has its number among all outputs ("output 1"). If two outputs would
+    have the same name, or one would have none or a very long one, all have their numbers.
+
+    Args:
+        structure: the structure of what forward returns (torch.utils._pytree.TreeSpec).
+    """
+    from torch.utils._pytree import tree_flatten_with_path, tree_unflatten
+
+    count = structure.num_leaves
+    paths, _ = tree_flatten_with_path(tree_unflatten(range(count), structure))
+    names = tuple(_name(path, number) for number, (path, _) in enumerate(paths))
+    plain = numbered(count)
+    usable = all(0 < len(name) <= LONGEST for name in names)
+    return names if usable and len(names) == len(set(names)) == count else plain
+
+
+def _name(path: Sequence[Any], number: int) -> str:
+    from torch.utils._pytree import SequenceKey
+
+    if all(isinstance(key, SequenceKey) for key in path):
+        return f"output {number}"
+    return ".".join(str(_key(key)) for key in path)
+
+
+def _key(entry: Any) -> Any:
+    """Return the key, index or field of a step in a structure."""
+    for attribute in ("key", "name", "idx"):
+        if hasattr(entry, attribute):
+            return getattr(entry, attribute)
+    return str(entry).strip(".[]'")
+
+
+def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphModule]:
+    """The graphs of a program that were handed to a backend."""
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+
+    return [
+        each.original_module.graph_module
+        for each in program.graph_module.modules()
+        if isinstance(each, LoweredBackendModule)
+    ]

@@ -60,7 +60,7 @@ class LayerErrors:
         self._calls = collect_calls(floating, sources)
         last = {identifier(node): node for node in quantised.graph.nodes if node.op == "call_function"}
         self._pairs = {
-            found.name: (key, _folded(node, last).name)
+            found.name: (key, _counterpart(node, last).name)
             for node in floating.graph.nodes
             if node.op == "call_function" and (key := identifier(node)) in self._calls and (found := last.get(key))
         }
@@ -106,7 +106,7 @@ class LayerErrors:
         return sorted(rows, key=lambda row: row.alone_db)
 
 
-def _folded(node: torch.fx.Node, surviving: dict[str, Any]) -> torch.fx.Node:
+def _counterpart(node: torch.fx.Node, surviving: dict[str, Any]) -> torch.fx.Node:
     """Return the node whose value the quantised module's has to equal: behind a batch norm that it took in."""
     users = list(node.users)
     if len(users) == 1 and "batch_norm" in str(users[0].target) and identifier(users[0]) not in surviving:

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from ethos_hil.lowering.upstream.nearest import NAME
-
 _LEFT = "Rejected by NotLeft"
 MISPLACED = "its result would have another type in TOSA"
 """Said by `ethos_hil.lowering.upstream.cpu_calls`, not by upstream."""
@@ -67,7 +65,7 @@ _TEXTS = (
         ),
     ),
     (
-        f"Rejected by {NAME}",
+        "Rejected by PicksOthers",
         Reason("ExecuTorch's Arm backend picks other elements where factors are not whole", "enlarge by whole factors"),
     ),
     (

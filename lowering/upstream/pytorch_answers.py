@@ -79,7 +79,7 @@ def evaluate_in_turn(
     for inputs in input_sets:
         own = _arrays(module, inputs)
         try:
-            wider = own if wide is None else _arrays(wide, [_doubled(tensor) for tensor in inputs])
+            wider = own if wide is None else _arrays(wide, [_to_double(tensor) for tensor in inputs])
         except Exception as error:  # an operator whose type is an argument, for example
             raise_if_interrupted(error)
             wide, wider = None, own
@@ -87,7 +87,7 @@ def evaluate_in_turn(
     return found
 
 
-def _doubled(tensor: torch.Tensor) -> torch.Tensor:
+def _to_double(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.double() if tensor.is_floating_point() else tensor
 
 

@@ -1,18 +1,128 @@
-"""The quantisers that ExecuTorch offers for its Arm backend, set as the user asks."""
+"""From a float module to a quantised exported program, with ExecuTorch's Arm quantisers, set as the user asks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupted
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
-from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.grouped import GroupedFinder, within
-from ethos_hil.lowering.user_code.error_text import summary, user_line
+from ethos_hil.lowering.conditions.progress import tell_within
+from ethos_hil.lowering.upstream.export import export, graphs
+from ethos_hil.lowering.upstream.patches.patch import apply
+from ethos_hil.lowering.upstream.patches.table import ORIGINS
+from ethos_hil.lowering.upstream.state import LiftedState, write_directly
+from ethos_hil.lowering.user_code.source import Sources
+from ethos_hil.lowering.user_code.user_function import called
 
 if TYPE_CHECKING:
     import torch
+
+
+def quantise(
+    floating: torch.fx.GraphModule,
+    calibration_inputs: Sequence[tuple[torch.Tensor, ...]],
+    quantiser: Any,
+) -> tuple[torch.fx.GraphModule, torch.export.ExportedProgram]:
+    """Quantises a float program.
+
+    Args:
+        floating: the module of a float exported program, without guards. A guard is a call_module node, which the Arm
+            passes reject.
+        calibration_inputs: sets of inputs whose ranges decide the scales. At least one; if the model branches, at least
+            one for each way through it.
+        quantiser: torchao's Quantizer, which says how (`ethos_hil.lowering.upstream.quantizers`).
+
+    Returns:
+        The quantised module, which runs in eager torch, and its exported program, for lowering.
+
+    Raises:
+        ToolError: a patch that keeps origins does not fit the installed ExecuTorch.
+        UsageError: the program has branches, and the quantiser is not one of upstream's Arm backend.
+    """
+    import torch
+    from executorch.exir.graph_module import get_cond_while_submodules
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    with torch.no_grad(), apply(ORIGINS):
+        # A model may write to its inputs, and to buffers: its state. The first set of inputs and the program meet the
+        # state that it begins with, each other set what the one before it left.
+        sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
+        if get_cond_while_submodules(floating):
+            # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.
+            if not hasattr(quantiser, "_quantize_with_submodules"):
+                raise UsageError(
+                    f"a {type(quantiser).__name__} cannot quantise a model with branches or loops",
+                    hint="let the quantizer be an EthosUQuantizer",
+                )
+            converted = quantiser._quantize_with_submodules(floating, sets)
+        else:
+            lifted = LiftedState.of(floating, sets[0])
+            prepared = prepare_pt2e(floating if lifted is None else lifted.module, quantiser)
+            if lifted is not None:
+                write_directly(prepared)
+            state = () if lifted is None else lifted.first_values()
+            for number, inputs in enumerate(sets):
+                tell_within(f"calibrating with input {number + 1} of {len(sets)}")
+                prepared(*inputs, *state)
+            tell_within("choosing the ranges")
+            converted = convert_pt2e(prepared)
+            if lifted is not None:
+                lifted.lower(converted)
+    return converted, export(converted, calibration_inputs[0])
+
+
+# Transposed convolutions with groups whose weights upstream cannot quantise per channel.
+#
+# Upstream (executorch 1.4.1, backends/arm/quantizer/quantization_annotator.py) gives such weights a scale for each
+# input channel, and derives the bias's scales, one for each output channel, from them. Where these are not as many,
+# quantising fails. One scale for all weights is what works; upstream's passes then split the groups, and the NPU
+# computes them.
+
+_GROUPS = 6
+"""Number of the argument in aten's signature."""
+
+
+class GroupedFinder:
+    """Finds these convolutions, for upstream's quantiser.
+
+    Args:
+        modules: only in these, and in what they contain; by default everywhere.
+    """
+
+    def __init__(self, modules: frozenset[str] | None = None) -> None:
+        self._modules = modules
+
+    def find_nodes(self, model: torch.fx.GraphModule) -> Iterator[Any]:
+        """The nodes of a graph."""
+        for node in model.graph.nodes:
+            if _is_grouped(node) and (self._modules is None or within(node, self._modules)):
+                yield node
+
+
+def within(node: Any, modules: frozenset[str]) -> bool:
+    """Whether a node of the float program belongs to one of the modules, by their paths."""
+    return any(path in modules for path, _ in (node.meta.get("nn_module_stack") or {}).values())
+
+
+def grouped_notes(floating: torch.fx.GraphModule, sources: Sources) -> tuple[str, ...]:
+    """A note that names the lines of these convolutions; none if there are none."""
+    found = [node for part in graphs(floating) for node in GroupedFinder().find_nodes(part)]
+    if not found:
+        return ()
+    lines = dict.fromkeys(sources.locate(node.meta.get("stack_trace")) or node.name for node in found)
+    return (
+        f"the weights of transposed convolutions with groups have one scale (at {', '.join(lines)}): ExecuTorch's "
+        "quantiser gives them a scale for each input channel, and fails on the bias",
+    )
+
+
+def _is_grouped(node: Any) -> bool:
+    if str(node.target) != "aten.conv_transpose2d.input" or len(node.args) <= _GROUPS or node.args[2] is None:
+        return False
+    groups, weights = node.args[_GROUPS], node.args[1].meta.get("val")
+    return groups != 1 and weights is not None and weights.shape[0] != weights.shape[1] * groups
+
 
 _RETURNS = (
     "it takes upstream's compile spec and returns a quantiser, such as "
@@ -25,7 +135,7 @@ def upstream_quantizer(
 ) -> Any:
     """Upstream's quantiser for a compile spec: weights in 8 bits, symmetric, per channel.
 
-    The weights of some transposed convolutions are quantised per tensor (`ethos_hil.lowering.upstream.grouped`).
+    The weights of some transposed convolutions are quantised per tensor (`ethos_hil.lowering.upstream.quantizers`).
 
     Args:
         compile_spec: upstream's; it chooses the quantiser by its class.
@@ -111,13 +221,7 @@ def users_quantizer(function: Callable[[Any], Any], compile_spec: Any) -> Any:
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     name = function_name(function)
-    try:
-        made = function(compile_spec)
-    except EthosHilError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise_if_interrupted(error)
-        raise UsageError(f"the quantizer {name} raised {summary(error)}{user_line(error)}", hint=_RETURNS) from error
+    made = called(lambda: function(compile_spec), f"the quantizer {name}", _RETURNS)
     if not isinstance(made, Quantizer):
         raise UsageError(f"the quantizer {name} returned a {type(made).__name__}", hint=_RETURNS)
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError
@@ -16,10 +16,10 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.native.worker import VELA
 from ethos_hil.lowering.upstream.cpu_calls import Locate, keep_reasons, sites
 from ethos_hil.lowering.upstream.cpu_only import checks
-from ethos_hil.lowering.upstream.empty_tensors import lowered_parts, refuse_empty
-from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.patches.keep_origins import without_origin
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.explain import refuse_empty
+from ethos_hil.lowering.upstream.export import graphs, lowered_parts
+from ethos_hil.lowering.upstream.patches.in_executorch import without_origin
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, patches_on
 from ethos_hil.lowering.upstream.state import keep_state
 from ethos_hil.lowering.user_code.source import Sources
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -118,19 +118,16 @@ class Toolchain(abc.ABC):
         """
         from executorch.backends.arm.util._factory import create_partitioner
 
-        yield {
-            method: self._noting(partial(create_partitioner, self.compile_spec), leave[method], locate[method])
-            for method in programs
-        }
+        yield {name: self._partitioner(create_partitioner, leave[name], locate[name]) for name in programs}
 
-    def _noting(self, make: Callable[[list[Any]], Any], leave: Sequence[str], locate: Locate) -> Any:
+    def _partitioner(self, make: Callable[[Any, list[Any]], Any], leave: Sequence[str], locate: Locate) -> Any:
         """A partitioner that `make` makes with our checks; it notes why it leaves what it leaves."""
         misplaced: set[str] = set()
         self._misplaced.append(misplaced)
-        return keep_reasons(keep_state(make(checks(leave, locate, misplaced))), misplaced)
+        return keep_reasons(keep_state(make(self.compile_spec, checks(leave, locate, misplaced))), misplaced)
 
     @abc.abstractmethod
-    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
+    def finish(self, method: str, program: torch.export.ExportedProgram) -> None:
         """Completes a method's program that has its delegates."""
 
     @abc.abstractmethod
@@ -188,7 +185,7 @@ class TosaToolchain(Toolchain):
         super().observe(method, floating, sources)
         self._sources[method] = sources
 
-    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
+    def finish(self, method: str, program: torch.export.ExportedProgram) -> None:
         """Refuses what TOSA does not have. The program itself is complete."""
         sources = self._sources.get(method)
         for part in lowered_parts(program):
@@ -258,12 +255,9 @@ class EthosUToolchain(Toolchain):
         surviving = {method: ethosu.surviving(program.graph_module) for method, program in programs.items()}
         self._capture = ethosu.Capture(self._calls, surviving, self.vela.ini, as_upstream=self.as_upstream)
         with ethosu.capturing(self._capture):
-            yield {
-                method: self._noting(partial(ethosu.partitioner, self.compile_spec), leave[method], locate[method])
-                for method in programs
-            }
+            yield {name: self._partitioner(ethosu.partitioner, leave[name], locate[name]) for name in programs}
 
-    def lowered(self, method: str, program: torch.export.ExportedProgram) -> None:
+    def finish(self, method: str, program: torch.export.ExportedProgram) -> None:
         from ethos_hil.lowering.upstream import ethosu
 
         self._blobs[method] = [module.processed_bytes for module in ethosu.adopt(program)]
@@ -274,13 +268,13 @@ class EthosUToolchain(Toolchain):
         found = []
         for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
-            done = self._compiled(blobs[number] if number < len(blobs) and blobs[number] == data else data)
+            done = self._partition_of(blobs[number] if number < len(blobs) and blobs[number] == data else data)
             found.append(
                 Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, done.compiled, done.defects)
             )
         return tuple(found)
 
-    def _compiled(self, blob: bytes) -> CompiledPartition:
+    def _partition_of(self, blob: bytes) -> CompiledPartition:
         assert self._capture is not None, "nothing was lowered"
         return self._capture.compiled(blob)
 

@@ -1,4 +1,4 @@
-"""From the stack trace of a traced operator to the line of the user's file that called it.
+"""From the stack trace of an operator or an exception to the line of the user's file that it comes from.
 
 torch.export records for every operator the Python stack from the model's forward inwards; passes of the Arm backend
 append their own frames. The user's frame is the innermost one outside the frameworks.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import traceback
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -56,3 +57,25 @@ class Sources:
             if not is_framework_file(match["file"]):
                 return self.name(match["file"], match["line"])
         return None
+
+
+_LOWERING = Path(__file__).parents[1]
+_OURS = (_LOWERING, *(_LOWERING / name for name in ("model", "upstream", "user_code")))
+"""The folders of the modules that call the user's code."""
+
+
+def summary(error: BaseException) -> str:
+    """Return the exception's type and the first line of its message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def user_line(error: BaseException) -> str:
+    """Return the place in the user's own files that raised the exception, " (net.py:12)", or ""."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f" ({Path(error.filename).name}:{error.lineno})"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        name = frame.filename
+        if Path(name).parent not in _OURS and not is_framework_file(name) and "importlib" not in name:
+            return f" ({Path(name).name}:{frame.lineno})"
+    return ""

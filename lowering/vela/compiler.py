@@ -171,7 +171,7 @@ def run_vela(
         if answer.header["status"]:
             said = " ".join(answer.listing.split())[-300:]
             raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
-        return VelaOutput.read(_packed(folder / "output" / "out_vela.npz"), folder, answer.listing)
+        return VelaOutput.read(_pack(folder / "output" / "out_vela.npz"), folder, answer.listing)
 
 
 def call_vela(arguments: Sequence[str], *, tool: NativeTool = VELA) -> ToolAnswer:
@@ -196,26 +196,20 @@ def call_vela(arguments: Sequence[str], *, tool: NativeTool = VELA) -> ToolAnswe
             raise ToolError(f"Vela {crash.how}{crash.said}", hint=_SPACE_HINT) from crash
         program = next(argument for argument in arguments if argument.endswith(".tosa"))
         tosa = Path(program).read_bytes()
-        operator = crashing_operator(tosa, lambda part: _crashes(part, arguments, program, tool))
+        operator = crashing_operator(tosa, lambda part: _compile_part(part, arguments, program, tool))
         raise VelaCrash(crash, operator, version=tool.version) from crash
 
 
-def _crashes(tosa: bytes, arguments: Sequence[str], program: str, tool: NativeTool) -> bool:
-    """Return whether a part of a program ends Vela's process, too."""
+def _compile_part(tosa: bytes, arguments: Sequence[str], program: str, tool: NativeTool) -> None:
+    """Compile a part of a program with the arguments for all of it. Raises NativeCrash, ToolRaised."""
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         path = Path(folder) / "part.tosa"
         path.write_bytes(tosa)
         kept = [each for each in arguments if each != program and not each.startswith("--output-dir=")]
-        try:
-            tool.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
-        except NativeCrash:
-            return True
-        except ToolRaised:
-            return False
-    return False
+        tool.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
 
 
-def _packed(path: Path) -> bytes:
+def _pack(path: Path) -> bytes:
     with np.load(path, allow_pickle=False) as arrays:
 
         def places(kind: str) -> list[VelaIo]:

@@ -76,7 +76,7 @@ def classify(question: Question, reporter: Reporter | None = None) -> Classifica
     assert not isinstance(source, ProgramFile)
     images = [photograph.prepared() for photograph in PHOTOGRAPHS]
     with torch.no_grad():
-        floating = [source.module(torch.from_numpy(image)).numpy() for image in images]
+        floating = [source.default.module(torch.from_numpy(image)).numpy() for image in images]
     inputs = tuple((image,) for image in images)
     question = question.but(model=source, inputs=inputs, allow_cpu_only=False)
     report = run(question, reporter=reporter)

@@ -34,7 +34,7 @@ layer_norm = Operator(
     ),
 )
 
-# Quantised, one that no convolution takes in is written as one (lowering/upstream/lone_norms.py).
+# Quantised, one that no convolution takes in is written as one (lowering/upstream/graph_repairs.py).
 batch_norm = Operator(
     "batch_norm",
     aten=("_native_batch_norm_legit_no_training.default",),

@@ -26,10 +26,7 @@ LIGHT = {
     "ethos_hil.lowering.made_from",
     "ethos_hil.lowering.made_from.chance",
     "ethos_hil.lowering.made_from.code_watch",
-    "ethos_hil.lowering.made_from.generators",
     "ethos_hil.lowering.made_from.project_files",
-    "ethos_hil.lowering.made_from.session_start",
-    "ethos_hil.lowering.made_from.watched_environment",
 }
 """The only modules of this package that a session of another project imports."""
 CONFTEST = """

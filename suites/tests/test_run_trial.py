@@ -18,9 +18,7 @@ from ethos_hil.harness.verdict.verify import Comparison
 from ethos_hil.lowering.artifact import NpuOp
 from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.made_from import artifact_memo
-from ethos_hil.lowering.made_from.artifact_memo import Found
-from ethos_hil.lowering.made_from.model_fingerprint import read_at_import
+from ethos_hil.lowering.made_from.model_fingerprint import Found, find_artifact, read_at_import
 from ethos_hil.suites.declare.profile import parse
 from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.tests import sample
@@ -129,13 +127,13 @@ def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: 
     assert not [path for path in made.made_from.files if path.startswith(str(tmp_path))], (
         "the cache is no part of the model"
     )
-    memo = artifact_memo.find(cache, place, key, read_at_import(test.origins))
+    memo = find_artifact(cache, place, key, read_at_import(test.origins))
     assert memo is not None
     assert memo.artifact.key == made.artifact.key
     CacheContents(tmp_path).trim(0)
-    assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is None
+    assert find_artifact(cache, place, key, read_at_import(test.origins)) is None
     assert test.lower(None, cache).artifact.pte == made.artifact.pte
-    assert artifact_memo.find(cache, place, key, read_at_import(test.origins)) is not None
+    assert find_artifact(cache, place, key, read_at_import(test.origins)) is not None
 
 
 def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
@@ -146,7 +144,7 @@ def test_what_is_kept_of_a_case_is_kept_for_the_code_that_makes_its_module(
     cache, place = Cache(tmp_path), f"{SAMPLE}::{test.name}"
 
     def kept() -> bool:
-        return artifact_memo.find(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
+        return find_artifact(cache, place, test.memo_key(None), read_at_import(test.origins)) is not None
 
     monkeypatch.setattr(declared, "declared_unchanged", lambda: False)
     test.lower(None, cache)
@@ -171,5 +169,5 @@ def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: P
     one = max(entry.size for entry in CacheContents(tmp_path).entries())
     assert CacheContents(tmp_path).trim(one).entries == 1
     today = read_at_import(tests[0].origins)
-    assert artifact_memo.find(cache, f"{SAMPLE}::{tests[0].name}", tests[0].memo_key(None), today) is not None
+    assert find_artifact(cache, f"{SAMPLE}::{tests[0].name}", tests[0].memo_key(None), today) is not None
     assert len(list(cases.iterdir())) == 1

@@ -32,7 +32,7 @@ from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.formats.pte_reader import KernelCall
+from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module

@@ -14,7 +14,7 @@ from ethos_hil.harness.verdict.run_delegate import run_delegate
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import from_module
-from ethos_hil.lowering.repairs.mend import treated
+from ethos_hil.lowering.repairs.mend import treat
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.models.stacks import STACKS
@@ -60,7 +60,7 @@ def test_every_npu_computes_what_the_reference_model_does(name: str) -> None:
             npu = EthosU.parse(configuration.name)
             chosen = flags(npu, MemoryMode.default(npu))
             compiled = run_vela(delegate.tosa, chosen)
-            rewritten, _ = treated(compiled, npu.family)
+            rewritten, _ = treat(compiled, npu.family)
             blob = (compiled if rewritten == delegate.tosa else run_vela(rewritten, chosen)).parsed
             result = run_delegate(Npu(configuration, strict=True), blob, [value.tobytes() for value in inputs])
             for output, value in zip(result.outputs, expected, strict=True):

@@ -21,8 +21,8 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.oracle.bounds import approximated, graph, sums, tolerance
-from ethos_hil.lowering.oracle.bounds.program import bounded
+from ethos_hil.lowering.oracle.bounds import graph, program, sums, tolerance
+from ethos_hil.lowering.oracle.bounds.program import bound_outputs
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 from ethos_hil.lowering.testing.broken_reference import MISSING, UNPREDICTABLE, reference_model_is
@@ -162,7 +162,7 @@ def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.
     artifact = lowered("many", INT)
     monkeypatch.setattr(sums, "FLOAT32_UNIT", 2.0**-16)
     step = tolerance.step_of(artifact.plan, artifact.plan.outputs[0])
-    worst = bounded(artifact, artifact.example_inputs, RoundingPolicy())
+    worst = bound_outputs(artifact, artifact.example_inputs, RoundingPolicy())
     ways = np.stack([way for (way,) in tolerance._variants(artifact, artifact.example_inputs, worst)])
     least, most = ways.min(0) - step, ways.max(0) + step
     mixed = np.where(np.arange(1000) % 2, least, most).astype(np.float32)
@@ -349,7 +349,7 @@ APPROXIMATED: dict[str, tuple[Forward, Input]] = {
 
 
 def test_all_approximations_are_measured() -> None:
-    assert APPROXIMATED.keys() == approximated.APPROXIMATED.keys()
+    assert APPROXIMATED.keys() == program.APPROXIMATED.keys()
 
 
 @pytest.mark.parametrize("name", APPROXIMATED)
@@ -359,7 +359,7 @@ def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -
     assert artifact.delegated == (name,)
     record = verify_on_host(name, artifact)
     assert record.verdict == "verified", record.failure
-    allowed = approximated.APPROXIMATED[name]
+    allowed = program.APPROXIMATED[name]
     assert 0.8 * allowed <= record.outputs[0].max_abs_error <= record.outputs[0].tolerance <= 1.2 * allowed
     larger = dataclasses.replace(artifact, delegated=(*artifact.delegated, "aten.mul.Tensor"))
     with pytest.raises(NoBound, match=f"{name} is approximated"):

@@ -17,14 +17,18 @@ from ethos_hil.harness.declared import declared_digest, declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.lowering.made_from import artifact_memo
-from ethos_hil.lowering.made_from.artifact_memo import Found
 from ethos_hil.lowering.made_from.chance import calls_noticed
 from ethos_hil.lowering.made_from.code_watch import WATCH
 from ethos_hil.lowering.made_from.imported_files import file_of_module
-from ethos_hil.lowering.made_from.model_fingerprint import fingerprint, read_at_import
+from ethos_hil.lowering.made_from.model_fingerprint import (
+    Found,
+    find_artifact,
+    fingerprint,
+    keep_artifact,
+    read_at_import,
+)
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
-from ethos_hil.lowering.user_code.bytecode import check_bytecode
+from ethos_hil.lowering.user_code.user_function import check_bytecode
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.suites.declare.capability import missing_packages
@@ -104,7 +108,7 @@ class Declared(abc.ABC):
         """
         key = self.memo_key(memory_mode)
         place = f"{self.file}::{self.name}"
-        found = artifact_memo.find(cache, place, key, read_at_import(self.origins))
+        found = find_artifact(cache, place, key, read_at_import(self.origins))
         if found is not None:
             return found
         from ethos_hil.harness.declared.modules import seed
@@ -121,7 +125,7 @@ class Declared(abc.ABC):
         found = Found(artifact, fingerprint(self.origins, built))
         check_bytecode(Path(file) for file in found.made_from.files if file.endswith(".py"))
         if declared_unchanged():
-            artifact_memo.keep(cache, place, key, found)
+            keep_artifact(cache, place, key, found)
         return found
 
 

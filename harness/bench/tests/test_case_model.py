@@ -24,26 +24,26 @@ def test_all_inputs_go_to_the_first_step_and_its_result_to_the_next() -> None:
     import torch
 
     model = case_model(case(BenchStep(call="sub"), BenchStep(layer="ReLU"), BenchStep(call="sum", options={"dim": 1})))
-    a, b = model.example_inputs
-    assert torch.equal(model.module(a, b), (a - b).relu().sum(1))
-    assert len(model.calibration_inputs) == 3
-    assert torch.equal(model.calibration_inputs[0][0], a)
+    a, b = model.default.example_inputs
+    assert torch.equal(model.default.module(a, b), (a - b).relu().sum(1))
+    assert len(model.default.calibration_inputs) == 3
+    assert torch.equal(model.default.calibration_inputs[0][0], a)
 
 
 def test_what_joins_tensors_gets_them_as_a_list() -> None:
     import torch
 
     model = case_model(case(BenchStep(call="cat", options={"dim": 1})))
-    assert torch.equal(model.module(*model.example_inputs), torch.cat(model.example_inputs, 1))
+    assert torch.equal(model.default.module(*model.default.example_inputs), torch.cat(model.default.example_inputs, 1))
 
 
 def test_numbers_come_from_the_name() -> None:
     import torch
 
     one, again, other = (case_model(case(BenchStep("Linear", args=(3, 4)), inputs=PAIR[:1], name=n)) for n in "aab")
-    weight, same, different = (each.module.state_dict()["weight"] for each in (one, again, other))
+    weight, same, different = (each.default.module.state_dict()["weight"] for each in (one, again, other))
     assert torch.equal(weight, same)
-    assert torch.equal(one.example_inputs[0], again.example_inputs[0])
+    assert torch.equal(one.default.example_inputs[0], again.default.example_inputs[0])
     assert not torch.equal(weight, different)
 
 
@@ -52,7 +52,7 @@ def test_a_model_is_the_users(tmp_path: Path) -> None:
 
     (tmp_path / "net.py").write_text("import torch\n\ndef net():\n    return torch.nn.ReLU(), (torch.ones(1, 4),)\n")
     model = case_model(BenchCase("net", "model", (), (), model=f"{tmp_path}/net.py:net", source="mine.toml:7"))
-    assert isinstance(model.module, torch.nn.ReLU)
+    assert isinstance(model.default.module, torch.nn.ReLU)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.evaluate.dataset import DataSet
-from ethos_hil.lowering.formats.pte_reader import Tensor
+from ethos_hil.lowering.formats.pte_model import Tensor
 
 IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
 

@@ -29,8 +29,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import host_modules, lower
 from ethos_hil.lowering.made_from import named_model
-from ethos_hil.lowering.model.host_modules import HostModules
-from ethos_hil.lowering.model.torch_model import TorchModel, from_module
+from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, from_module
 
 __all__ = ["ethos_hil", "here"]
 NPU = EthosU.parse("ethos-u55-128")

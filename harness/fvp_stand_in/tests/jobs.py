@@ -13,7 +13,8 @@ import numpy as np
 
 from ethos_hil.harness.virtual.tests import programs
 from ethos_hil.harness.virtual.tests.programs import Recorded
-from ethos_hil.lowering.formats.pte_reader import DelegateCall, KernelCall, Program
+from ethos_hil.lowering.formats.pte_model import DelegateCall, KernelCall
+from ethos_hil.lowering.formats.pte_reader import Program
 from ethos_hil.lowering.formats.vela_blob import VelaBlob
 
 DATA = Path(__file__).parent / "data"

@@ -27,7 +27,7 @@ from ethos_hil.harness.scan.scan import scan
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.formats.tosa_content import content_digest
+from ethos_hil.lowering.formats.tosa import content_digest
 from ethos_hil.lowering.formats.vela_blob import pack
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS, run_vela

@@ -15,10 +15,15 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ethos_hil.lowering.model.exported.operator_name import check_operator
-from ethos_hil.lowering.model.exported.refused import RefusedPart, is_name, quoted
-from ethos_hil.lowering.model.exported.size_expression import check_expression, is_symbol
-from ethos_hil.lowering.model.exported.tree_spec import check_tree
+from ethos_hil.lowering.model.exported.texts import (
+    RefusedPart,
+    check_expression,
+    check_operator,
+    check_tree,
+    is_name,
+    is_symbol,
+    quote,
+)
 from ethos_hil.lowering.upstream.names import exported_schema
 
 _MOST_TEXT = 1 << 20
@@ -50,23 +55,23 @@ def load_json(data: bytes | str, member: str) -> Any:
         raise RefusedPart(member, f"not JSON: {error}") from None
 
 
-def checked_program(data: bytes, member: str) -> dict[str, Any]:
+def check_program(data: bytes, member: str) -> dict[str, Any]:
     """Return the checked document of an exported program.
 
     Raises:
         RefusedPart: it is more than data, or is damaged.
     """
-    return _checked_document(exported_schema.program_type(), data, member)
+    return _check_document(exported_schema.program_type(), data, member)
 
 
-def checked_payloads(data: bytes, member: str) -> dict[str, Any]:
-    """Return the checked list of a program's weights or constants. Raises RefusedPart, as `checked_program`."""
-    return _checked_document(exported_schema.payloads_type(), data, member)
+def check_payloads(data: bytes, member: str) -> dict[str, Any]:
+    """Return the checked list of a program's weights or constants. Raises RefusedPart, as `check_program`."""
+    return _check_document(exported_schema.payloads_type(), data, member)
 
 
-def _checked_document(cls: Any, data: bytes, member: str) -> dict[str, Any]:
+def _check_document(cls: Any, data: bytes, member: str) -> dict[str, Any]:
     try:
-        document: dict[str, Any] = _checked(cls, load_json(data, member), _Place(member, "", ""))
+        document: dict[str, Any] = _check(cls, load_json(data, member), _Place(member, "", ""))
     except RecursionError:
         raise RefusedPart(member, "JSON that is nested too deeply") from None
     return document
@@ -82,45 +87,47 @@ class _Place:
         return f"{self.member}{self.path}"
 
     def at(self, step: object, field: str | None = None) -> _Place:
-        return _Place(self.member, f"{self.path}[{quoted(step)}]", self.field if field is None else field)
+        return _Place(self.member, f"{self.path}[{quote(step)}]", self.field if field is None else field)
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
-def _checked(cls: Any, value: Any, place: _Place) -> Any:
+def _check(cls: Any, value: Any, place: _Place) -> Any:
     origin, arguments = typing.get_origin(cls), typing.get_args(cls)
     if origin in (typing.Union, types.UnionType) and type(None) in arguments:
-        return None if value is None else _checked(arguments[0], value, place)
+        return None if value is None else _check(arguments[0], value, place)
     if origin is list:
-        return [_checked(arguments[0], item, place.at(index)) for index, item in enumerate(_typed(value, list, place))]
+        return [
+            _check(arguments[0], item, place.at(index)) for index, item in enumerate(_check_type(value, list, place))
+        ]
     if origin is dict:
-        return _checked_mapping(arguments[1], _typed(value, dict, place), place)
+        return _check_mapping(arguments[1], _check_type(value, dict, place), place)
     fields = exported_schema.fields_of(cls)
-    return _checked_leaf(cls, value, place) if fields is None else _checked_fields(cls, fields, value, place)
+    return _check_leaf(cls, value, place) if fields is None else _check_fields(cls, fields, value, place)
 
 
-def _checked_fields(cls: Any, fields: dict[str, Any], value: Any, place: _Place) -> dict[str, Any]:
+def _check_fields(cls: Any, fields: dict[str, Any], value: Any, place: _Place) -> dict[str, Any]:
     name = cls.__name__
     if name in _FOREIGN:
         raise RefusedPart(place, _FOREIGN[name])
-    given = _typed(value, dict, place)
+    given = _check_type(value, dict, place)
     if exported_schema.is_union(cls) and (len(given) != 1 or not given.keys() <= fields.keys()):
-        raise RefusedPart(place, f"expected one field of {name}, found {quoted(sorted(given))}")
+        raise RefusedPart(place, f"expected one field of {name}, found {quote(sorted(given))}")
     missing = sorted(exported_schema.required_of(cls) - given.keys())
     if missing:
-        raise RefusedPart(place, f"a {name} without {quoted(missing)}")
+        raise RefusedPart(place, f"a {name} without {quote(missing)}")
     found: dict[str, Any] = {}
     for field, kind in fields.items():
         if field in _LEFT_OUT and field in given:
             found[field] = _LEFT_OUT[field]
         elif field in given:
-            found[field] = _checked(kind, given[field], place.at(field, f"{name}.{field}"))
+            found[field] = _check(kind, given[field], place.at(field, f"{name}.{field}"))
     return found
 
 
-def _checked_mapping(kind: Any, value: dict[str, Any], place: _Place) -> dict[str, Any]:
+def _check_mapping(kind: Any, value: dict[str, Any], place: _Place) -> dict[str, Any]:
     check = _KEYS.get(place.field, _check_name)
     for key in value:
         check(key, place)
@@ -128,21 +135,21 @@ def _checked_mapping(kind: Any, value: dict[str, Any], place: _Place) -> dict[st
         return _metadata(value, place)
     if place.field == "GraphModule.metadata":
         return {}
-    return {key: _checked(kind, item, place.at(key)) for key, item in value.items()}
+    return {key: _check(kind, item, place.at(key)) for key, item in value.items()}
 
 
-def _checked_leaf(cls: Any, value: Any, place: _Place) -> Any:
+def _check_leaf(cls: Any, value: Any, place: _Place) -> Any:
     if cls is str:
-        text = _typed(value, str, place)
+        text = _check_type(value, str, place)
         if len(text) > _MOST_TEXT:
             raise RefusedPart(place, f"a text of {len(text):,} characters")
         _TEXTS.get(place.field, _check_name)(text, place)
         return text
     if cls is bool:
-        return _typed(value, bool, place)
+        return _check_type(value, bool, place)
     if cls is float:
-        return value if value in _NOT_FINITE or type(value) is int else _typed(value, float, place)
-    number = _typed(value, int, place)
+        return value if value in _NOT_FINITE or type(value) is int else _check_type(value, float, place)
+    number = _check_type(value, int, place)
     if not -(2**63) <= number < 2**64:
         raise RefusedPart(place, f"a number of {number.bit_length()} bits")
     if exported_schema.is_choice(cls) and number not in set(cls):
@@ -150,9 +157,9 @@ def _checked_leaf(cls: Any, value: Any, place: _Place) -> Any:
     return number
 
 
-def _typed(value: Any, kind: type, place: _Place) -> Any:
+def _check_type(value: Any, kind: type, place: _Place) -> Any:
     if type(value) is not kind:
-        raise RefusedPart(place, f"expected {kind.__name__}, found {quoted(value)}")
+        raise RefusedPart(place, f"expected {kind.__name__}, found {quote(value)}")
     return value
 
 
@@ -161,35 +168,35 @@ def _metadata(value: dict[str, Any], place: _Place) -> dict[str, str]:
     found: dict[str, str] = {}
     for key in ("stack_trace", "nn_module_stack", "torch_fn"):
         if key in value:
-            found[key] = _typed(value[key], str, place.at(key))
+            found[key] = _check_type(value[key], str, place.at(key))
     for key in ("custom", "from_node"):
         if key in value:
-            found[key] = json.dumps(load_json(_typed(value[key], str, place.at(key)), str(place.at(key))))
+            found[key] = json.dumps(load_json(_check_type(value[key], str, place.at(key)), str(place.at(key))))
     if "source_fn_stack" in value:
-        text = _typed(value["source_fn_stack"], str, place.at("source_fn_stack"))
+        text = _check_type(value["source_fn_stack"], str, place.at("source_fn_stack"))
         for entry in text.split(";"):
             _, _, function = entry.partition(",")
             if not _DOTTED.fullmatch(function) or "__" in function:
-                raise RefusedPart(place.at("source_fn_stack"), f"not the name of a function: {quoted(function)}")
+                raise RefusedPart(place.at("source_fn_stack"), f"not the name of a function: {quote(function)}")
         found["source_fn_stack"] = text
     return found
 
 
 def _check_name(text: str, place: _Place) -> None:
     if not is_name(text):
-        raise RefusedPart(place, f"not a name: {quoted(text)}")
+        raise RefusedPart(place, f"not a name: {quote(text)}")
 
 
 def _check_argument(text: str, place: _Place) -> None:
     """Check the name of an operator's argument: it may be a word of Python, such as `from`, or empty."""
     if text and not keyword.iskeyword(text) and not is_name(text):
-        raise RefusedPart(place, f"not a name: {quoted(text)}")
+        raise RefusedPart(place, f"not a name: {quote(text)}")
 
 
 def _check_attribute(text: str, place: _Place) -> None:
     """Check the name of a parameter, buffer or constant below the module: 0.weight."""
     if not _ATTRIBUTE.fullmatch(text) or any(part.startswith("__") for part in text.split(".")):
-        raise RefusedPart(place, f"not the name of a parameter or buffer: {quoted(text)}")
+        raise RefusedPart(place, f"not the name of a parameter or buffer: {quote(text)}")
 
 
 def _check_text(text: str, place: _Place) -> None:
@@ -215,14 +222,14 @@ def _check_outputs(text: str, place: _Place) -> None:
 def _matching(pattern: str | re.Pattern[str], what: str) -> Callable[[str, _Place], None]:
     def check(text: str, place: _Place) -> None:
         if not re.fullmatch(pattern, text):
-            raise RefusedPart(place, f"not {what}: {quoted(text)}")
+            raise RefusedPart(place, f"not {what}: {quote(text)}")
 
     return check
 
 
 def _check_symbol(text: str, place: _Place) -> None:
     if not is_symbol(text):
-        raise RefusedPart(place, f"not the name of a size: {quoted(text)}")
+        raise RefusedPart(place, f"not the name of a size: {quote(text)}")
 
 
 _TEXTS: dict[str, Callable[[str, _Place], None]] = {

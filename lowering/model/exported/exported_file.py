@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
+import pickletools
+import re
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.regular_file import opened
 from ethos_hil.lowering.conditions.silence_tools import quiet
-from ethos_hil.lowering.formats.zip_members import BadArchive
-from ethos_hil.lowering.model.exported.archive import checked_archive
-from ethos_hil.lowering.model.exported.refused import RefusedPart
-from ethos_hil.lowering.upstream.names.pt2e import register_operators
-from ethos_hil.lowering.user_code.error_text import summary
+from ethos_hil.lowering.formats.array_archive import BadArchive, ZipMembers, members
+from ethos_hil.lowering.model.exported.document import check_payloads, check_program
+from ethos_hil.lowering.model.exported.texts import RefusedPart, quote
+from ethos_hil.lowering.upstream.names.exported_schema import TENSOR_GLOBALS
+from ethos_hil.lowering.upstream.names.operators import register_operators
+from ethos_hil.lowering.user_code.source import summary
 
 if TYPE_CHECKING:
     import torch
@@ -41,8 +48,8 @@ def load_exported(path: Path, *, trust: bool = False) -> torch.export.ExportedPr
     try:
         with opened(path, most=MOST_BYTES) as file:
             if trust:
-                return _loaded(path, file)
-            archive = checked_archive(file)
+                return _load(path, file)
+            archive = check_archive(file)
     except RefusedPart as error:
         raise UsageError(
             f"{path} is more than data, at {error}",
@@ -53,12 +60,12 @@ def load_exported(path: Path, *, trust: bool = False) -> torch.export.ExportedPr
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     with _weights_only():
-        program = _loaded(path, archive)
+        program = _load(path, archive)
     _check_inputs(path, program.example_inputs)
     return program
 
 
-def _loaded(path: Path, file: BinaryIO) -> torch.export.ExportedProgram:
+def _load(path: Path, file: BinaryIO) -> torch.export.ExportedProgram:
     import torch
 
     try:
@@ -95,3 +102,162 @@ def _check_inputs(path: Path, inputs: Any) -> None:
         raise UsageError(f"{path} has example inputs that are no arguments of a call", hint=_WRITE)
     if not all(isinstance(name, str) for name in inputs[1]):
         raise UsageError(f"{path} has keyword arguments that have no names", hint=_WRITE)
+
+
+# The archive of a .pt2: read strictly, checked member by member, and written anew for torch.
+#
+# torch gets what was checked here and nothing else. A difference between two readers of zip archives or of JSON is no
+# way around the checks, and members that lowering does not need (other models, extra files) never reach torch.
+
+_PROGRAM = "models/model.json"
+_INPUTS = "data/sample_inputs/model.pt"
+_WEIGHTS = "data/weights/"
+_CONSTANTS = "data/constants/"
+_LISTS = {_WEIGHTS: "model_weights_config.json", _CONSTANTS: "model_constants_config.json"}
+_FOUNDATION = {"archive_format": b"pt2", "archive_version": b"0", "byteorder": b"little", ".data/version": b"6\n"}
+_MOST_ELEMENTS = 1 << 20
+_MOST_RATIO = 100
+"""A tensor may have this many elements for each one that is stored (a broadcast one stores few), or 2**20."""
+
+
+def check_archive(file: BinaryIO) -> io.BytesIO:
+    """Return the archive that torch may load.
+
+    Args:
+        file: the .pt2.
+
+    Raises:
+        RefusedPart: it has more than data; the error names the member and what it has.
+        BadArchive: it is not a .pt2 of this version of torch, or is damaged.
+    """
+    with members(file, os.fstat(file.fileno()).st_size, packed=False) as archive:
+        return _write(_check(_Members(archive)))
+
+
+class _Members:
+    """An archive's members without the name of the folder that all of them are in."""
+
+    def __init__(self, archive: ZipMembers) -> None:
+        self._archive = archive
+        roots = {name.partition("/")[0] for name in archive.sizes}
+        if len(roots) != 1:
+            found = "no members" if not roots else f"the folders {quote(sorted(roots))}"
+            raise BadArchive(f"expected one folder with everything in it, found {found}")
+        self._root = roots.pop()
+        self.names = frozenset(name.partition("/")[2] for name in archive.sizes)
+
+    def read(self, name: str) -> bytes:
+        return self._archive.read(f"{self._root}/{name}")
+
+
+def _check(archive: _Members) -> dict[str, bytes]:
+    foreign = sorted(name for name in archive.names if name.startswith("data/aotinductor/"))
+    if foreign:
+        raise RefusedPart(foreign[0], "compiled code")
+    if _PROGRAM not in archive.names:
+        models = sorted(name for name in archive.names if name.startswith("models/"))
+        raise BadArchive(f"it has no {_PROGRAM}" + (f", only {quote(models)}" if models else ""))
+    found = dict(_FOUNDATION)
+    for name in ("archive_format", "archive_version", "byteorder"):
+        if name in archive.names and archive.read(name).strip() != _FOUNDATION[name]:
+            raise BadArchive(f"{name} is {quote(archive.read(name))}, expected {quote(_FOUNDATION[name])}")
+    found[_PROGRAM] = json.dumps(check_program(archive.read(_PROGRAM), _PROGRAM)).encode()
+    found[_INPUTS] = archive.read(_INPUTS)
+    if found[_INPUTS]:
+        check_tensors(found[_INPUTS], _INPUTS)
+    for folder in _LISTS:
+        found |= _check_payloads(archive, folder)
+    return found
+
+
+def _check_payloads(archive: _Members, folder: str) -> dict[str, bytes]:
+    """Return the checked members that hold weights or constants, with the list of them."""
+    pickled = f"{folder}model.pt"
+    if pickled in archive.names:  # of earlier versions of torch
+        data = archive.read(pickled)
+        check_tensors(data, pickled)
+        return {pickled: data}
+    name = folder + _LISTS[folder]
+    payloads = check_payloads(archive.read(name), name)
+    found = {name: json.dumps(payloads).encode()}
+    for payload in payloads["config"].values():
+        path = folder + payload["path_name"]
+        if path not in found:
+            found[path] = archive.read(path)
+        if payload["use_pickle"]:
+            check_tensors(found[path], path)
+        else:
+            _check_size(path, found[path], payload["tensor_meta"])
+    return found
+
+
+def _check_size(path: str, data: bytes, meta: dict[str, Any] | None) -> None:
+    """Check that a tensor is no larger than what is stored of it allows. Elements have at least one byte."""
+    if meta is None:
+        raise RefusedPart(path, "a tensor without a shape")
+    sizes = [size.get("as_int") for size in meta["sizes"]]
+    if any(size is None or size < 0 for size in sizes):
+        raise RefusedPart(path, f"a tensor of shape {quote(sizes)}")
+    elements = prod(sizes)
+    if elements > max(_MOST_RATIO * len(data), _MOST_ELEMENTS) or (elements and not data):
+        raise RefusedPart(path, f"a tensor of {elements:,} elements, of which {len(data):,} bytes are stored")
+
+
+def _write(found: dict[str, bytes]) -> io.BytesIO:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
+        for name, data in found.items():
+            archive.writestr(zipfile.ZipInfo(f"model/{name}"), data)
+    stream.seek(0)
+    return stream
+
+
+_MEMBER = re.compile(
+    r"[^/]+/(?:data\.pkl|byteorder|version|\.format_version|\.storage_alignment|data/\d+|\.data/serialization_id)"
+)
+_OPCODES = frozenset(
+    {
+        "APPEND", "APPENDS", "BINFLOAT", "BINGET", "BININT", "BININT1", "BININT2", "BINPERSID", "BINPUT", "BINUNICODE",
+        "BUILD", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "GLOBAL", "LONG1", "LONG_BINGET", "LONG_BINPUT", "MARK",
+        "NEWFALSE", "NEWTRUE", "NONE", "PROTO", "REDUCE", "SETITEM", "SETITEMS", "STOP", "TUPLE", "TUPLE1", "TUPLE2",
+        "TUPLE3",
+    }
+)  # fmt: skip
+
+
+def check_tensors(data: bytes, member: str) -> None:
+    """Check that a member of a .pt2 is a file of torch.save with nothing but tensors, numbers, texts and containers.
+
+    Raises:
+        RefusedPart: it needs more, and what.
+    """
+    try:
+        with members(io.BytesIO(data), len(data), packed=False) as inner:
+            odd = [name for name in inner.sizes if not _MEMBER.fullmatch(name)]
+            pickles = [name for name in inner.sizes if name.endswith("/data.pkl")]
+            if odd or len(pickles) != 1:
+                raise RefusedPart(member, f"not a file of torch.save with tensors: it has {quote(odd or pickles)}")
+            _check_pickle(inner.read(pickles[0]), member)
+    except BadArchive as error:
+        raise RefusedPart(member, f"not a file of torch.save: {error}") from error
+
+
+def _check_pickle(data: bytes, member: str) -> None:
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name not in _OPCODES:
+                raise RefusedPart(member, f"a pickle with {opcode.name}, which tensors do not need")
+            if opcode.name == "GLOBAL" and argument not in TENSOR_GLOBALS and not _is_dtype(str(argument)):
+                wanted = str(argument).replace(" ", ".")
+                raise RefusedPart(member, f"a pickle that needs {quote(wanted)}, and tensors do not")
+    except RefusedPart:
+        raise
+    except Exception as error:  # pickletools raises ValueError and others for damaged pickles
+        raise RefusedPart(member, f"a damaged pickle: {error}") from error
+
+
+def _is_dtype(name: str) -> bool:
+    import torch
+
+    module, _, attribute = name.partition(" ")
+    return module == "torch" and isinstance(getattr(torch, attribute, None), torch.dtype)

@@ -13,7 +13,7 @@ accuracy requirements"). Three allowances exist for hardware that interpolates t
 and RESIZE get the accuracy of the reference model's own method instead. PyTorch computes in float64, whose rounding is
 2**-29 of that and negligible. Where it can't, it computes in float32 with operators as accurate as TOSA requires, so
 that each may add as much again (`value.RoundingPolicy`). The compiler rounded constants to float32
-(`value.of_constant`) and approximates some functions (`approximated`).
+(`value.of_constant`) and approximates some functions (`program.APPROXIMATED`).
 
 **Quantised programs** (profile BI). The value is the integer that the reference model computes. PyTorch computes the
 same in float32 from dequantised integers, and rounds to an integer where its graph has a quantise node. At each of

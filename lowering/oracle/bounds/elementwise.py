@@ -72,7 +72,7 @@ def _sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0.0, -x))
 
 
-def _vectorised(function: Callable[[float], float]) -> Function:
+def _vectorise(function: Callable[[float], float]) -> Function:
     return lambda x: np.array([function(item) for item in x.ravel().tolist()]).reshape(x.shape)
 
 
@@ -368,7 +368,7 @@ RULES: dict[str, Callable[..., Bounded]] = {
     "CLZ": _leading_zeros,
     "COS": _sine(np.cos),
     "EQUAL": _compare(np.equal),
-    "ERF": Monotone(_vectorised(math.erf), _ulps(5)),
+    "ERF": Monotone(_vectorise(math.erf), _ulps(5)),
     "EXP": Monotone(np.exp, _exponential),
     "FLOOR": Monotone(np.floor, _ulps(0)),
     "GREATER": _compare(np.greater),

@@ -2,20 +2,93 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from tosa.Attribute import Attribute
 from tosa.TosaGraph import TosaGraph as Buffer
 
-from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator
-from ethos_hil.lowering.oracle.bounds import arrange, elementwise, sums
+from ethos_hil.lowering.formats.tosa import TosaGraph, TosaOperator, attribute_of
+from ethos_hil.lowering.oracle.bounds import elementwise, sums
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy, TosaOperation, of_constant
 
-RULES: dict[str, Callable[..., Bounded]] = {**arrange.RULES, **elementwise.RULES, **sums.RULES}
-_ATTRIBUTES: dict[int, str] = {value: name for name, value in vars(Attribute).items() if not name.startswith("_")}
+Array = np.ndarray
+
+
+def rearrange(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
+    """Return values and errors after the same movement."""
+    return Bounded(
+        move(*(one.value for one in inputs)), move(*(one.error for one in inputs)), any(one.scaled for one in inputs)
+    )
+
+
+def _reshape(operation: TosaOperation, x: Bounded, _shape: Bounded) -> Bounded:
+    return rearrange(lambda array: array.reshape(operation.output.shape), x)
+
+
+def _transpose(operation: TosaOperation, x: Bounded) -> Bounded:
+    return rearrange(lambda array: array.transpose(operation.vector("Perms")), x)
+
+
+def _reverse(operation: TosaOperation, x: Bounded) -> Bounded:
+    return rearrange(lambda array: np.flip(array, operation.scalar("Axis")), x)
+
+
+def _concatenate(operation: TosaOperation, *inputs: Bounded) -> Bounded:
+    return rearrange(lambda *arrays: np.concatenate(arrays, operation.scalar("Axis")), *inputs)
+
+
+def _slice(_: TosaOperation, x: Bounded, start: Bounded, size: Bounded) -> Bounded:
+    part = tuple(slice(first, first + count) for first, count in zip(start.value, size.value, strict=True))
+    return rearrange(lambda array: array[part], x)
+
+
+def _tile(_: TosaOperation, x: Bounded, multiples: Bounded) -> Bounded:
+    return rearrange(lambda array: np.tile(array, multiples.value.tolist()), x)
+
+
+def _pad(_: TosaOperation, x: Bounded, padding: Bounded, constant: Bounded) -> Bounded:
+    widths = padding.value.reshape(-1, 2)
+    return rearrange(lambda array, filler: np.pad(array, widths, constant_values=filler.reshape(())), x, constant)
+
+
+def _exact_indices(operation: TosaOperation, indices: Bounded) -> Array:
+    if not indices.is_exact:
+        raise NoBound(f"{operation.op} by indices that may differ has no error bound")
+    return indices.integers
+
+
+def _gather(operation: TosaOperation, values: Bounded, indices: Bounded) -> Bounded:
+    rows = _exact_indices(operation, indices)[..., None]
+    return rearrange(lambda array: np.take_along_axis(array, rows, axis=1), values)
+
+
+def _scatter(operation: TosaOperation, values: Bounded, indices: Bounded, updates: Bounded) -> Bounded:
+    rows = _exact_indices(operation, indices)[..., None]
+
+    def put(array: Array, update: Array) -> Array:
+        result = array.copy()
+        np.put_along_axis(result, rows, update, axis=1)
+        return result
+
+    return rearrange(put, values, updates)
+
+
+ARRANGING: dict[str, Callable[..., Bounded]] = {
+    "CONCAT": _concatenate,
+    "GATHER": _gather,
+    "IDENTITY": lambda _, x: x,
+    "PAD": _pad,
+    "RESHAPE": _reshape,
+    "REVERSE": _reverse,
+    "SCATTER": _scatter,
+    "SLICE": _slice,
+    "TILE": _tile,
+    "TRANSPOSE": _transpose,
+}
+
+
+RULES: dict[str, Callable[..., Bounded]] = {**ARRANGING, **elementwise.RULES, **sums.RULES}
 _FORMATS = {"FP32": "<f4", "FP16": "<f2", "INT8": "i1", "INT16": "<i2", "INT32": "<i4", "INT64": "<i8", "BOOL": "?"}
 
 
@@ -40,7 +113,7 @@ def evaluate(tosa: bytes, inputs: Sequence[Bounded], rounding: RoundingPolicy) -
                 if operator.outputs[0] not in values:
                     raise NoBound(f"{operator.op} {operator.outputs[0]} is of a type that is not read here")
                 continue
-            result = _apply(operator, _reader(block.Operators(operator.index)), graph, values, rounding)
+            result = _apply(operator, attribute_of(block.Operators(operator.index)), graph, values, rounding)
             values[operator.outputs[0]] = result
     return tuple(values[tensor.name] for tensor in graph.outputs)
 
@@ -80,13 +153,3 @@ def _constants(block: Any, graph: TosaGraph, rounding: RoundingPolicy) -> Iterat
         raw = block.Shapes(index)
         data = np.frombuffer(raw.DataAsNumpy().tobytes(), "<i8", raw.Rank()) if raw.Rank() else np.zeros(0, np.int64)
         yield raw.Name().decode(), Bounded.exact(data, scaled=False)
-
-
-def _reader(operator: Any) -> Any:
-    """Return the generated reader of an operator's attributes, or None where it has none."""
-    name, table = _ATTRIBUTES[operator.AttributeType()], operator.Attribute()
-    if name == "NONE" or table is None:
-        return None
-    reader = getattr(importlib.import_module(f"tosa.{name}"), name)()
-    reader.Init(table.Bytes, table.Pos)
-    return reader

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.formats.pte_model import IN_PLACE, KernelCall, Tensor
+from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor
 from ethos_hil.lowering.oracle import kernels
-from ethos_hil.lowering.oracle.bounds.memory import PlanMemory, arranged
-from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, snapped
-from ethos_hil.lowering.oracle.store import Store
+from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, RoundingPolicy, of_constant, snapped
+from ethos_hil.lowering.oracle.kernels import PlanValues, Store
 
 QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", "cortex_m::quantize_per_tensor.out")
 DEQUANTISE = ("quantized_decomposed::dequantize_per_tensor.out", "cortex_m::dequantize_per_tensor.out")
@@ -122,7 +121,7 @@ def _dequantise(call: KernelCall, memory: PlanMemory) -> None:
 def _copy(call: KernelCall, memory: PlanMemory) -> None:
     """Bound a copy to another memory layout, shape, or type."""
     x, out = memory.get(call.args[0]), memory.tensor(call.args[-1])
-    x = arranged(x, lambda array: array.reshape(out.sizes))
+    x = rearrange(x, lambda array: array.reshape(out.sizes))
     kinds = x.value.dtype.kind + out.dtype.kind
     if kinds in ("ff", "ii", "bb"):
         memory.set(call.args[-1], x)
@@ -157,3 +156,41 @@ _RULES: dict[str, Callable[[KernelCall, PlanMemory], None]] = {
     "aten::unsqueeze_copy.out": _copy,
     "aten::squeeze_copy.dims_out": _copy,
 }
+
+
+class PlanMemory(PlanValues):
+    """The tensors of a plan. Tensors at the same place are one tensor, in another shape (`oracle.kernels.Store`)."""
+
+    def __init__(self, plan: ExecutionPlan, rounding: RoundingPolicy) -> None:
+        super().__init__(plan)
+        self.rounding = rounding
+        self._places: dict[tuple[int | None, int], Bounded] = {}
+
+    def number(self, index: int) -> Any:
+        """Return value `index`, which is not a tensor."""
+        return self._values[index]
+
+    def get(self, index: int) -> Bounded:
+        """Return tensor `index` in its logical shape."""
+        tensor = self.tensor(index)
+        if tensor.data is not None:
+            return of_constant(
+                tensor.from_bytes(tensor.data), "FP32" if tensor.scalar_type == "FLOAT" else "", self.rounding
+            )
+        place = (tensor.buffer, tensor.offset)
+        if index in self.plan.state and place not in self._places:
+            self.set(index, Bounded.exact(np.zeros(tensor.sizes, tensor.dtype)))  # as the program starts
+        kept = self._places.get(place)
+        if kept is None or kept.value.size != np.prod(tensor.sizes, dtype=int):
+            raise NoBound(f"tensor {index}, a {tensor}, is read in parts that were written otherwise")
+        return rearrange(kept, tensor.in_logical_shape)
+
+    def set(self, index: int, value: Bounded) -> None:
+        """Write tensor `index`, given in its logical shape."""
+        tensor = self.tensor(index)
+        self._places[tensor.buffer, tensor.offset] = rearrange(value, lambda array: array.transpose(tensor.dim_order))
+
+
+def rearrange(x: Bounded, move: Callable[[np.ndarray], np.ndarray]) -> Bounded:
+    """Return values and errors after the same movement."""
+    return Bounded(move(x.value), move(x.error), x.scaled, None if x.pytorch is None else move(x.pytorch))

@@ -59,13 +59,13 @@ def _error_or_zero(error: Array, *inputs: Bounded) -> Array:
     return np.zeros(error.shape) if all(one.is_exact for one in inputs) else np.where(np.isnan(error), np.inf, error)
 
 
-def _centred(x: Bounded, zero: Bounded) -> Bounded:
+def _centre(x: Bounded, zero: Bounded) -> Bounded:
     """Return the tensor minus its zero point, which is 0 for a float tensor."""
     return Bounded(x.value - zero.number, x.error, x.scaled)
 
 
 def _matmul(operation: TosaOperation, a: Bounded, b: Bounded, a_zero: Bounded, b_zero: Bounded) -> Bounded:
-    return _products(operation, _centred(a, a_zero), _centred(b, b_zero), a.value.shape[-1], np.matmul)
+    return _products(operation, _centre(a, a_zero), _centre(b, b_zero), a.value.shape[-1], np.matmul)
 
 
 def _add_bias(operation: TosaOperation, sums: Bounded, bias: Bounded) -> Bounded:
@@ -90,7 +90,7 @@ def _windows(shape: Sequence[int], kernel: Sequence[int], stride: Sequence[int],
         )
 
 
-def _padded(array: Array, pads: Sequence[int], filler: float = 0.0) -> Array:
+def _pad(array: Array, pads: Sequence[int], filler: float = 0.0) -> Array:
     widths = [(0, 0), *np.reshape(pads, (-1, 2)).tolist(), (0, 0)]
     return np.pad(array, widths, constant_values=filler)
 
@@ -98,13 +98,13 @@ def _padded(array: Array, pads: Sequence[int], filler: float = 0.0) -> Array:
 def _convolution(
     operation: TosaOperation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
 ) -> Bounded:
-    x, weight = _centred(x, x_zero), _centred(weight, weight_zero)
+    x, weight = _centre(x, x_zero), _centre(weight, weight_zero)
     pads, stride, dilation = (operation.vector(name) for name in ("Pad", "Stride", "Dilation"))
     depthwise = operation.op == "DEPTHWISE_CONV2D"
     kernel = weight.value.shape[:2] if depthwise else weight.value.shape[1:-1]
 
     def combine(values: Array, weights: Array) -> Array:
-        values = _padded(values, pads)
+        values = _pad(values, pads)
         total: Array = np.zeros(())
         for position, part in _windows(values.shape[1:-1], kernel, stride, dilation):
             met = values[:, *part, :]
@@ -122,7 +122,7 @@ def _convolution(
 def _transposed_convolution(
     operation: TosaOperation, x: Bounded, weight: Bounded, bias: Bounded, x_zero: Bounded, weight_zero: Bounded
 ) -> Bounded:
-    x, weight = _centred(x, x_zero), _centred(weight, weight_zero)
+    x, weight = _centre(x, x_zero), _centre(weight, weight_zero)
     stride, pads = operation.vector("Stride"), operation.vector("OutPad")
     outputs, *kernel, inputs = weight.value.shape
     batch, height, width, _ = x.value.shape
@@ -149,11 +149,11 @@ def _sides(pads: Array, sizes: Sequence[int]) -> Iterator:
 
 
 def _average(operation: TosaOperation, x: Bounded, x_zero: Bounded, out_zero: Bounded) -> Bounded:
-    x = _centred(x, x_zero)
+    x = _centre(x, x_zero)
     kernel, stride, pads = (operation.vector(name) for name in ("Kernel", "Stride", "Pad"))
 
     def total(values: Array) -> Array:
-        padded = _padded(values.astype(float), pads)
+        padded = _pad(values.astype(float), pads)
         return sum(padded[:, *part, :] for _, part in _windows(padded.shape[1:-1], kernel, stride, (1, 1)))  # type: ignore
 
     count = total(np.ones((1, *x.value.shape[1:-1], 1)))
@@ -173,7 +173,7 @@ def _max_pool(operation: TosaOperation, x: Bounded) -> Bounded:
     kernel, stride, pads = (operation.vector(name) for name in ("Kernel", "Stride", "Pad"))
 
     def largest(values: Array) -> Array:
-        padded = _padded(values.astype(float), pads, -np.inf)
+        padded = _pad(values.astype(float), pads, -np.inf)
         parts = (padded[:, *part, :] for _, part in _windows(padded.shape[1:-1], kernel, stride, (1, 1)))
         return np.maximum.reduce(list(parts))
 

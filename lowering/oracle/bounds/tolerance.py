@@ -25,9 +25,8 @@ import numpy as np
 
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan, KernelCall
-from ethos_hil.lowering.oracle.bounds.approximated import approximation_error
 from ethos_hil.lowering.oracle.bounds.kernels import DEQUANTISE
-from ethos_hil.lowering.oracle.bounds.program import bounded
+from ethos_hil.lowering.oracle.bounds.program import approximation_error, bound_outputs
 from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPolicy
 
 TIGHT = 2.0**-10
@@ -80,7 +79,7 @@ def tolerances(
     Raises:
         NoBound: there is no bound, or the bound is too large to say anything.
     """
-    worst = bounded(artifact, inputs, RoundingPolicy(sides))
+    worst = bound_outputs(artifact, inputs, RoundingPolicy(sides))
     steps = [step_of(artifact.plan, index) for index in artifact.plan.outputs]
     if all(_at_most(TIGHT, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
         return _worst_case(artifact, worst)
@@ -117,7 +116,7 @@ def _from_random_roundings(
     runs = max(3, *(math.ceil(_SAMPLES / max(one.value.size, 1)) for one in worst))
     squares = np.zeros(len(worst))
     for run in range(runs):
-        moved = bounded(artifact, inputs, RoundingPolicy(sides, np.random.default_rng(run)))
+        moved = bound_outputs(artifact, inputs, RoundingPolicy(sides, np.random.default_rng(run)))
         squares += [_mean_square(one.value, two.value) for one, two in zip(moved, worst, strict=True)]
     extra, found = approximation_error(artifact), []
     for index, (one, deviation) in enumerate(zip(worst, np.sqrt(squares / runs).tolist(), strict=True)):
@@ -186,7 +185,7 @@ def _variants(
     """Yield the program's answer with its own roundings, with real numbers rounded, and with roundings at random."""
     yield tuple(one.value for one in worst)
     for number, size in zip(range(VARIANTS), itertools.cycle(_SIZES), strict=False):
-        drawn = bounded(artifact, inputs, RoundingPolicy(random=np.random.default_rng(number), size=size))
+        drawn = bound_outputs(artifact, inputs, RoundingPolicy(random=np.random.default_rng(number), size=size))
         yield tuple(one.value for one in drawn)
 
 

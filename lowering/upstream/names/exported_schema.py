@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from ethos_hil.lowering.conditions.silence_tools import quiet
-from ethos_hil.lowering.upstream.names.pt2e import PT2E_OPERATORS, register_operators
+from ethos_hil.lowering.upstream.names.operators import PT2E_OPERATORS, register_operators
 
 TENSOR_GLOBALS = frozenset(
     {

@@ -1,9 +1,15 @@
-"""What torch's operators say of themselves, beside their public interface (torch 2.13, executorch 1.4.1)."""
+"""Operators of torch, and of PT2E: what they say of themselves beside their public interface (torch 2.13, executorch
+1.4.1), and which graphs have them.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 
 def unwrapped(target: Any) -> Any:
@@ -47,3 +53,32 @@ def map_rows(function: Callable[..., Any], rows: Any, *others: Any) -> Any:
     from torch._higher_order_ops.map import map as torch_map
 
     return torch_map(function, rows, *others)
+
+
+PT2E_OPERATORS = "quantized_decomposed"
+"""Namespace of the operators that convert_pt2e puts around each operator (torchao 0.14, quantization/pt2e)."""
+_REGISTERS = "torchao.quantization.pt2e.quantize_pt2e"
+
+
+def is_quantised(module: torch.nn.Module) -> bool:
+    """Return whether a module is a graph with PT2E's operators in it."""
+    import torch
+
+    return isinstance(module, torch.fx.GraphModule) and any(map(is_conversion, module.graph.nodes))
+
+
+def is_conversion(node: torch.fx.Node) -> bool:
+    """Return whether a node of a graph is one of PT2E's conversions between numbers and integers."""
+    return getattr(node.target, "namespace", None) == PT2E_OPERATORS
+
+
+def register_operators() -> None:
+    """Register PT2E's operators with torch, which cannot load a quantised .pt2 without them."""
+    importlib.import_module(_REGISTERS)
+
+
+def use_threads(count: int) -> None:
+    """Let programs that are loaded from now on compute with so many threads; those loaded before must not run again."""
+    from executorch.extension.pybindings import portable_lib
+
+    portable_lib._unsafe_reset_threadpool(count)

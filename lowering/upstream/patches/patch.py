@@ -1,4 +1,4 @@
-"""One replacement in upstream, and whether what is installed is what it was made for."""
+"""One replacement in upstream: whether what is installed is what it was made for, and putting it in place."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ import functools
 import hashlib
 import importlib.metadata
 import inspect
+import os
 import pkgutil
 import textwrap
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from ethos_hil.base.errors import ToolError, UsageError
 
 
 @dataclass(frozen=True)
@@ -93,20 +98,20 @@ def resolve(name: str) -> Any:
 
 
 def fingerprint(name: str) -> str:
-    """The SHA-256 of the source of a function, property or class, by its dotted name; hexadecimal.
+    """The first 64 bits of the SHA-256 of the source of a function, property or class, by its dotted name; hexadecimal.
 
     Raises:
         UpstreamDiffers: it does not exist, or has no source.
     """
     thing = resolve(name)
     try:
-        return hashlib.sha256(_normalised(thing).encode()).hexdigest()
+        return hashlib.sha256(_normalise(thing).encode()).hexdigest()[:16]
     except (OSError, TypeError, SyntaxError) as error:  # a lambda may stand anywhere in a line
         raise UpstreamDiffers(f"the source of {name} cannot be read ({error})") from error
 
 
 @functools.cache  # of the very object: what takes its place under the same name is read anew
-def _normalised(thing: Any) -> str:
+def _normalise(thing: Any) -> str:
     """The source of a function, property or class as Python understands it.
 
     It is parsed and written out again, without docstrings. So comments, blank lines, quotes and line breaks do not
@@ -122,3 +127,99 @@ def _normalised(thing: Any) -> str:
         ):
             node.body[:1] = [] if len(node.body) > 1 else [ast.Pass()]
     return ast.unparse(tree)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: object, *, adds: bool = False) -> Iterator[None]:
+    """While inside, the attribute is `value`. Afterwards the owner is as it was.
+
+    Args:
+        owner: a module or a class.
+        name: the attribute, which the owner has itself or inherits.
+        value: what it is while inside.
+        adds: the owner must not have the attribute: it is added.
+
+    Raises:
+        AttributeError: the owner lacks the attribute; with `adds`, it has it.
+    """
+    if hasattr(owner, name) is adds:
+        raise AttributeError(f"{owner!r} has {'already an' if adds else 'no'} attribute {name!r}")
+    own = name in vars(owner)
+    before = vars(owner).get(name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(owner, name, before)
+        else:
+            delattr(owner, name)
+
+
+VARIABLE = "ETHOS_HIL_PATCHES"
+
+
+def patches_on() -> bool:
+    """Whether upstream may be patched. It may, unless ETHOS_HIL_PATCHES is "off".
+
+    Raises:
+        UsageError: the variable has a value that means nothing.
+    """
+    value = os.environ.get(VARIABLE, "")
+    if value not in ("", "on", "off"):
+        raise UsageError(f"{VARIABLE} is {value!r}", hint='set it to "off", or leave it unset')
+    return value != "off"
+
+
+_inside: set[Patch] = set()
+"""The patches that are in place."""
+_warned: set[Patch] = set()
+
+
+@contextmanager
+def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
+    """While inside, the patches are in place. Afterwards upstream is as it was.
+
+    Those that are in place already stay as they are. With ETHOS_HIL_PATCHES=off none is put in place. Of a patch that
+    only saves time and does not fit what is installed, a RuntimeWarning says so once a process, and upstream's own way
+    is taken.
+
+    Args:
+        patches: rows of the table.
+        arguments: what `Patch.make` of each takes besides upstream's value.
+
+    Raises:
+        ToolError: a patch that changes results does not fit what is installed.
+        UsageError: ETHOS_HIL_PATCHES has a value that means nothing.
+    """
+    with ExitStack() as stack:
+        for patch in patches if patches_on() else ():
+            if patch in _inside:
+                continue
+            try:
+                owner, own = patch.find()
+            except UpstreamDiffers as difference:
+                _does_not_fit(patch, difference)
+                continue
+            value = patch.make(own, *arguments)
+            stack.enter_context(replaced(owner, patch.attribute, value, adds=patch.adds))
+            _inside.add(patch)
+            stack.callback(_inside.discard, patch)
+        yield
+
+
+def _does_not_fit(patch: Patch, difference: UpstreamDiffers) -> None:
+    made_for = " or ".join(patch.versions)
+    problem = (
+        f"patch {patch.name!r} was made for {patch.package} {made_for} and does not fit {patch.package} "
+        f"{patch.installed}: {difference}"
+    )
+    if patch.changes_result:
+        raise ToolError(
+            problem,
+            hint=f"install {patch.package} {patch.versions[-1]} (make setup), or set {VARIABLE}=off to do without all "
+            "patches",
+        ) from difference
+    if patch not in _warned:
+        _warned.add(patch)
+        warnings.warn(f"{problem}; without it, lowering only takes longer", RuntimeWarning, stacklevel=4)

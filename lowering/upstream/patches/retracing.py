@@ -145,16 +145,12 @@ class _Calls:
             return known[number]
         result = callback.interpreter.call_function(target, arguments, named)
         if len(known) == number and len(self._results) < _MOST and self._is_fake(result):
-            given = {
-                each.untyped_storage()._cdata for each in pytree.tree_leaves((arguments, named)) if self._has(each)
-            }
+            inputs = (each for each in pytree.tree_leaves((arguments, named)) if type(each) is self._fake)
+            given = {each.untyped_storage()._cdata for each in inputs}
             made = {each.untyped_storage()._cdata for each in pytree.tree_leaves(result)}
             if given.isdisjoint(made):  # it is no view
                 known.append(result)
         return result
-
-    def _has(self, value: Any) -> bool:
-        return type(value) is self._fake
 
     def _is_fake(self, result: Any) -> bool:
         """Return whether a result is a fake tensor without symbols and values."""

@@ -14,7 +14,7 @@ from ethos_hil.base.errors import CompileError, UsageError
 from ethos_hil.harness.scan.environment import KeptEnvironments, VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.map.delegate_map import read_tables
 from ethos_hil.lowering.native.worker import NativeTool
 from ethos_hil.lowering.vela.compiler import DEBUG_FLAGS

@@ -27,9 +27,9 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.conditions.torch_threads import one_torch_thread
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, load_model
 from ethos_hil.lowering.oracle.reference import Reference
+from ethos_hil.lowering.upstream.process import one_torch_thread
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
 from ethos_hil.suites.lab.self_bench.xnnpack import XnnpackProgram
 

@@ -23,9 +23,7 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.upstream.patches.patch import Patch
-from ethos_hil.lowering.upstream.patches.replaced import replaced
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, patches_on, replaced
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.suites.declare.case import Case, call, case, f32, layer
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.lowering.conditions.silence_tools import quiet
-from ethos_hil.lowering.upstream.imports import import_executorch
-from ethos_hil.lowering.upstream.names.host_runtime import use_threads
+from ethos_hil.lowering.upstream.names.operators import use_threads
+from ethos_hil.lowering.upstream.process import import_executorch
 
 if TYPE_CHECKING:
     import torch

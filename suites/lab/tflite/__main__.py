@@ -25,7 +25,7 @@ from ethos_hil.base.npu.family import CommandSet
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.lowering.formats.vela_tflite import read_ends
+from ethos_hil.lowering.formats.npu_network import read_ends
 from ethos_hil.lowering.testing.compile_tflite import Generator
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.lab.conformance import report

@@ -17,7 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import EthosHilError
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.pte_reader import Tensor
+from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.oracle.reference import Reference
 
 

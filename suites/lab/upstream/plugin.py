@@ -21,8 +21,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import EthosHilError
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, apply, patches_on
 from ethos_hil.lowering.upstream.patches.table import CALLS_OF_VELA, SPEED, STARTS_OF_FVPS
 from ethos_hil.suites.lab.upstream.exact import Oracle, compare
 from ethos_hil.suites.lab.upstream.records import DeviceCall, TestResult, append, npu_of

@@ -86,7 +86,7 @@ def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
-            found.append(made(MODELS[name]).module.state_dict())
+            found.append(made(MODELS[name]).default.module.state_dict())
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
@@ -97,7 +97,7 @@ def test_another_input_gives_another_answer(name: str) -> None:
     """The difference is far above the resolution of eight bits: a constant answer would verify nothing."""
     model = made(MODELS[name])
     with torch.no_grad():
-        answers = torch.stack([model.module(*inputs) for inputs in model.calibration_inputs])
+        answers = torch.stack([model.default.module(*inputs) for inputs in model.default.calibration_inputs])
     resolution = (answers.max() - answers.min()) / 255
     assert answers.std(0).mean() > 5 * resolution
 
@@ -106,9 +106,9 @@ def test_weights_as_torch_draws_them_would_be_deaf() -> None:
     """The reason for `seeded`: the same network as its constructor makes it."""
     model = made(MODELS["ds_cnn"])
     torch.manual_seed(0)
-    untouched = type(model.module)().eval()
+    untouched = type(model.default.module)().eval()
     with torch.no_grad():
-        answers = torch.stack([untouched(*inputs) for inputs in model.calibration_inputs])
+        answers = torch.stack([untouched(*inputs) for inputs in model.default.calibration_inputs])
     assert answers.std(0).max() < 1 / 256, "softmax in eight bits has steps of 1/256"
 
 

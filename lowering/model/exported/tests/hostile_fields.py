@@ -18,7 +18,7 @@ import torch
 from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.exported.tests.archive_edit import CONSTANTS, PROGRAM, WEIGHTS, contents, write
 from ethos_hil.lowering.model.torch_model import load_model
-from ethos_hil.lowering.upstream.names.pt2e import register_operators
+from ethos_hil.lowering.upstream.names.operators import register_operators
 
 TOUCH = "__import__('os').system('touch OWNED')"
 TEXTS = (

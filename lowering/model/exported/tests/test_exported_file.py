@@ -29,7 +29,7 @@ from ethos_hil.lowering.model.exported.tests.archive_edit import (
 )
 from ethos_hil.lowering.model.exported.tests.programs import PROGRAMS, save
 from ethos_hil.lowering.model.torch_model import load_model
-from ethos_hil.lowering.upstream.names.pt2e import register_operators
+from ethos_hil.lowering.upstream.names.operators import register_operators
 
 Change = Callable[[Any], object]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.lowering.model.exported.refused import RefusedPart
-from ethos_hil.lowering.model.exported.size_expression import check_expression
+from ethos_hil.lowering.model.exported.texts import RefusedPart, check_expression
 
 SIZE = "Symbol('s77', positive=True, integer=True)"
 

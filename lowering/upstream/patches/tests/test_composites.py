@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.upstream.patches import composites
-from ethos_hil.lowering.upstream.patches.composites import collected_once
+from ethos_hil.lowering.upstream.patches import in_torch
+from ethos_hil.lowering.upstream.patches.in_torch import collected_once
 
 Collect = Callable[[], set[Any]]
 
@@ -16,7 +16,7 @@ Collect = Callable[[], set[Any]]
 @pytest.fixture
 def collections(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many operators torch found, each time that it collected them."""
-    monkeypatch.setattr(composites, "_known", {})
+    monkeypatch.setattr(in_torch, "_collections", {})
     return []
 
 

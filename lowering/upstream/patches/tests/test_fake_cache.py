@@ -9,7 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.ao.quantization.fx import _decomposed  # noqa: F401  it registers the operators
 
-from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 PATCHES = [patch for patch in SPEED if patch.name == "quantised fakes"]

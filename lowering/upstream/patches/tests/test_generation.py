@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch.fx import GraphModule, symbolic_trace
 
-from ethos_hil.lowering.upstream.patches.generation import generated_on_demand
-from ethos_hil.lowering.upstream.patches.replaced import replaced
+from ethos_hil.lowering.upstream.patches.in_torch import generated_on_demand
+from ethos_hil.lowering.upstream.patches.patch import replaced
 
 
 class Twice(torch.nn.Module):

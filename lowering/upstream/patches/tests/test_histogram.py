@@ -9,8 +9,8 @@ import pytest
 import torch
 from torchao.quantization.pt2e.observer import HistogramObserver
 
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.histogram import search
+from ethos_hil.lowering.upstream.patches.in_torchao import search
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 UPSTREAM = HistogramObserver._non_linear_param_search

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from ethos_hil.lowering.upstream.patches import overrides
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.overrides import _identity
+from ethos_hil.lowering.upstream.patches import in_torch
+from ethos_hil.lowering.upstream.patches.in_torch import _identity
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overrides, "_known", {})
+    monkeypatch.setattr(in_torch, "_overridden", {})
 
 
 def remembered_overrides() -> AbstractContextManager[None]:

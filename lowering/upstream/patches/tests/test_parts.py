@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch.fx import Graph, Node
 
-from ethos_hil.lowering.upstream.patches.parts import parts_in_order
+from ethos_hil.lowering.upstream.patches.in_executorch import parts_in_order
 from ethos_hil.lowering.upstream.patches.patch import resolve
 from ethos_hil.lowering.upstream.patches.table import PARTS
 

@@ -14,11 +14,8 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
-from ethos_hil.lowering.upstream.patches import apply as applying
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.patch import Patch
-from ethos_hil.lowering.upstream.patches.replaced import replaced
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches import patch as applying
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, replaced
 from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VELA_PROCESS
 
 

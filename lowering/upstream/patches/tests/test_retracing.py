@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.export.exported_program import ExportedProgram
 
 from ethos_hil.lowering.upstream.patches import retracing
-from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch.export.graph_signature import ExportGraphSignature, InputKind
 
-from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 PATCHES = [patch for patch in SPEED if patch.name.startswith("names of")]

@@ -17,10 +17,16 @@ from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
-from ethos_hil.lowering.upstream.patches import apply as applying
-from ethos_hil.lowering.upstream.patches.apply import apply
-from ethos_hil.lowering.upstream.patches.patch import Patch, UpstreamDiffers, fingerprint, resolve
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE, patches_on
+from ethos_hil.lowering.upstream.patches import patch as applying
+from ethos_hil.lowering.upstream.patches.patch import (
+    VARIABLE,
+    Patch,
+    UpstreamDiffers,
+    apply,
+    fingerprint,
+    patches_on,
+    resolve,
+)
 from ethos_hil.lowering.upstream.patches.table import ORIGINS, SPEED, TABLE, TABLES_FIRST
 
 OVERRIDES = next(patch for patch in SPEED if patch.name == "overrides")

@@ -12,7 +12,7 @@ from torch import nn
 from torchao.quantization.pt2e import move_exported_model_to_eval, qat_utils
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
-from ethos_hil.lowering.upstream.patches.apply import apply
+from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 
 FOLDING = tuple(patch for patch in SPEED if patch.name == "folding of trained norms")

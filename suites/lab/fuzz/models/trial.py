@@ -56,7 +56,7 @@ class OddJob:
 
     def prepare(self) -> Callable[[int], OddEnding]:
         """Import what lowers."""
-        from ethos_hil.lowering.upstream.imports import import_executorch
+        from ethos_hil.lowering.upstream.process import import_executorch
         from ethos_hil.suites.lab.fuzz.models.odd import odd_models
 
         import_executorch()

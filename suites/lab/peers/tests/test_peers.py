@@ -18,7 +18,7 @@ from ethos_hil.harness.socs.fvps import MODELS
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.verdict.run_network import NetworkRunner
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
-from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.peers import mlia as peer

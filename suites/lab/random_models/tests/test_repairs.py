@@ -13,8 +13,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault
 from ethos_hil.harness.testing.compiled_graph import compile_graph, modes_of
-from ethos_hil.lowering.repairs.known import DEFECTS
-from ethos_hil.lowering.repairs.mend import treated
+from ethos_hil.lowering.repairs.mend import DEFECTS, treat
 from ethos_hil.lowering.testing.programs.pieces import added, layer, per_channel, requantized, spread, weights
 from ethos_hil.lowering.testing.reference import reference
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value, multiplier_shift
@@ -299,7 +298,7 @@ def test_a_defect_is_met_found_and_repaired(defect: str, build: Build, npu: str,
 
     name = EthosU.parse(npu)
     arguments = flags(name, MemoryMode.default(name))
-    rewritten, met = treated(run_vela(tosa, arguments), name.family)
+    rewritten, met = treat(run_vela(tosa, arguments), name.family)
     assert defect in {each.defect.id for each in met}
     assert all(each.repaired for each in met) == repaired
     if not repaired:

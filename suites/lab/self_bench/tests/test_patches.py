@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.lowering.upstream.patches.patch import Patch, fingerprint
-from ethos_hil.lowering.upstream.patches.switch import VARIABLE
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, fingerprint
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.suites.declare.case import case, f32, layer
 from ethos_hil.suites.lab.self_bench import patches as bench

@@ -20,7 +20,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import forget
 from ethos_hil.harness.npu.compute import curves
-from ethos_hil.lowering.formats.vela_tflite import read_tflite
+from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.suites.lab.conformance.check import CheckEnding
 from ethos_hil.suites.lab.tflite import oracle

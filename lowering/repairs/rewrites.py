@@ -1,13 +1,10 @@
-"""Moves activations of a TOSA program before the transpositions and reshapes that feed them.
-
-A TABLE or CLAMP maps each element by itself, so it gives the same result before and after elements are moved.
-"""
+"""Rewritings that several repairs share."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from ethos_hil.lowering.formats.tosa_draft import DraftBlock, DraftOperator
+from ethos_hil.lowering.formats.tosa_draft import ByteVector, DraftBlock, DraftOperator, Node, Scalar
 
 _MOVED_OVER = ("TRANSPOSE", "RESHAPE")
 
@@ -15,7 +12,8 @@ _MOVED_OVER = ("TRANSPOSE", "RESHAPE")
 def hoist(block: DraftBlock, chosen: Callable[[DraftOperator], bool]) -> list[DraftOperator]:
     """Move the chosen operators before the chains of TRANSPOSEs and RESHAPEs that feed them.
 
-    One moves as long as nothing else reads what the chain makes, if the chain has a TRANSPOSE.
+    A TABLE or CLAMP maps each element by itself, so it gives the same result before and after elements are moved. One
+    moves as long as nothing else reads what the chain makes, if the chain has a TRANSPOSE.
     """
     moved = []
     for operator in [each for each in block.operators if chosen(each)]:
@@ -52,9 +50,27 @@ def _move(block: DraftBlock, operator: DraftOperator, chain: list[DraftOperator]
     for number, each in enumerate((operator, *chain)):
         each.inputs[0], each.outputs[0] = way[number], way[number + 1]
     for number, name in enumerate(way[1:-1]):
-        block.reshaped(name, before[number])
+        block.set_shape(name, before[number])
     for each in chain:
         block.operators.remove(each)
     at = block.operators.index(operator) + 1
     block.operators[at:at] = chain
     block.changed = True
+
+
+_RANGES = {"INT8": (-(2**7), 2**7 - 1, 1), "INT16": (-(2**15), 2**15 - 1, 2)}
+
+
+def add_clamp(block: DraftBlock, writer: DraftOperator, name: str) -> None:
+    """Give all readers of a tensor, but not the outputs, a copy that a CLAMP to all values of the type makes.
+
+    It changes nothing, and keeps operators apart that Vela must not merge.
+    """
+    tensor = block.tensors[name]
+    low, high, size = _RANGES[tensor.dtype]
+    copy = block.tensor(name, tensor.shape, tensor.dtype)
+    for each in block.readers(name):
+        each.inputs = [copy if one == name else one for one in each.inputs]
+    first, last = (ByteVector(value.to_bytes(size, "little", signed=True)) for value in (low, high))
+    fields: dict[int, Scalar | Node] = {0: first, 1: last, 2: Scalar("I", 1)}  # 1 propagates NaN, as upstream writes it
+    block.add(writer, "CLAMP", [name], [copy], fields, after=True)

@@ -1,0 +1,309 @@
+"""What is replaced in torch while a model is lowered."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from operator import getitem
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+# torch's composite operators, collected once.
+#
+# torch 2.13 goes through all registered operators to find the composite ones it may keep (torch/_export/utils.py,
+# `_collect_all_valid_cia_ops`). It does so whenever torch.export decomposes a program, and whenever a table of
+# decompositions is read: five times a lowering, with the same 557 operators each time. torch cannot keep the result,
+# because operators may be registered at any time. Here it is kept as long as the registry says the same.
+
+_collections: dict[Any, set[Any]] = {}
+"""The operators of the last collection, by what the registry said then."""
+
+
+def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
+    """torch's function `collect`, called again only after operators have been registered. Each caller gets a copy."""
+    import torch
+
+    def remembered() -> set[Any]:
+        registry = (
+            tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")),
+            len(torch._C._dispatch_get_all_op_names()),
+            tuple(torch.ops._dir),
+        )
+        if registry not in _collections:
+            found = collect()
+            _collections.clear()
+            _collections[registry] = found
+        return set(_collections[registry])
+
+    return remembered
+
+
+# Programs that torch traces anew though nothing of them is to be decomposed.
+#
+# ExecuTorch 1.4.1 (exir/program/_program.py, `_gen_edge_manager_for_partitioners`) decomposes a program three times: by
+# an empty table, by a table without the operators that the backend wants, and by a table of all. torch 2.13 traces the
+# whole program each time (torch/export/exported_program.py, `run_decompositions`). If the program is a result of such a
+# trace, and the table has none of its operators, what comes out is what went in, and the program itself is returned.
+# That is so for a program of one graph, without state that changes, symbolic sizes and constants in the graph: of any
+# other it is left to torch.
+
+_traced: weakref.WeakKeyDictionary[Any, list[tuple[Any, ...]]] = weakref.WeakKeyDictionary()
+"""The nodes of each program that was traced, with their arguments, as they were then."""
+
+
+def decomposed_once(by_torch: Callable[..., Any]) -> Callable[..., Any]:
+    """torch's method `run_decompositions`, which traces a program only where that can change it."""
+
+    def run_decompositions(
+        self: torch.export.ExportedProgram, decomp_table: Collection[Any] | None = None, *rest: Any, **named: Any
+    ) -> torch.export.ExportedProgram:
+        if decomp_table is not None and not rest and not named and _unchanged(self):
+            targets = {node.target for node in self.graph.nodes if node.op == "call_function"}
+            if not any(target in decomp_table for target in targets):
+                _note_trace(self)
+                return self
+        result: torch.export.ExportedProgram = by_torch(self, decomp_table, *rest, **named)
+        if _plain(result):
+            _traced[result] = _state(result)
+        return result
+
+    return run_decompositions
+
+
+def _note_trace(program: torch.export.ExportedProgram) -> None:
+    """Write into each node where it comes from, as a trace does: TOSA's locations quote it."""
+    from torch.fx.traceback import NodeSource, NodeSourceAction
+
+    for node in program.graph.nodes:
+        if node.op == "call_function":
+            for stage in ("ExportedProgram.module()", "Interpreter_PropagateUnbackedSymInts"):
+                node.meta["from_node"] = [NodeSource(node, stage, NodeSourceAction.CREATE)]
+
+
+def _state(program: torch.export.ExportedProgram) -> list[tuple[Any, ...]]:
+    return [(node, node.op, node.args, node.kwargs) for node in program.graph.nodes]
+
+
+def _unchanged(program: torch.export.ExportedProgram) -> bool:
+    """Return whether a program is a trace's result, but for the operators of its nodes."""
+    return _plain(program) and _traced.get(program) == _state(program)
+
+
+def _plain(program: torch.export.ExportedProgram) -> bool:
+    """Return whether tracing a program can do no more than decompose its operators."""
+    import torch
+
+    signature = program.graph_signature
+    if signature.buffers_to_mutate or signature.user_inputs_to_mutate or program.range_constraints:
+        return False
+    for node in program.graph.nodes:
+        if node.op not in ("placeholder", "call_function", "output"):
+            return False
+        if node.op != "call_function" or node.target is getitem:
+            continue
+        if not isinstance(node.target, torch._ops.OpOverload) or node.target._schema.is_mutable:
+            return False
+    return True
+
+
+# Where a node of a graph comes from, shared by the nodes that come from there.
+#
+# torch 2.13 notes in each node what it was made from, and what that was made from. For each new node it copies the
+# whole history (torch/fx/traceback.py, `NodeSource`), which grows with every pass. Nothing changes an entry once it is
+# made.
+
+
+def shared_history(_: None) -> Callable[[Any, dict[int, Any]], Any]:
+    """A `__deepcopy__` for NodeSource, which has none of its own: the copy of an entry is the entry."""
+
+    return lambda entry, memo: entry
+
+
+# torch's cache of what operators give for fake tensors, for those that quantise as well.
+#
+# torch (torch/_subclasses/fake_tensor.py) keeps that for operators of its own. Half the calls in a quantised graph are
+# those of torchao's operators that quantise and dequantise: functions in Python that compute nothing but a shape.
+
+_OPERATORS = frozenset(
+    f"quantized_decomposed::{name}"
+    for name in ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
+)
+"""Their schemas change no argument and return no view, which is what torch asks of its own operators."""
+
+
+def quantising_too(by_torch: Callable[..., None]) -> Callable[..., None]:
+    """torch's method `_validate_cache_key`, which raises where the result of a call may not be kept."""
+
+    def validate(self: Any, operator: Any, args: Any, kwargs: Any) -> None:
+        if operator.name() not in _OPERATORS:
+            by_torch(self, operator, args, kwargs)
+
+    return validate
+
+
+# torch's names of parameters and buffers, collected quickly.
+#
+# torch and ExecuTorch ask of every input of every trace whether it is a parameter or a buffer. For each answer torch
+# (torch/export/graph_signature.py) goes through all inputs, so the time grows with the square of their number; a
+# transformer has a thousand. The answer cannot be kept: passes change the inputs in place. Here it takes a fifth as
+# long.
+
+
+def names_of(kind: str, _: property) -> property:
+    """torch's `inputs_to_parameters` or `inputs_to_buffers`: those of one InputKind by the names of their inputs."""
+    from torch.export.graph_signature import InputKind, TensorArgument
+
+    wanted = InputKind[kind]
+
+    def names(self: Any) -> Mapping[str, str]:
+        return MappingProxyType({
+            spec.arg.name: spec.target
+            for spec in self.input_specs
+            if spec.kind is wanted and type(spec.arg) is TensorArgument and isinstance(spec.target, str)
+        })  # fmt: skip
+
+    return property(names)
+
+
+# Python code of a graph, generated when it is needed.
+#
+# Whenever a graph changes hands, torch.fx writes it out as Python, compiles that, and makes it the `forward` of the
+# module that holds the graph (torch 2.13, torch/fx/graph_module.py, `GraphModule.recompile`). A lowering makes some
+# four hundred such modules and calls a dozen of them, because passes interpret graphs.
+#
+# torch has a kind of module that generates on demand (`torch.fx._lazy_graph_module`), which its compiler uses, but the
+# passes name the ordinary kind. So here the ordinary kind waits until its `forward` or its code is read. Two things
+# differ from torch. If a graph is changed, its module is not recompiled, and the module is called for the first time
+# after that, then the change is in effect. And a module cannot be pickled before its code is there. A lowering does
+# neither.
+
+Recompile = Callable[[Any], Any]
+
+_FORWARD = "forward"
+_CODE = ("_code", "_lineno_map", "_prologue_start")
+"""The attributes that `recompile` sets in the module, beside `forward` in its class."""
+
+
+class _OnDemand:
+    """An attribute of a graph module's class that is not generated yet. Each module has a class of its own."""
+
+    def __init__(self, module: torch.fx.GraphModule, name: str, generate: Recompile) -> None:
+        self._module = weakref.ref(module)
+        self._name = name
+        self._generate = generate
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        module = self._module()
+        assert module is not None, "the class outlived its module"
+        for name in (_FORWARD, *_CODE):
+            if isinstance(vars(owner).get(name), _OnDemand):
+                delattr(owner, name)
+        self._generate(module)
+        return getattr(module if instance is not None else owner, self._name)
+
+
+def generated_on_demand(by_torch: Recompile) -> Recompile:
+    """torch's method `recompile`, put off until the code is needed. That may be after the patch was taken away."""
+    from torch.fx.graph import _PyTreeCodeGen
+
+    def recompile(module: torch.fx.GraphModule) -> None:
+        codegen = module.graph._codegen
+        if isinstance(codegen, _PyTreeCodeGen):
+            module._in_spec, module._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec
+        own: Any = type(module)
+        for name in _CODE:
+            vars(module).pop(name, None)
+        for name in (_FORWARD, *_CODE):
+            setattr(own, name, _OnDemand(module, name, by_torch))
+        module._recompile_submodules()
+
+    return recompile
+
+
+# torch's overrides of composite operators, made once.
+#
+# To keep composite operators whole, torch 2.13 gives each of them, 550, a dozen Python kernels whenever a program is
+# decomposed, and takes them away again (torch/export/exported_program.py, `_override_composite_implicit_decomp`). That
+# happens three times a lowering. Here torch makes the kernels the first time. Later they are put in place again, if the
+# operator is as it was before.
+
+Kernels = dict[Any, Callable[..., Any]]
+Decompositions = Mapping[Any, Callable[..., Any]]
+"""How operators are to be decomposed."""
+
+
+@dataclass(frozen=True)
+class _Override:
+    """What torch made of an operator.
+
+    Attributes:
+        before: the Python kernels it had.
+        ruled_before: whether it had a rule for fake tensors.
+        kernels: the Python kernels that torch gave it.
+        rule: its rule for fake tensors then.
+    """
+
+    before: Kernels
+    ruled_before: bool
+    kernels: Kernels
+    rule: Callable[..., Any]
+
+
+_overridden: dict[Any, _Override] = {}
+"""By the operator and how it is to be decomposed (`_identity`)."""
+
+
+def remembered_overrides(
+    by_torch: Callable[[Decompositions], AbstractContextManager[None]],
+) -> Callable[[Decompositions], AbstractContextManager[None]]:
+    """torch's context manager, which reuses what it made of an operator unless something else has changed that."""
+    from torch._subclasses.fake_impls import op_implementations_dict as rules
+
+    @contextmanager
+    def override(decompositions: Decompositions) -> Iterator[None]:
+        again: dict[Any, _Override] = {}
+        asked = {operator: (operator, *_identity(how)) for operator, how in decompositions.items()}
+        for operator, key in asked.items():
+            known = _overridden.get(key)
+            if known and known.before == operator.py_kernels and known.ruled_before == (operator in rules):
+                again[operator] = known
+        anew = {operator: how for operator, how in decompositions.items() if operator not in again}
+        before = {operator: (dict(operator.py_kernels), operator in rules) for operator in anew}
+        with by_torch(anew):
+            for operator in anew:
+                kernels = dict(operator.py_kernels)
+                _overridden[asked[operator]] = _Override(*before[operator], kernels, rules[operator])
+            for operator, known in again.items():
+                _set_kernels(operator, known.kernels)
+                rules[operator] = known.rule
+            try:
+                yield
+            finally:
+                for operator, known in again.items():
+                    _set_kernels(operator, known.before)
+                    rules.pop(operator, None)  # torch drops a rule that was there before, too
+
+    return override
+
+
+def _identity(how: Callable[..., Any]) -> tuple[Any, ...]:
+    """Something that is equal for functions that do the same.
+
+    torch makes its local functions anew for every table of decompositions, so the functions themselves differ.
+    """
+    call = how if isinstance(how, functools.partial) else functools.partial(how)
+    if getattr(call.func, "__closure__", ()) is not None or call.func.__defaults__ is not None:
+        return (how,)
+    return call.func.__code__, call.args, *sorted(call.keywords.items())
+
+
+def _set_kernels(operator: Any, kernels: Kernels) -> None:
+    operator.py_kernels.clear()
+    operator.py_kernels.update(kernels)
+    operator._dispatch_cache.clear()
