@@ -11,7 +11,7 @@ from harness_tables import board_tables, fvp_settings, launcher_options, launche
 from ethos_hil.harness.boards.catalogue import shipped_boards
 from ethos_hil.harness.fvp_stand_in.command_line import Action
 from ethos_hil.harness.fvp_stand_in.launcher import answer
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.targets import fvp_parameters
 from ethos_hil.harness.targets.fvp_parameters import Need
 

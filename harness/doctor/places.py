@@ -26,8 +26,7 @@ from ethos_hil.harness.image.firmware_manifest import (
     firmware_path,
     remedy,
 )
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
-from ethos_hil.harness.socs.registry import SOCS
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS
 from ethos_hil.harness.virtual.qemu import GUEST_VARIABLE, QEMU_VARIABLE
 from ethos_hil.harness.virtual.rules import STRICT_BOARD_VARIABLE
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.doctor.finding import Finding, Status
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS, installed_fvp
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS, installed_fvp
 from ethos_hil.harness.virtual.plugin import COMPILERS
 from ethos_hil.harness.virtual.qemu import MACHINE, QEMU_REMEDY, find_qemu
 

@@ -19,7 +19,7 @@ from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.fvp_stand_in import simulation
 from ethos_hil.harness.fvp_stand_in.command_line import OPTIONS, Action, CommandLineError, parse
 from ethos_hil.harness.fvp_stand_in.parameters import listing
-from ethos_hil.harness.socs.fvps import MODELS, FvpModel
+from ethos_hil.harness.socs.registry import MODELS, FvpModel
 from ethos_hil.harness.terminal.standard_streams import open_closed
 
 if TYPE_CHECKING:

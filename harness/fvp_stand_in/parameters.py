@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ethos_hil.harness.socs.fvps import FvpModel
+from ethos_hil.harness.socs.registry import FvpModel
 
 MAX_COMMAND_LINE = 255
 """Characters of a semihosting command line; FVPs cut off longer ones (upstream's runner_utils.py)."""

@@ -2,21 +2,25 @@
 
 A source is a plug-in of the group `ethos_hil.socs`. The boards' files are one (harness/boards/catalogue.py): what they
 describe is made of the words of this folder, so this folder cannot import them.
+
+The FVPs of all systems are here too, and where they are on this machine.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plugins import PluginError, PluginGroup
-from ethos_hil.harness.socs.soc import Soc
+from ethos_hil.harness.socs.soc import Fvp, NpuChoice, Soc
 
-_OTHERS = ("firmware_files", "fvps", "registry", "soc")
+_OTHERS = ("firmware_files", "registry", "soc")
 """The files of this folder that declare none."""
 
 
@@ -127,3 +131,31 @@ def virtual_soc(npu: str) -> Soc:
             return soc
     names = dict.fromkeys(name for soc in able for name in soc.npu_names)
     raise UsageError(f"the virtual board cannot have an {npu}", hint=f"use one of {', '.join(names)}")
+
+
+FVP_PATH_VARIABLE = "ETHOS_HIL_FVP_PATH"
+"""Names folders that are searched for FVPs before those of PATH, separated by colons."""
+
+
+@dataclass(frozen=True)
+class FvpModel:
+    """An FVP with the system and the NPU that it models."""
+
+    soc: Soc
+    npu: NpuChoice
+    fvp: Fvp
+
+
+MODELS = {npu.fvp.executable: FvpModel(soc, npu, npu.fvp) for soc in SOCS for npu in soc.npus if npu.fvp is not None}
+"""By executable."""
+
+
+def fvp_model(soc: str, npu: str) -> FvpModel | None:
+    """Return the FVP of the system `soc` that has `npu`, e.g. "ethos-u55-128", or None."""
+    return next((model for model in MODELS.values() if model.soc.name == soc and npu in model.npu.names), None)
+
+
+def installed_fvp(executable: str) -> str | None:
+    """Return the path of an FVP: in a folder of $ETHOS_HIL_FVP_PATH, otherwise on PATH; None if it is in neither."""
+    folders = os.environ.get(FVP_PATH_VARIABLE)
+    return (shutil.which(executable, path=folders) if folders else None) or shutil.which(executable)

@@ -26,8 +26,7 @@ from ethos_hil.harness.image.pack import Clocks, Image
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.frames import UART_PARAMETERS
 from ethos_hil.harness.link.outcome import Ended, OpEvent, Outcome, Progress, Run
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, fvp_model, installed_fvp
-from ethos_hil.harness.socs.registry import SOCS, find_soc
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, SOCS, find_soc, fvp_model, installed_fvp
 from ethos_hil.harness.socs.soc import LEAST_BAUD_DIVIDER, Soc
 from ethos_hil.harness.targets import pmu_trace
 from ethos_hil.harness.targets.base import Capability, Target, silence

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import MODELS
 
 ROOT = Path(__file__).resolve().parents[2]
 FVPS = sorted({model.soc.name for model in MODELS.values()})

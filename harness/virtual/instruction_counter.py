@@ -50,7 +50,7 @@ class InstructionCounter(PluginState):
                 self._start = self.executed
             self._enabled = bool(value & _ENABLE)
         elif value:
-            from ethos_hil.harness.virtual.pmu import Unmodelled  # late: it imports the NPU's model, for 0.1 s
+            from ethos_hil.harness.virtual.device import Unmodelled  # late: it imports the NPU's model, for 0.1 s
 
             raise Unmodelled(f"0x{value:x} is written to DWT_CYCCNT")
         else:

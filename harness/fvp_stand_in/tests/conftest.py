@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.tests.zeros import install_zeros
-from ethos_hil.harness.socs.fvps import MODELS, FvpModel
+from ethos_hil.harness.socs.registry import MODELS, FvpModel
 
 GUEST = Path(__file__).parent / "guest"
 CORSTONE_300_U55 = MODELS["FVP_Corstone_SSE-300_Ethos-U55"]

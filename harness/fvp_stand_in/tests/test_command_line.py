@@ -24,7 +24,7 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import (
     CORSTONE_310_U55,
     CORSTONE_320,
 )
-from ethos_hil.harness.socs.fvps import MODELS, FvpModel
+from ethos_hil.harness.socs.registry import MODELS, FvpModel
 from ethos_hil.harness.virtual.semihosting import HeapInfo, Semihosting
 
 

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.fvp_stand_in.command_line import UartSettings
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.fvp_stand_in.simulation import Screen, UartOutput
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import MODELS
 
 
 def ask(launchers: Path, executable: str, *arguments: str) -> subprocess.CompletedProcess[str]:

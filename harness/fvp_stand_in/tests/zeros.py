@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import MODELS
 from ethos_hil.harness.virtual.device import JobResult, NpuJob
 from ethos_hil.harness.virtual.engine import Engine
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bisect
 import enum
 import io
 from collections.abc import Sequence
@@ -93,7 +92,6 @@ class ElfProgram:
         self._loaded = contents(file, self.segments)
         self._symbols = Symbols(elf)
         self._sections, self._named = _names(self._symbols.file)
-        self._starts = [each.address for each in self._named]
 
     def loaded(self) -> Sequence[tuple[int, bytes]]:
         """Return the bytes that a loader puts into memory, with their addresses."""
@@ -125,11 +123,6 @@ class ElfProgram:
         """Return the address of the first of the symbols that there is, without the Thumb bit."""
         found = {each.name: each.address for each in self._named}
         return next((found[name] for name in names if name in found), None)
-
-    def name_at(self, address: int) -> str | None:
-        """Return the name of a symbol that is exactly at `address`."""
-        index = bisect.bisect_left(self._starts, address)
-        return self._named[index].name if index < len(self._starts) and self._starts[index] == address else None
 
     def size_at(self, address: int) -> int:
         """Return the largest size that a symbol states for what begins at `address` or its alias, or 0."""

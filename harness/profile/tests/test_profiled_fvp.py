@@ -12,7 +12,7 @@ from ethos_hil.base.record import JOB, Record
 from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.run import run
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 
 MODEL = str(Path(__file__).parents[3] / "suites/models/digits.py:digits")
 PLACES = {"corstone-300": "ethos-u55-128", "corstone-320": "ethos-u85-256"}

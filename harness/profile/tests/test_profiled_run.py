@@ -18,7 +18,7 @@ from ethos_hil.harness.profile.options import EVENTS, ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.run import run_artifact
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import contract_programs
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.verdict.findings import Report

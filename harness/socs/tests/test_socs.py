@@ -13,8 +13,7 @@ import pytest
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.socs.firmware_files import ALL_BOARDS, PRESETS, files_of, firmware_files, main
-from ethos_hil.harness.socs.fvps import MODELS, fvp_model
-from ethos_hil.harness.socs.registry import SOCS, check_unique, find_soc, shipped_socs, virtual_soc
+from ethos_hil.harness.socs.registry import MODELS, SOCS, check_unique, find_soc, fvp_model, shipped_socs, virtual_soc
 from ethos_hil.harness.socs.soc import Soc, Window
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.mps3_an547 import missing

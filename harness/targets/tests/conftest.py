@@ -16,7 +16,7 @@ from ethos_hil.harness.fvp_stand_in.tests.conftest import CORSTONE_300_U55, CORS
 from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.pack import Image, RunPlan, pack
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, FvpModel
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, FvpModel
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
 from ethos_hil.harness.virtual.tests.programs import Recorded
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.launcher import install
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.contract import TargetContract
 
 

@@ -19,7 +19,7 @@ from ethos_hil.harness.image.firmware_elf import Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.preflight import Destination, examine
 from ethos_hil.harness.run import run
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD

@@ -22,7 +22,7 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image, RunPlan
 from ethos_hil.harness.link.collector import Collector
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.base import Capability
 from ethos_hil.harness.targets.contract import endless
 from ethos_hil.harness.targets.fvp import FvpTarget, find_fvp

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from ethos_hil.harness.fvp_stand_in.parameters import PARAMETERS, listing
-from ethos_hil.harness.socs.fvps import MODELS, FvpModel
+from ethos_hil.harness.socs.registry import MODELS, FvpModel
 from ethos_hil.harness.targets import fvp_parameters
 from ethos_hil.harness.targets.fvp import refused_binary
 from ethos_hil.harness.targets.fvp_description import complaint, reached_time_limit

@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE, MODELS
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin
 from ethos_hil.harness.targets.registry import (
     TARGETS,

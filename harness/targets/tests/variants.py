@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.harness.socs.fvps import FvpModel
+from ethos_hil.harness.socs.registry import FvpModel
 
 ARMS_VERSION = "Fast Models [11.27.42 (Oct  9 2024)]"
 

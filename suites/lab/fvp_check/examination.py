@@ -12,7 +12,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
-from ethos_hil.harness.socs.fvps import FvpModel
+from ethos_hil.harness.socs.registry import FvpModel
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.fvp import FvpEvidence, FvpTarget
 from ethos_hil.harness.targets.virtual import VirtualTarget

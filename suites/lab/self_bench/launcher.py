@@ -27,7 +27,7 @@ from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.firmware_elf import find_firmware
-from ethos_hil.harness.socs.fvps import fvp_model
+from ethos_hil.harness.socs.registry import fvp_model
 from ethos_hil.harness.socs.soc import Fvp
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.socs.fvps import MODELS
+from ethos_hil.harness.socs.registry import MODELS
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PACKAGES = ("executorch", "torch", "ethos-u-vela", "tosa-tools", "pytest")

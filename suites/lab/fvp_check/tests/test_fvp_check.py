@@ -14,7 +14,7 @@ import typer
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.pack import RunPlan
-from ethos_hil.harness.socs.fvps import FVP_PATH_VARIABLE
+from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.suites.lab.fvp_check.__main__ import main
 
 FVP = "FVP_Corstone_SSE-300_Ethos-U55"
