@@ -232,30 +232,28 @@ def _put_back(remote: GdbRemote, before: list[tuple[int, bytes]]) -> None:
 
 
 def _write(remote: GdbRemote, span: MemorySpan, address: int, data: bytes) -> None:
-    try:
+    with _explained(remote, span, address, "written"):
         remote.write(address, data)
-    except TargetError as error:
-        if not remote.usable:
-            raise
-        raise _refused(span, address, "written", error) from error
 
 
 def _read(remote: GdbRemote, span: MemorySpan, address: int, size: int) -> bytes:
-    try:
+    with _explained(remote, span, address, "read"):
         return remote.read(address, size)
+
+
+@contextlib.contextmanager
+def _explained(remote: GdbRemote, span: MemorySpan, address: int, done: str) -> Iterator[None]:
+    """Say of a server's refusal what it means for a memory: it may not be there."""
+    try:
+        yield
     except TargetError as error:
         if not remote.usable:
             raise
-        raise _refused(span, address, "read", error) from error
-
-
-def _refused(span: MemorySpan, address: int, done: str, error: TargetError) -> TargetError:
-    """Return what a server's refusal says of a memory: it may not be there."""
-    return TargetError(
-        f"{span} cannot be {done} at 0x{address:08x}: {error.message}",
-        kind=FailureKind.READBACK,
-        hint=f"{_HINT}{span.key}",
-    )
+        raise TargetError(
+            f"{span} cannot be {done} at 0x{address:08x}: {error.message}",
+            kind=FailureKind.READBACK,
+            hint=f"{_HINT}{span.key}",
+        ) from error
 
 
 def _repeats(remote: GdbRemote, span: MemorySpan, one: int, other: int) -> TargetError:

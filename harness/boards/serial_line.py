@@ -11,7 +11,6 @@ import errno
 import os
 import select
 import time
-from types import TracebackType
 from typing import Any
 
 import serial
@@ -84,9 +83,7 @@ class SerialLine:
     def __enter__(self) -> SerialLine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

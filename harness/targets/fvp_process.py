@@ -10,7 +10,6 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from ethos_hil.base.errors import TargetNotAvailable
 from ethos_hil.base.process import dies_with, interrupts_deferred
@@ -78,9 +77,7 @@ class Simulation:
     def __enter__(self) -> Simulation:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

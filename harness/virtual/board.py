@@ -22,7 +22,6 @@ import random
 import threading
 import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable
@@ -369,9 +368,7 @@ class BoardPool:
     def __enter__(self) -> BoardPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def take(

@@ -12,7 +12,6 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import TracebackType
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
@@ -163,9 +162,7 @@ class Machine:
     def __enter__(self) -> Machine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property

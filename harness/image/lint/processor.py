@@ -218,25 +218,6 @@ def _select(p: Core, i: Instruction, address: int) -> None:
     p.set(d.register, None if passed is None else one if passed else other)
 
 
-ARITHMETIC: Mapping[str, Callable[[Core, Instruction, int], None]] = {
-    name: step
-    for step, names in (
-        (_arithmetic, "add sub rsb adc sbc cmp cmn"),
-        (_logical, "and orr eor bic orn tst teq mov mvn"),
-        (_shift, "lsl lsr asr ror"),
-        (_movt, "movt"),
-        (_adr, "adr"),
-        (_extend, "uxtb uxth sxtb sxth"),
-        (_bits, "ubfx sbfx bfi bfc"),
-        (_computed, "umull smull umlal smlal " + " ".join(_COMPUTED)),
-        (_select, "csel csinc csinv csneg"),
-        (_unknown, "uxtab uxtah sxtab sxtah rev16 revsh usat ssat smulbb tt ttt tta ttat uadd8 sel"),
-    )
-    for name in names.split()
-} | {"unknown result": _unknown}
-"""By the instruction's name."""
-
-
 _MSP, _PSP, _CONTROL = 8, 9, 20
 _SIZES = {"": 4, "b": 1, "h": 2, "sb": 1, "sh": 2, "d": 4, "ex": 4, "exb": 1, "exh": 2, "t": 4, "a": 4, "aex": 4}
 
@@ -433,9 +414,19 @@ def _clear(p: Core, i: Instruction, address: int) -> None:
         p.set(operand.register, 0)
 
 
-MOVEMENT: Mapping[str, Callable[[Core, Instruction, int], None]] = {
+STEPS: Mapping[str, Callable[[Core, Instruction, int], None]] = {
     name: step
     for step, names in (
+        (_arithmetic, "add sub rsb adc sbc cmp cmn"),
+        (_logical, "and orr eor bic orn tst teq mov mvn"),
+        (_shift, "lsl lsr asr ror"),
+        (_movt, "movt"),
+        (_adr, "adr"),
+        (_extend, "uxtb uxth sxtb sxth"),
+        (_bits, "ubfx sbfx bfi bfc"),
+        (_computed, "umull smull umlal smlal " + " ".join(_COMPUTED)),
+        (_select, "csel csinc csinv csneg"),
+        (_unknown, "uxtab uxtah sxtab sxtah rev16 revsh usat ssat smulbb tt ttt tta ttat uadd8 sel"),
         (_load, "ldr ldrb ldrh ldrsb ldrsh ldrd ldrex ldrexb ldrexh ldrt lda ldab ldah ldaex ldaexb ldaexh"),
         (_store, "str strb strh strd strex strexb strexh strt stl stlb stlh stlex stlexb stlexh"),
         (_multiple, "ldm stm ldmdb stmdb push pop"),
@@ -450,11 +441,8 @@ MOVEMENT: Mapping[str, Callable[[Core, Instruction, int], None]] = {
         (_clear, "clrm"),
     )
     for name in names.split()
-}
+} | {"unknown result": _unknown}
 """By the instruction's name."""
-
-
-STEPS = {**ARITHMETIC, **MOVEMENT}
 
 
 class Processor(Core):
