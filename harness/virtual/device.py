@@ -200,7 +200,7 @@ class Device:
 
     def __init__(self, configuration: EthosU, engine: JobEngine) -> None:
         self.configuration = configuration
-        self._layout = RegisterLayout.of(configuration.family)
+        self._layout = RegisterLayout(configuration.family)
         self._engine = engine
         self._protection = 0
         self._stored: dict[str, int] = {}
@@ -277,7 +277,7 @@ class Device:
         self._history = 0
         self._power = _POWER_BITS
         self._queue_read = 0
-        self._pmu = Pmu(self._layout.counters)
+        self._pmu = Pmu(self.configuration.family.event_counters)
         self.fault = None
 
     def _command(self, value: int) -> None:

@@ -7,7 +7,6 @@ All registers read as zero after reset, except STATUS, CMD and those that identi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from ethos_hil.base.npu.family import Family
 
@@ -17,50 +16,33 @@ _HIGH_WORD = 0xFF
 """Bits of a 40-bit address in its upper register."""
 
 
-@dataclass(frozen=True)
 class RegisterLayout:
     """The register block of one family.
 
     Attributes:
         names: the registers' names, by offset.
         stored: registers that only hold what was written, and the bits they have.
-        counters: number of the PMU's event counters.
         channels: STATUS.faulting_channel, by the prefix of the command stream register that faulted.
-        attributes: whether REGIONCFG selects one of MEM_ATTR0 to 3, which name the AXI port. Otherwise the values 0 and
-            1 are port 0 with AXI_LIMIT0 and 1, and 2 and 3 are port 1 with AXI_LIMIT2 and 3.
     """
 
-    names: Mapping[int, str]
-    stored: Mapping[str, int]
-    counters: int
-    channels: Mapping[str, int]
-    attributes: bool
-
-    @classmethod
-    def of(cls, family: Family) -> RegisterLayout:
-        """Return a family's register block."""
-        counters = family.event_counters
-        return cls(
-            names=_COMMON
-            | _pmu(family.pmu_base, counters)
-            | {offset: name for offset, (name, _) in family.registers.items()},
-            stored=_COMMON_STORED
-            | {name: bits for name, bits in family.registers.values() if bits}
-            | {f"PMEVTYPER{i}": 0x3FF for i in range(counters)},
-            counters=counters,
-            channels={**_CHANNELS, **family.channels},
-            attributes=family.memory_attributes,
-        )
+    def __init__(self, family: Family) -> None:
+        counters = range(family.event_counters)
+        own = {offset: name for offset, (name, _) in family.registers.items()}
+        bits = {name: held for name, held in family.registers.values() if held}
+        self.names = _COMMON | _pmu(family.pmu_base, counters) | own
+        self.stored = _COMMON_STORED | bits | {f"PMEVTYPER{i}": 0x3FF for i in counters}
+        self.channels = {**_CHANNELS, **family.channels}
+        self._attributes = family.memory_attributes
 
     def port_registers(self, selector: int) -> tuple[str, ...]:
         """Return the registers that say what is behind a selector of memory."""
-        if self.attributes:
+        if self._attributes:
             return (f"MEM_ATTR{selector}", "AXI_SRAM", "AXI_EXT")
         return (f"AXI_LIMIT{selector}",)
 
     def port(self, stored: Mapping[str, int], selector: int) -> int:
         """Return the AXI port for a two-bit selector from REGIONCFG or QCONFIG: 0 is SRAM, 1 external memory."""
-        if self.attributes:
+        if self._attributes:
             return stored[f"MEM_ATTR{selector}"] >> 2 & 1
         return selector >> 1
 
@@ -101,7 +83,7 @@ _CHANNELS = {
 }
 
 
-def _pmu(base: int, counters: int) -> dict[int, str]:
+def _pmu(base: int, counters: range) -> dict[int, str]:
     """Return the PMU's registers; `base` is zero on Ethos-U55 and U65."""
     return {
         base + 0x180: "PMCR",
@@ -114,6 +96,6 @@ def _pmu(base: int, counters: int) -> dict[int, str]:
         base + 0x1A0: "PMCCNTR_LO",
         base + 0x1A4: "PMCCNTR_HI",
         base + 0x1A8: "PMCCNTR_CFG",
-        **{base + 0x300 + 4 * i: f"PMEVCNTR{i}" for i in range(counters)},
-        **{base + 0x380 + 4 * i: f"PMEVTYPER{i}" for i in range(counters)},
+        **{base + 0x300 + 4 * i: f"PMEVCNTR{i}" for i in counters},
+        **{base + 0x380 + 4 * i: f"PMEVTYPER{i}" for i in counters},
     }

@@ -158,7 +158,7 @@ class StrictDevice(Device):
         if not self._pmu.enabled:
             return ("PMCR",)
         mask = self._pmu.mask
-        events = (f"PMEVTYPER{i}" for i in range(self._layout.counters) if mask >> i & 1)
+        events = (f"PMEVTYPER{i}" for i in range(self.configuration.family.event_counters) if mask >> i & 1)
         return ("PMCR", "PMCNTENCLR", *(("PMCCNTR_CFG",) if mask & CYCLE_COUNTER else ()), *events)
 
     def _check_written(self, names: Collection[str]) -> None:

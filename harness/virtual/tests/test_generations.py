@@ -61,9 +61,9 @@ def velas_registers() -> dict[str, int]:
 def test_registers_are_where_velas_description_has_them() -> None:
     expected = velas_registers()
     for family in FAMILIES[:2]:
-        names = RegisterLayout.of(family).names
+        names = RegisterLayout(family).names
         assert {name: offset for offset, name in names.items()}.items() <= expected.items()
-    u85 = {name: offset for offset, name in RegisterLayout.of(FAMILIES[2]).names.items()}
+    u85 = {name: offset for offset, name in RegisterLayout(FAMILIES[2]).names.items()}
     both = u85.keys() & expected.keys()
     assert u85.keys() - both == {
         *("COND_STATUS", "POWER_CTRL", "AXI_SRAM", "AXI_EXT", "MEM_ATTR0", "MEM_ATTR1", "MEM_ATTR2", "MEM_ATTR3"),

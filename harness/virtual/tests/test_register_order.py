@@ -246,7 +246,7 @@ def program(npu: str) -> Artifact:
 
 def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
     """Run a program of one job on the virtual board. Return the accesses to the NPU's registers."""
-    names = RegisterLayout.of(EthosU.parse(npu).family).names
+    names = RegisterLayout(EthosU.parse(npu).family).names
     order: list[str] = []
     read, write = Device.read, Device.write
 
