@@ -167,3 +167,4 @@ def test_the_defaults_are_executorchs() -> None:
         assert not default.told
         assert default.system.name == npu.family.system.name
         assert compile_spec(default).compiler_flags == EthosUCompileSpec(npu.name).compiler_flags
+        assert f"+{npu.family.tosa}" in str(EthosUCompileSpec(npu.name).tosa_spec)
