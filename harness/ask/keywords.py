@@ -6,10 +6,11 @@ import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from ethos_hil.base.asking import Asking
-from ethos_hil.base.question import ANNOTATIONS
+from ethos_hil.base.question import ANNOTATIONS, OPTIONS
 
 _PLACE = "{options}"
 """Where the help of the keywords goes in a docstring."""
@@ -36,7 +37,7 @@ def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
         parameters = [
             *(parameter for parameter in own if parameter.kind is not parameter.VAR_KEYWORD),
             *(
-                inspect.Parameter(name, _KIND, default=_default(asking, name), annotation=ANNOTATIONS[name])
+                inspect.Parameter(name, _KIND, default=_default(asking, name), annotation=annotation_of(name))
                 for name in names
             ),
         ]
@@ -48,6 +49,18 @@ def asks_by_keyword(asking: Asking) -> Callable[[Function], Function]:
         return asked  # type: ignore[return-value]
 
     return decorate
+
+
+def annotation_of(name: str) -> str:
+    """Return the type of the keyword of a field, as it is written."""
+    how, written = OPTIONS[name], ANNOTATIONS[name]
+    if how.many:
+        return "str | Sequence[str]"
+    if how.content and how.in_python:
+        return "Inputs | None"
+    if how.kind is Path:
+        return "str | os.PathLike[str] | None"
+    return {"npu": "str | None", "arena_cache_size": "int | str | None"}.get(name, written)
 
 
 def _default(asking: Asking, name: str) -> Any:

@@ -16,6 +16,8 @@ from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.cli import completion
 
+_FIRST = ("model", "npu", "target", "memory_mode")
+"""What most users give comes first in --help."""
 _QUESTION = "question"
 """The parameter of a command that gets the question."""
 
@@ -30,7 +32,7 @@ def asks(asking: Asking) -> Callable[[Callable[..., None]], Callable[..., None]]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())
-        asked = [_parameter(name, asking) for name in asking.fields]
+        asked = [_parameter(name, asking) for name in sorted(asking.fields, key=lambda name: name not in _FIRST)]
 
         @functools.wraps(function)
         def command(**values: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import shlex
@@ -19,6 +20,7 @@ from ethos_hil.base.asking import PROFILE, RUN, Asking, again
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.harness.ask import stub
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.main import app
 
@@ -127,7 +129,13 @@ print(json.dumps([there, functions, kept == question, again(kept), question.dige
 
 def test_a_keyword_that_is_not_there_is_an_error() -> None:
     with pytest.raises(TypeError, match="run\\(\\) got an unexpected keyword argument 'nup'"):
-        ethos_hil.run("net.py:net", nup="ethos-u55-128")
+        ethos_hil.run("net.py:net", nup="ethos-u55-128")  # type: ignore[call-arg]
+
+
+def test_type_checkers_and_editors_know_the_keywords() -> None:
+    """The file is made anew after a field of the question is added: python -m ethos_hil.harness.ask.stub."""
+    kept, made = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
+    assert kept == made
 
 
 def test_the_keywords_are_those_of_the_command() -> None:

@@ -49,7 +49,10 @@ def _all_but(*names: str) -> tuple[str, ...]:
     return tuple(name for name in OPTIONS if name not in names)
 
 
-RUN = Asking(("ethos-hil", "run"), _all_but(*_PROFILE))
+RUN = Asking(
+    ("ethos-hil", "run"), _all_but(*_PROFILE),
+    {"model": {"help": f"{OPTIONS['model'].help} Or a .zip that `ethos-hil bundle` wrote, which has all of these."}},
+)  # fmt: skip
 PROFILE = Asking(
     ("ethos-hil", "profile"),
     _all_but("profile", "allow_unverified", "runner", "trust_elf"),

@@ -1,0 +1,71 @@
+"""What `ethos_hil` offers, as type checkers and editors read it; `python -m ethos_hil.harness.ask.stub` writes it.
+
+The functions of the API take the fields of a question as `**options`, so their keywords are known only at run time.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import ethos_hil
+
+ASKING = ("evaluate", "lower", "preflight", "profile", "run")
+"""The functions that ask a question."""
+FILE = Path(ethos_hil.__file__).with_suffix(".pyi")
+_HEAD = '''"""Types of what `ethos_hil` offers. Made by `python -m ethos_hil.harness.ask.stub`; do not edit."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ethos_hil.base.question import Scheme as Scheme
+from ethos_hil.harness.api import Inputs as Inputs
+from ethos_hil.harness.api import Model as Model
+from ethos_hil.harness.dry_run.survey import Survey as Survey
+from ethos_hil.harness.evaluate.evaluation import Evaluation as Evaluation
+from ethos_hil.harness.terminal.progress import Reporter as Reporter
+
+__all__: list[str]
+
+def home_of(name: str) -> str: ...
+'''
+
+
+def stub() -> str:
+    """Return the text of the file."""
+    imports, functions = _parts()
+    return "".join((_HEAD.replace("\n\n__all__", f"\n{imports}\n__all__"), functions))
+
+
+def _parts() -> tuple[str, str]:
+    """Return the imports of what is as it is written, and the functions that ask a question."""
+    imports, functions = [], []
+    for name in ethos_hil.__all__:
+        value = getattr(ethos_hil, name)
+        if name in ASKING:
+            functions.append("".join(_function(value)))
+        else:
+            imports.append(f"from {ethos_hil.home_of(name)} import {name} as {name}\n")
+    return "".join(imports), "".join(functions)
+
+
+def _function(function: Callable[..., Any]) -> Iterator[str]:
+    signature = inspect.signature(function)
+    yield f"def {function.__name__}(\n"
+    positional = True
+    for parameter in signature.parameters.values():
+        if positional and parameter.kind is parameter.KEYWORD_ONLY:
+            positional = False
+            yield "    *,\n"
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        yield f"    {parameter.name}: {parameter.annotation}{default},\n"
+    yield f") -> {signature.return_annotation}: ...\n"
+
+
+if __name__ == "__main__":
+    FILE.write_text(stub())
