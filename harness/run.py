@@ -17,7 +17,6 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.regular_file import read_bytes
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
@@ -49,6 +48,7 @@ from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.vela.options import VelaSetup
+from ethos_hil.results.known_clocks import asked_clock
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:

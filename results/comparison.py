@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import CpuRow
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.base.verdict import Verdict
@@ -28,20 +29,16 @@ class RowChange(StrEnum):
     VANISHED = "vanished"
 
 
-class Incomparable(Exception):
+class Incomparable(UsageError):
     """Two records do not answer one question.
 
     Attributes:
         code: a stable word for what differs.
-        message: what differs, with both sides.
-        hint: what to do.
     """
 
     def __init__(self, code: str, message: str, hint: str) -> None:
-        super().__init__(message)
+        super().__init__(message, hint=hint)
         self.code = code
-        self.message = message
-        self.hint = hint
 
 
 @dataclass(frozen=True)

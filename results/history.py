@@ -19,6 +19,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import one_line
 from ethos_hil.results.compaction.columns import (
     CAUSES,
     COLUMNS,
@@ -30,8 +32,7 @@ from ethos_hil.results.compaction.columns import (
     digest_of,
     metrics_of,
 )
-from ethos_hil.results.compaction.database import errors_of_files, execute, open_database
-from ethos_hil.results.compaction.older_files import create_records
+from ethos_hil.results.compaction.database import create_records, errors_of_files, execute, open_database
 from ethos_hil.results.compaction.run_file import BadHistory, Compacted, EmptyRun, compact, compact_records, lacking
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["CAUSES", "COLUMNS", "COMPUTED", "DIGITS", "EDITED", "NOISY", "BadHistory", "Compacted", "EmptyRun",
            "History", "HistoryPoint", "NumberChange", "compact", "compact_records", "digest_of",
            "metrics_of"]  # fmt: skip
+
+
+_QUERY = "`DESCRIBE points` lists the columns; where a file is damaged, add the runs to a new folder"
 
 
 @dataclass(frozen=True)
@@ -160,7 +164,7 @@ class History:
         """Return the answer to an SQL query over the views of `database` as a pandas table.
 
         Raises:
-            ValueError: DuckDB cannot answer it; the message is DuckDB's.
+            UsageError: DuckDB cannot answer it; the message has DuckDB's.
             OSError: a file cannot be read.
         """
         with self._answer(query, parameters) as found:
@@ -236,7 +240,7 @@ class History:
         """Return the answer to an SQL query over the views of `database`, a dictionary for each row.
 
         Raises:
-            ValueError: DuckDB cannot answer it; the message is DuckDB's.
+            UsageError: DuckDB cannot answer it; the message has DuckDB's.
             OSError: a file cannot be read.
         """
         with self._answer(query, parameters) as found:
@@ -253,4 +257,5 @@ class History:
             except (duckdb.IOException, duckdb.OutOfMemoryException):
                 raise
             except duckdb.Error as error:
-                raise ValueError(str(error)) from error
+                told = one_line(str(error))
+                raise UsageError(f"DuckDB cannot answer it from {self.folder}: {told}", hint=_QUERY) from error

@@ -7,11 +7,15 @@ Firmware may run any of them more slowly: what counts is the clock that a progra
 from __future__ import annotations
 
 import difflib
+import re
 from dataclasses import dataclass
 
-from ethos_hil.base.clock import BadClock, StatedClock, is_frequency, parse_frequency
+from ethos_hil.base.clock import LEAST_HZ, MOST_HZ, StatedClock, frequency
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 
+_UNITS = {"": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
+_FREQUENCY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?) *([a-z]*)", re.IGNORECASE)
 _ALIF = "Alif's ml-embedded-evaluation-kit, scripts/vela/ensemble_vela.ini, core_clock; its SDK has the cores' clocks"
 _MPS3 = "the board's FPGA image: NPU and processor have one clock (harness/socs)"
 
@@ -78,17 +82,22 @@ SYSTEM_CLOCKS = {name: hz for family in FAMILIES for name, hz in family.clocks.i
 """`core_clock` of each System_Config of the Arm/vela.ini in Vela 5.1's wheel; a test compares them."""
 
 
+def asked_clock(text: str | None) -> StatedClock | None:
+    """Return the clock that a user states, None where there is none. Errors are those of `stated_clock`."""
+    return None if text is None else stated_clock(text)
+
+
 def stated_clock(text: str) -> StatedClock:
     """Return the clock that a user states: "400MHz", "500MHz/1GHz" for NPU and CPU, or the name of a part or of one of
     Vela's system configurations.
 
     Raises:
-        BadClock: it is none; the message has what would do.
+        UsageError: it is none; the message has what would do.
     """
     npu, several, cpu = text.partition("/")
-    if several or is_frequency(text):
-        hz = parse_frequency(npu)
-        return StatedClock(hz, f"stated with --clock {text.strip()}", parse_frequency(cpu) if several else 0.0)
+    if several or _FREQUENCY.fullmatch(text.strip()) is not None:
+        hz = _parsed(npu)
+        return StatedClock(hz, f"stated with --clock {text.strip()}", _parsed(cpu) if several else 0.0)
     wanted = text.strip().lower()
     part = next((each for each in PARTS if each.name == wanted), None)
     if part is not None:
@@ -101,7 +110,26 @@ def stated_clock(text: str) -> StatedClock:
     within = [name for name in known if len(wanted) > 2 and wanted in name]
     close = within or difflib.get_close_matches(wanted, known, n=1)
     suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
-    raise BadClock(
+    raise _refusal(
         f"{text.strip()!r:.60} is no clock.{suggestion} It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU and "
         f"CPU), a system configuration of Vela, or a part: {', '.join(names)}"
     )
+
+
+def _parsed(text: str) -> float:
+    """Return the Hz of "400MHz", "1e9" or "0.8 GHz"."""
+    shown = f"{text.strip()!r:.60}"
+    found = _FREQUENCY.fullmatch(text.strip())
+    if found is None:
+        raise _refusal(f"{shown} is no frequency; write 400MHz, 1GHz or 1e9")
+    scale = _UNITS.get(found[2].lower())
+    if scale is None:
+        raise _refusal(f"{shown} has the unit {found[2]!r:.20}; it takes Hz, kHz, MHz and GHz")
+    hz = float(found[1]) * scale
+    if not LEAST_HZ <= hz <= MOST_HZ:
+        raise _refusal(f"a clock of {shown} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
+    return hz
+
+
+def _refusal(message: str) -> UsageError:
+    return UsageError(f"--clock: {message}", hint="--clock 400MHz")

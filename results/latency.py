@@ -83,19 +83,6 @@ def latency_of(record: RunFacts, clock: StatedClock | None = None) -> Latency | 
     return replace(found, counted=round(instructions.value), unit="instructions", cpu_provenance="instructions")
 
 
-def duration(seconds: float) -> str:
-    """Return seconds in the unit that people use: "1.83 ms", "39.9 us"."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= 0.9995 * size:  # what is rounded up to it has its unit
-            return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{seconds * 1e9:.3g} ns"
-
-
-def per_second(rate: float) -> str:
-    """Return inferences per second with three digits: "25,000", "0.42"."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-
-
 def with_latency(facts: Facts, clock: StatedClock | None = None) -> Facts:
     """Return the facts of a run with the metrics of `DERIVED` at their end, as far as they are known.
 

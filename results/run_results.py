@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
-from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
-from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
+from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, find_record, no_record, read_run
+
+_WHOLE = "a run folder has to stay as it was written"
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunR
 
     Raises:
         OSError: a folder cannot be read.
-        ValueError: a folder is no run folder, or none has a record.
+        UsageError: a folder is no run folder, or none has a record.
     """
     records: list[Record] = []
     skipped: list[Skipped] = []
@@ -78,7 +81,7 @@ def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunR
                     skipped.append(Skipped(str(folder), str(item)))
     if not records and not may_be_empty:
         why = f": {skipped[0].why}" if skipped else ""
-        raise ValueError(f"{', '.join(map(str, folders))} has no record{why}")
+        raise UsageError(f"{', '.join(map(str, folders))} has no record{why}", hint=_WHOLE)
     return RunResults(
         folders[0].name,
         min(str(manifest["created"]) for manifest in manifests),
@@ -101,7 +104,75 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(read_text(folder / MANIFEST))
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{folder / MANIFEST} is damaged: {error}") from error
+        raise UsageError(f"{folder / MANIFEST} is damaged: {error}", hint=_WHOLE) from error
     if not isinstance(found, dict) or "created" not in found:
-        raise ValueError(f"{folder / MANIFEST} is no manifest of a run")
+        raise UsageError(f"{folder / MANIFEST} is no manifest of a run", hint=_WHOLE)
     return found
+
+
+LISTED = "`ethos-hil runs` lists what run folders have, `ethos-hil history` runs"
+"""What to do about a run that is not there."""
+
+
+def find_results(paths: Sequence[Path]) -> RunResults:
+    """Return the results of one run.
+
+    Args:
+        paths: run folders, which are the shards of the run; a folder of run folders, of which it is the newest one that
+            has a record; a file with a record, or with lines of records (.jsonl).
+
+    Raises:
+        OSError: something cannot be read.
+        UsageError: something is no run, or has no record.
+    """
+    once: dict[Path, Path] = {}
+    for path in paths:
+        once.setdefault(path.resolve(), path)
+    found = [_results(path) for path in once.values()]
+    return RunResults(
+        found[0].name,
+        min(each.created for each in found),
+        tuple(record for each in found for record in each.records),
+        tuple(manifest for each in found for manifest in each.manifests),
+        tuple(folder for each in found for folder in each.folders),
+        tuple(skipped for each in found for skipped in each.skipped),
+        tuple(selection for each in found for selection in each.selections),
+        tuple(session for each in found for session in each.sessions),
+    )
+
+
+def _results(path: Path) -> RunResults:
+    if not path.is_dir():
+        return _of_lines(path) if path.suffix == ".jsonl" else _of_records(path, [find_record(path)])
+    if (path / MANIFEST).exists():
+        return read_results([path])
+    inside = sorted((each for each in path.iterdir() if (each / MANIFEST).exists()), reverse=True)
+    if not inside:
+        raise UsageError(f"{path} is no run folder, and has none in it", hint=LISTED)
+    for folder in inside:
+        try:
+            return read_results([folder])
+        except UsageError as error:
+            why = error
+    raise UsageError(f"no run in {path} has a record: {why}", hint=LISTED)
+
+
+def _of_lines(path: Path) -> RunResults:
+    skipped: list[Skipped] = []
+    return _of_records(path, list(_records(path, skipped)), skipped)
+
+
+def _records(path: Path, skipped: list[Skipped]) -> Iterator[Record]:
+    for number, line in enumerate(read_bytes(path).split(b"\n"), start=1):
+        if line:
+            try:
+                yield Record.from_json(json.loads(line))
+            except (ValueError, RecursionError, AttributeError) as error:
+                skipped.append(Skipped(f"{path}:{number}", f"not a complete record: {error}"))
+
+
+def _of_records(path: Path, records: list[Record], skipped: Sequence[Skipped] = ()) -> RunResults:
+    if not records:
+        raise no_record(path, skipped[0].why if skipped else "")
+    run = next((record.run.name for record in records if record.run is not None), path.stem)
+    return RunResults(run, min(record.created for record in records), tuple(records), skipped=tuple(skipped))

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.regular_file import read_text
 
@@ -23,8 +24,11 @@ _CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"
 T = TypeVar("T")
 
 
-class BadSelection(ValueError):
+class BadSelection(UsageError):
     """A file does not say what was chosen, or how a session ended. The message names it and what is wrong with it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, hint="start another run: --fresh, or another --run-name")
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base import environment
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import reason
 from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
@@ -125,7 +127,7 @@ def read(root: Path) -> Iterator[StoredRecord | Skipped]:
         try:
             yield from read_run(folder)
         except OSError as error:
-            yield Skipped(str(error.filename or folder), f"it cannot be read: {error.strerror or error}")
+            yield Skipped(str(error.filename or folder), f"it cannot be read: {reason(error)}")
 
 
 def read_run(folder: Path) -> Iterator[StoredRecord | Skipped]:
@@ -156,11 +158,14 @@ def find_record(path: Path) -> Record:
 
     Raises:
         OSError: the file or folder cannot be read.
-        ValueError: there is no record in it.
+        UsageError: there is no record in it.
     """
     if not path.is_dir():
-        text = read_text(path)
-        return _parsed(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
+        try:
+            text = read_text(path)
+            return _parsed(text.rstrip("\n").rpartition("\n")[2] if path.suffix == ".jsonl" else text)
+        except ValueError as error:
+            raise no_record(path, str(error)) from error
     folders = [path] if (path / MANIFEST).exists() else sorted(path.iterdir(), reverse=True)
     for folder in folders:
         files = sorted(folder.glob("records-*.jsonl"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
@@ -170,7 +175,13 @@ def find_record(path: Path) -> Record:
                     return _parsed(line)
                 except ValueError:
                     continue  # a line that its writer did not finish
-    raise ValueError("no run in it has a record")
+    raise no_record(path, "no run in it has a record")
+
+
+def no_record(path: Path, why: str) -> UsageError:
+    """Return the error of a file or folder without a record; `why` may be empty."""
+    told = f"{path} has no record{f': {why}' if why else ''}"
+    return UsageError(told, hint="give what `ethos-hil run --json FILE` wrote, or a run folder")
 
 
 def _parsed(text: str | bytes) -> Record:

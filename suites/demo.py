@@ -7,14 +7,13 @@ device must agree on every digit, not only on average.
 from __future__ import annotations
 
 import numpy as np
-from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
 from ethos_hil.harness.show.record import summary
-from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.console import console, right, table_of
 from ethos_hil.harness.terminal.progress import Live
 
 MODEL = "ethos_hil.suites.models.digits:digits"
@@ -42,13 +41,10 @@ def main() -> int:
 
     stdout = console()
     stdout.print(summary(report.record))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("accuracy")
-    table.add_column("correct", justify="right")
-    table.add_column("")
+    table = table_of("accuracy", *right("correct"), "")
     for name, answers in (("float, PyTorch", floating), ("quantised, host", host), ("quantised, device", device)):
-        right = int((answers == labels).sum())
-        table.add_row(name, f"{right} of {len(labels)}", f"{right / len(labels):.1%}")
+        correct = int((answers == labels).sum())
+        table.add_row(name, f"{correct} of {len(labels)}", f"{correct / len(labels):.1%}")
     stdout.print("", table)
     agreeing = int((host == device).sum())
     stdout.print(f"host and device agree on {agreeing} of {len(labels)} digits")

@@ -6,7 +6,6 @@ from typing import Any
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.ask.quantisation import check_calibration, in_user_code, quantise_as_asked
 from ethos_hil.lowering.conditions.progress import Progress, silent
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -15,6 +14,7 @@ from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, 
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.vela.options import VelaSetup
+from ethos_hil.results.known_clocks import asked_clock
 
 
 def check_question(question: Question) -> None:

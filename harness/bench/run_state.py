@@ -23,7 +23,7 @@ from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.verdict.tool_state import difference, tool_state
-from ethos_hil.results.bench.asked import STATE
+from ethos_hil.results.bench.budget import STATE
 from ethos_hil.results.gate.account import part_of
 from ethos_hil.results.store import StoredRecord, read_run
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.run_search import find_results
+from ethos_hil.results.run_results import RunResults, find_results
 
 _LISTED = 8
 _RUN = "give a run folder, results/runs/NAME, or a record that `run --json` wrote; `ethos-hil runs` lists the runs"
@@ -68,12 +67,8 @@ def choose(run: Path, text: str | None) -> ChosenRecord:
 
 
 def _results(run: Path) -> RunResults:
-    try:
+    with readable(run, hint=_RUN):
         return find_results([run])
-    except OSError as error:
-        raise UsageError(f"{run} cannot be read: {error.strerror or error}", hint=_RUN) from error
-    except ValueError as error:
-        raise UsageError(one_line(str(error)), hint=_RUN) from error
 
 
 def _place(results: RunResults, name: str) -> Path | None:

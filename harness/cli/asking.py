@@ -12,9 +12,9 @@ import typer
 from ethos_hil.base.asking import Asking
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.question import OPTIONS, Question
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.cli import completion
+from ethos_hil.results.known_clocks import asked_clock
 
 _FIRST = ("model", "npu", "target", "memory_mode")
 """What most users give comes first in --help."""

@@ -8,10 +8,10 @@ from pathlib import Path
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.cli import bench_options
 from ethos_hil.harness.cli.common_options import DEBUG, RUNS
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO
+from ethos_hil.results.known_clocks import asked_clock
 
 
 def bench(

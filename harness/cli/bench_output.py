@@ -14,9 +14,9 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.cli.bad_results import bad_results
+from ethos_hil.base.wording import counted
 from ethos_hil.harness.cli.contribution import check_contribution, contribute_records
-from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
 from ethos_hil.results.bench.budget import Budget
 from ethos_hil.results.bench.energy import EnergyTable, read_energy
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ethos_hil.results.bench.figures import PointFigures
 
 SCHEMA_VERSION = 1
-_STDOUT = Path("-")
 _ROWS = ("group", "case", "npu")
 
 
@@ -51,16 +50,16 @@ class BenchFiles:
         }  # fmt: skip
         check_files(written.values())
         check_distinct(written, read)
-        if self.json_file == self.csv == _STDOUT:
+        if self.json_file == self.csv == STDOUT:
             raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
-        if self.parquet == _STDOUT:
+        if self.parquet == STDOUT:
             raise UsageError("--parquet - is no file, and Parquet is not for a terminal", hint="name a file")
         check_contribution(self.contribute, self.who)
 
     @property
     def on_stdout(self) -> bool:
         """Whether one goes to stdout, in place of the table."""
-        return _STDOUT in (self.json_file, self.csv)
+        return STDOUT in (self.json_file, self.csv)
 
 
 @dataclass(frozen=True)
@@ -82,14 +81,10 @@ class BenchView:
     @classmethod
     def of(cls, budget: str | None, energy: Path | None, by: str | None, top: int) -> BenchView:
         """Return what the options say. Raises UsageError where a text or a file says nothing that could be used."""
-        try:
-            asked = None if budget is None else Budget.parse(budget)
-        except ValueError as error:
-            raise UsageError(f"--which: {error}", hint="--which 'fps>=30, sram<=512KB'") from error
+        asked = None if budget is None else Budget.parse(budget)
         if by not in (None, *_ROWS):
             raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(_ROWS)}")
-        with bad_results():
-            return cls(asked, None if energy is None else read_energy(energy), by, top)
+        return cls(asked, None if energy is None else read_energy(energy), by, top)
 
 
 @dataclass(frozen=True)
@@ -108,7 +103,7 @@ class BenchOutput:
         """
         from ethos_hil.results.bench.answer import answer
         from ethos_hil.results.bench.answer_text import headline
-        from ethos_hil.results.bench.asked import AskedBudget, keep_budget
+        from ethos_hil.results.bench.budget import AskedBudget, keep_budget
         from ethos_hil.results.bench.figures import figures_of
         from ethos_hil.results.bench.table import bench_rows
 
@@ -132,19 +127,13 @@ class BenchOutput:
         return found is None or found.best is not None
 
     def _write_rows(self, rows: Sequence[dict[str, Any]]) -> None:
-        from ethos_hil.base.files import write_whole
-        from ethos_hil.results.bench.table_files import as_csv, as_parquet
+        from ethos_hil.results.bench.table import COLUMNS
+        from ethos_hil.results.table_files import as_csv, as_parquet
 
-        for path, make in ((self.files.csv, as_csv), (self.files.parquet, as_parquet)):
-            if path is None:
-                continue
-            if path == _STDOUT:
-                sys.stdout.write(make(rows).decode())
-                continue
-            try:
-                write_whole(path, make(rows))
-            except OSError as error:
-                raise unwritable(path, error) from error
+        if self.files.csv is not None:
+            write_out(self.files.csv, as_csv(COLUMNS, (row.values() for row in rows)))
+        if self.files.parquet is not None:
+            write_out(self.files.parquet, as_parquet(COLUMNS, rows))
 
 
 def _document(
@@ -178,4 +167,4 @@ def said(records: Sequence[Record]) -> str:
     counts = _counts(records)
     words = (f"{count:,} {'compiled and timed' if word == Verdict.COMPILED_ONLY else word}"
              for word, count in counts.most_common())  # fmt: skip
-    return f"{len(records):,} point{'' if len(records) == 1 else 's'}: {', '.join(words)}"
+    return f"{counted(len(records), 'point')}: {', '.join(words)}"

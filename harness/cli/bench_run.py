@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.ending import OF_THIS_PLACE, standing_of
 from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing
@@ -18,7 +19,6 @@ from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
-from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
 
@@ -58,7 +58,7 @@ def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
         records = records_of(plan, folder.path)
         met = output.put(records, folder.path, plan.settings.grid)
     except OSError as error:
-        raise unwritable(error.filename or place.runs, error) from error
+        raise unwritable(error, error.filename or place.runs) from error
     sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
     return unrecorded(plan, records) or status_of(records) or (0 if met else 1)
 

@@ -103,19 +103,16 @@ def explain(context: typer.Context, name: _BOARD, as_json: _JSON = False, debug:
     if as_json or context.obj:
         sys.stdout.write(json.dumps(_explained(board), indent=2) + "\n")
         return
-    from rich.table import Table
 
     from ethos_hil.harness.boards.board import QUIRKS
-    from ethos_hil.harness.terminal.console import add_row, console
+    from ethos_hil.harness.terminal.console import add_row, console, folded, table_of
 
     head = [f"{board.name}: {board.description}", f"file: {board.path}"]
     head += [f"firmware: {board.soc.firmware.name}, of {board.soc.summary}", f"NPUs: {', '.join(board.npus)}"]
     head += [f"reset: {'; '.join(board.reset.commands) or 'none'}", *(f"note: {note}" for note in board.notes)]
     head += [f"quirk: {quirk}: {QUIRKS[quirk]}" for quirk in board.quirks]
     sys.stdout.write("".join(f"{one_line(line)}\n" for line in [*head, ""]))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("key", "value", "source", "tried"):
-        table.add_column(title, overflow="fold")
+    table = table_of(*folded("key", "value", "source", "tried"))
     for value in board.values:
         if value.key not in ("description", "notes", "quirks"):
             add_row(table, value.key, str(value), value.source, value.tried)
@@ -151,14 +148,11 @@ def _list(as_json: bool) -> None:
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
         return
-    from rich.table import Table
 
     from ethos_hil.harness.targets.registry import families
-    from ethos_hil.harness.terminal.console import add_row, console
+    from ethos_hil.harness.terminal.console import add_row, console, folded, table_of
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("board", "what it is", "NPUs", "loaded by", "link", "to use it here"):
-        table.add_column(title, overflow="fold")
+    table = table_of(*folded("board", "what it is", "NPUs", "loaded by", "link", "to use it here"))
     for board in found:
         link = f"{board.link.url or '?'} at {board.link.baud}"
         here = ", ".join(missing(board)) or "nothing is missing"

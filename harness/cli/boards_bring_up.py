@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep
     from ethos_hil.harness.terminal.progress import Reporter
 
-_STDOUT = Path("-")
 _COLOURS = {"ok": "green", "failed": "red", "left out": "yellow"}
 _STATUS_WIDTH, _NAME_WIDTH, _SECONDS_WIDTH = 8, 17, 7
 
@@ -61,29 +60,23 @@ def bring_up(
 
     Example: ethos-hil boards bring-up my-e8 --report bring-up.md
     """
-    from ethos_hil.base.files import write_whole
     from ethos_hil.harness.boards.catalogue import find_board
     from ethos_hil.harness.cli.commands import never_exiting, write_json
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+    from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
     from ethos_hil.harness.terminal.progress import Live
 
     board = find_board(name)
     _check_npu(board, npu)
-    json_file = json_file or (_STDOUT if context.obj else None)
+    json_file = json_file or (STDOUT if context.obj else None)
     check_files([json_file, report])
     check_distinct({"--json": json_file, "--report": report}, {"FILE": board.path})
     with Live() as live, never_exiting():
-        done = _checked(board, name, npu, live, shown=_STDOUT not in (json_file, report))
+        done = _checked(board, name, npu, live, shown=STDOUT not in (json_file, report))
     if json_file is not None:
         write_json(json_file, done.document())
-    if report == _STDOUT:
-        sys.stdout.write(done.markdown())
-    elif report is not None:
-        try:
-            write_whole(report, done.markdown())
-        except OSError as error:
-            raise unwritable(report, error) from error
-    if _STDOUT not in (json_file, report):
+    if report is not None:
+        write_out(report, done.markdown())
+    if STDOUT not in (json_file, report):
         sys.stdout.write(f"\n{done.summary}\n")
     raise typer.Exit(done.exit_status)
 

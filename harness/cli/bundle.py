@@ -73,8 +73,7 @@ def bundle(
 
     Example: ethos-hil bundle results/runs/20261125T101500Z-1a2b3c test_conv2d_stride_U55_BI -o failure.zip
     """
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files, unwritable
+    from ethos_hil.harness.cli.destinations import check_distinct, check_files, write_out
     from ethos_hil.harness.terminal.progress import Live
 
     check_files([output])
@@ -91,10 +90,7 @@ def bundle(
         made = make(chosen, files, run=not no_run, timeout=timeout, reporter=live)
         live.stage("Writing the bundle")
         data = made.bundle.packed()
-    try:
-        write_whole(output, data)
-    except OSError as error:
-        raise unwritable(output, error) from error
+    write_out(output, data)
     for note in made.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
     if as_json:

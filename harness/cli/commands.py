@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.deadline import process_began
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
+from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.arguments import LowerArguments
+from ethos_hil.harness.cli.destinations import STDOUT, write_out
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.failed_record import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.verdict.findings import Report
 
 PREFLIGHT_SCHEMA_VERSION = 1
-_STDOUT = Path("-")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def run(
         record = failed_findings(question, error).record
         problems.append(error)
     problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
-    if failure is None and files.json_file != _STDOUT:
+    if failure is None and files.json_file != STDOUT:
         from ethos_hil.harness.show.record import summary
         from ethos_hil.harness.terminal.console import console
 
@@ -132,7 +133,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
         done = lower.lower(order, live, json_file=json_file)
     if json_file is not None:
         write_json(json_file, done.document)
-    for path in () if json_file == _STDOUT else (*done.files, *done.looked_into):
+    for path in () if json_file == STDOUT else (*done.files, *done.looked_into):
         sys.stdout.write(f"{escaped(str(path))}\n")
     for line in done.lines:
         sys.stderr.write(f"{escaped(line)}\n")
@@ -183,7 +184,7 @@ def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | N
             "cpu_calls": [vars(call) for call in cpu_ops(found.placement)],
         }
         write_json(json_file, document)
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         from ethos_hil.harness.show.record import checks_table, cpu_table
         from ethos_hil.harness.terminal.console import console
 
@@ -244,7 +245,7 @@ def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
     try:
         write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
     except OSError as error:
-        return [UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")]
+        return [unwritable(error, path)]
     return []
 
 
@@ -273,13 +274,4 @@ def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError
 
 def write_json(path: Path, document: dict[str, Any]) -> None:
     """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
-    from ethos_hil.base.files import write_whole
-
-    text = json.dumps(document, indent=2, allow_nan=False) + "\n"
-    if path == _STDOUT:
-        sys.stdout.write(text)
-        return
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there") from error
+    write_out(path, json.dumps(document, indent=2, allow_nan=False) + "\n")

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.destinations import STDOUT
 from ethos_hil.results.run_name import DEFAULT_HISTORY
+from ethos_hil.results.run_results import LISTED
 
 if TYPE_CHECKING:
     from ethos_hil.base.record import Record
     from ethos_hil.results.gate.baseline import Acceptance
-    from ethos_hil.results.gate.sides import Side
+    from ethos_hil.results.gate.gate import Side
 
-_STDOUT = Path("-")
 SCHEMA_VERSION = 1
 _SIDE = (
     "A run folder, or a folder of them (its newest run); a record, as `run --json` or `profile --json` writes it; a "
@@ -76,15 +77,14 @@ def compare(
     from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.results.gate.baseline import read_baseline
-    from ethos_hil.results.gate.gate import gate
-    from ethos_hil.results.gate.sides import Side
+    from ethos_hil.results.gate.gate import Side, gate
 
     files = {"A": Path(before), "B": Path(after) if after else None, "--baseline": baseline, "--policy": policy}
     check_files([json_file])
     check_distinct({"--json": json_file}, files)
     if after is None and baseline is None:
         raise UsageError("there is nothing to compare with", hint="give a second run, or --baseline FILE")
-    with bad_results():
+    with readable(hint=LISTED):
         one = _side(before, history)
         two = _side(after, history) if after is not None else None
         plain = baseline is None and policy is None and not only and not partial
@@ -95,7 +95,7 @@ def compare(
         found = gate(one, two, baseline=accepted, policy=policy, only=only or [], partial=partial)
     if json_file is not None:
         write_json(json_file, found.to_json())
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         from ethos_hil.harness.show.comparison import run_comparison
         from ethos_hil.harness.terminal.console import console
 
@@ -125,8 +125,7 @@ def accept(
 
     Example: ethos-hil accept results/runs --baseline baseline.jsonl --only '*conv2d*'
     """
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.destinations import check_files, unwritable
+    from ethos_hil.harness.cli.destinations import check_files, write_out
     from ethos_hil.results.gate.baseline import accept as accepted
     from ethos_hil.results.gate.baseline import dumps, read_baseline
     from ethos_hil.results.gate.gate import chosen
@@ -134,7 +133,7 @@ def accept(
     check_files([baseline])
     if prune and only:
         raise UsageError("--prune with --only would remove all other tests", hint="give one of them")
-    with bad_results():
+    with readable(hint=LISTED):
         side = _side(run, history)
         old = read_baseline(baseline) if baseline.exists() else ()
     gaps = () if only else side.gaps
@@ -148,10 +147,7 @@ def accept(
     found = accepted(old, part, prune=prune, failures=failures)
     text = dumps(found.observations)
     if not check and (found.updated or found.added or found.removed or not baseline.exists()):
-        try:
-            write_whole(baseline, text)
-        except OSError as error:
-            raise unwritable(baseline, error) from error
+        write_out(baseline, text)
     _tell(found, baseline, check)
     for gap in gaps:
         sys.stderr.write(one_line(f"not whole: {gap}") + "\n")
@@ -159,7 +155,7 @@ def accept(
 
 
 def _side(text: str, history: Path) -> Side:
-    from ethos_hil.results.gate.sides import side
+    from ethos_hil.results.gate.gate import side
 
     found = side(text, history)
     for skipped in found.skipped:
@@ -176,10 +172,10 @@ def _compare_records(
     try:
         found = comparison.compare(old, new)
     except comparison.Incomparable as error:
-        raise UsageError(f"{before} and {after} cannot be compared: {error.message}", hint=error.hint) from None
+        raise error.replace(message=f"{before} and {after} cannot be compared: {error.message}") from None
     if json_file is not None:
         write_json(json_file, {"schema_version": SCHEMA_VERSION, "equal": found.equal, **asdict(found)})
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         from ethos_hil.harness.show.comparison import comparison as rendered
         from ethos_hil.harness.terminal.console import console
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 
 if TYPE_CHECKING:
@@ -31,9 +32,8 @@ WHO = Annotated[
 def check_contribution(path: Path | None, who: str | None = None) -> None:
     """Raise UsageError where rows cannot be added to a file: it is no ledger, or edited, or cannot be written."""
     from ethos_hil.base.errors import UsageError
-    from ethos_hil.harness.cli.bad_results import bad_results
     from ethos_hil.harness.cli.destinations import check_files
-    from ethos_hil.results.ledger.contribution import with_rows
+    from ethos_hil.results.ledger.sources import with_rows
 
     if path is None:
         if who is not None:
@@ -42,7 +42,7 @@ def check_contribution(path: Path | None, who: str | None = None) -> None:
     if path == Path("-"):
         raise UsageError("--contribute - is no file, and rows are added to one", hint="name a file")
     check_files([path])
-    with bad_results():
+    with readable(path):
         with_rows(path, (), who=who or "")
 
 
@@ -59,20 +59,15 @@ def contribute_records(path: Path, records: Iterable[Record], *, who: str | None
 
 def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None) -> None:
     """Add rows to a file of a ledger, and tell on stderr what became of it. Errors as of `contribute_records`."""
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.bad_results import bad_results
-    from ethos_hil.harness.cli.destinations import unwritable
-    from ethos_hil.results.ledger.contribution import with_rows
+    from ethos_hil.harness.cli.destinations import write_out
+    from ethos_hil.results.ledger.sources import with_rows
 
-    with bad_results():
+    with readable(path):
         text, found = with_rows(path, rows, who=who or "")
     if not found.rows:
         sys.stderr.write(one_line(f"{path} is not written: there is no verified answer whose cycles two say") + "\n")
         return
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    write_out(path, text)
     counted = sum(row.reference is not None for row in found.rows)
     tell = [f"{path} has {len(found.rows):,} rows, of which an FVP or a board has counted {counted:,}"]
     if not counted:

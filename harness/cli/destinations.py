@@ -9,16 +9,17 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from ethos_hil.base.errors import ToolError, UsageError
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import unwritable, writable
+from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.base.shortage import DESCRIPTORS, shortage
-from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES
 
-_STDOUT = Path("-")
-_FILES = (".pt2", *PROGRAM_SUFFIXES)
+STDOUT = Path("-")
+"""What `-` names as a file."""
 _MOST_MANIFEST = 10 << 20
 """Largest size of a manifest, bytes."""
 
@@ -37,7 +38,7 @@ def check_distinct(written: Mapping[str, Path | None], read: Mapping[str, Path |
     """
     known = {_place(path): name for name, path in read.items() if path is not None}
     for name, path in written.items():
-        if path is None or path == _STDOUT or (path.exists() and not path.is_file()):
+        if path is None or path == STDOUT or (path.exists() and not path.is_file()):
             continue
         other = known.setdefault(_place(path), name)
         if other != name:
@@ -46,8 +47,11 @@ def check_distinct(written: Mapping[str, Path | None], read: Mapping[str, Path |
 
 def model_file(model: str) -> Path | None:
     """Return the file that a MODEL on the command line names, or None for a module."""
-    name = model if model.endswith(_FILES) else model.rpartition(":")[0]
-    return Path(name) if name.endswith((".py", *_FILES)) else None
+    from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES  # late: who merges a night has no ExecuTorch
+
+    files = (".pt2", *PROGRAM_SUFFIXES)
+    name = model if model.endswith(files) else model.rpartition(":")[0]
+    return Path(name) if name.endswith((".py", *files)) else None
 
 
 def listed_files(folder: Path) -> frozenset[str]:
@@ -79,15 +83,15 @@ def check_folder(
             be replaced.
     """
     if folder.exists() and not folder.is_dir():
-        raise unwritable(folder, NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)))
+        raise unwritable(NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)), folder)
     place = folder.resolve()
     for name, path in written.items():
-        if path is not None and path != _STDOUT and place.is_relative_to(_place(path)):
+        if path is not None and path != STDOUT and place.is_relative_to(_place(path)):
             raise UsageError(
                 f"{option} {folder} lies in {path}, which is the file that {name} names",
                 hint=f"if a folder is meant, end it in /: {name} {path}/",
             )
-        if path is not None and path != _STDOUT and _place(path).is_relative_to(place):
+        if path is not None and path != STDOUT and _place(path).is_relative_to(place):
             raise UsageError(
                 f"{name} {path} lies in the folder {option} {folder}, which is replaced as a whole",
                 hint=f"name another place for {name}; the program is there as model.pte in any case",
@@ -116,13 +120,11 @@ def check_files(written: Iterable[Path | None], made: Path | None = None) -> Non
     """
     if made is not None:
         _check_can_be_made(made)
-    for path in (path for path in written if path is not None and path != _STDOUT):
-        try:
+    for path in (path for path in written if path is not None and path != STDOUT):
+        with writable(path):  # the name may be too long, or a folder above cannot be searched
             problem = _problem(path, made)
-        except OSError as error:  # the name is too long, or a folder above cannot be searched
-            raise unwritable(path, error) from error
-        if problem is not None:
-            raise unwritable(path, OSError(problem, os.strerror(problem)))
+            if problem is not None:
+                raise OSError(problem, os.strerror(problem))
 
 
 def _problem(path: Path, made: Path | None) -> int | None:
@@ -146,18 +148,26 @@ def _folder_problem(folder: Path) -> int | None:
 
 
 def _check_can_be_made(folder: Path) -> None:
-    try:
+    with writable(folder):
         problem = _folder_problem(folder.absolute())
-    except OSError as error:
-        raise unwritable(folder, error) from error
-    if problem is not None:
-        raise unwritable(folder, OSError(problem, os.strerror(problem)))
+        if problem is not None:
+            raise OSError(problem, os.strerror(problem))
 
 
-def unwritable(path: Path | str, error: OSError) -> UsageError | ToolError:
-    """Return the error of a file or folder that cannot be written; too few descriptors are not its fault."""
-    lacking = shortage(error) if error.errno in DESCRIPTORS else None
-    return lacking or UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there")
+def write_out(path: Path, content: str | bytes) -> None:
+    """Write a file whole or not at all; a path of "-" is stdout.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    if path != STDOUT:
+        with writable(path):
+            write_whole(path, content)
+    elif isinstance(content, str):
+        sys.stdout.write(content)
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
 
 
 def _place(path: Path) -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from ethos_hil.base.asking import EVALUATE
@@ -11,8 +9,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.harness.cli import evaluate_options
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.common_options import DEBUG
-
-_STDOUT = Path("-")
+from ethos_hil.harness.cli.destinations import STDOUT
 
 
 @asks(EVALUATE)
@@ -49,7 +46,7 @@ def evaluate(
         found = evaluate_order(order, live)
     if json_file is not None:
         write_json(json_file, document(found))
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         console().print(text(found))
     if found.stopped is not None:
         raise found.stopped

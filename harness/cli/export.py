@@ -1,25 +1,25 @@
-"""`ethos-hil export`: a record or a run in the format of another tool."""
+"""`ethos-hil export`: a record or a run in the format of another tool; `ethos-hil exporters`: the formats."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.plugins import PluginError
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.bad_results import bad_results
-from ethos_hil.harness.exporting import export_record, export_run, is_of_runs
-from ethos_hil.results.export.exporter import NotExportable
+from ethos_hil.harness.cli.destinations import write_out
+from ethos_hil.harness.terminal.console import add_row, console, table_of
+from ethos_hil.results.export.exporter import EXPORTERS
+from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_name import DEFAULT_HISTORY
-from ethos_hil.results.run_results import RunResults
-from ethos_hil.results.run_search import find_results
+from ethos_hil.results.run_results import LISTED, RunResults, find_results
 from ethos_hil.results.store import find_record
-
-_STDOUT = Path("-")
 
 
 def export(
@@ -47,14 +47,7 @@ def export(
         if against is not None:
             raise UsageError(f"--against is about a run, and {to} is of one record", hint="leave it out")
         content = _of_record(paths, to)
-    if output == _STDOUT:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_whole(output, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}", hint="nothing was written there") from error
+    write_out(output, content)
 
 
 def kept_record(path: Path) -> Record:
@@ -63,14 +56,8 @@ def kept_record(path: Path) -> Record:
     Raises:
         UsageError: there is none.
     """
-    try:
+    with readable(path, hint=LISTED):
         return find_record(path)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}", hint="`ethos-hil runs` lists the runs") from error
-    except ValueError as error:
-        raise UsageError(
-            f"{path} has no record: {error}", hint="give what `ethos-hil run --json FILE` wrote, or a run folder"
-        ) from error
 
 
 def kept_run(paths: Sequence[Path]) -> RunResults:
@@ -79,13 +66,8 @@ def kept_run(paths: Sequence[Path]) -> RunResults:
     Raises:
         UsageError: there is none.
     """
-    try:
+    with readable(paths[0], hint=LISTED):
         results = find_results(paths)
-    except OSError as error:
-        where = error.filename or paths[0]
-        raise UsageError(f"{where} cannot be read: {error.strerror}", hint="`ethos-hil runs` lists the runs") from error
-    except ValueError as error:
-        raise UsageError(str(error), hint="give a run folder, or what `ethos-hil run --json FILE` wrote") from error
     for skipped in results.skipped:
         sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
     return results
@@ -98,10 +80,9 @@ def _of_run(paths: Sequence[Path], to: str, against: str | None, policy: Path | 
 
 def _compared(results: RunResults, against: str, policy: Path | None) -> RunComparison:
     """Return what is different from a run or a baseline."""
-    from ethos_hil.results.gate.gate import gate
-    from ethos_hil.results.gate.sides import side_of
+    from ethos_hil.results.gate.gate import gate, side_of
 
-    with bad_results():
+    with readable(hint=LISTED):
         return gate(against, side_of(results), policy=policy, history=DEFAULT_HISTORY)
 
 
@@ -111,7 +92,27 @@ def _of_record(paths: Sequence[Path], to: str) -> bytes:
             f"{to} is of one record, and there are {len(paths)} arguments",
             hint="give one, or a format of whole runs: `ethos-hil exporters` lists them",
         )
-    try:
-        return export_record(kept_record(paths[0]), to)[1]
-    except NotExportable as error:
-        raise UsageError(error.message, hint=error.hint) from None
+    return export_record(kept_record(paths[0]), to)[1]
+
+
+SCHEMA_VERSION = 1
+_GROUPS = (("record", EXPORTERS), ("run", RUN_EXPORTERS))
+
+
+def show_exporters(*, as_json: bool) -> None:
+    """Print all exporters; of those that cannot be used, a warning."""
+    usable: list[dict[str, str]] = []
+    for what, group in _GROUPS:
+        for name, found in group.all():
+            if isinstance(found, PluginError):
+                sys.stderr.write(one_line(f"ethos-hil: warning: {found.message} ({found.hint})") + "\n")
+                continue
+            usable.append({"name": name, "suffix": found.suffix, "of": what, "description": found.description,
+                           "distribution": group.owner(name)})  # fmt: skip
+    if as_json:
+        sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")
+        return
+    table = table_of("--to", "file", "of a", "what it writes", "from")
+    for exporter in usable:
+        add_row(table, *exporter.values())
+    console().print(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.common_options import DEBUG
@@ -86,7 +87,7 @@ def add(
         _print(({"run": one.path.stem, "records": one.records, "added": one.fresh, "file": str(one.path)}
                 for one in done), as_json)  # fmt: skip
     if refused:
-        raise UsageError(str(refused[0]), hint="the others are added" if done else "nothing was added")
+        raise refused[0].replace(hint="the others are added" if done else "nothing was added")
 
 
 @history.command()
@@ -148,13 +149,7 @@ def sql(
     Example: ethos-hil history sql "SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run"
     """
     with _asked(context.obj):
-        made = History(context.obj)
-        try:
-            found = made.rows(query)
-        except ValueError as error:
-            raise UsageError(
-                f"DuckDB cannot answer it: {one_line(str(error))}", hint="`DESCRIBE points` lists the columns"
-            ) from error
+        found = History(context.obj).rows(query)
     _print(found, as_json)
 
 
@@ -187,22 +182,8 @@ def _asked(folder: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except BadHistory as error:
-        raise UsageError(str(error), hint="`ethos-hil history add` writes a history from run folders") from error
-    except ValueError as error:
-        raise UsageError(
-            f"DuckDB cannot read {folder}: {one_line(str(error))}", hint="add the runs to a new folder"
-        ) from error
-    except OSError as error:
-        where = error.filename2 or error.filename or folder
-        raise UsageError(
-            f"{where} cannot be read or written: {error.strerror or error}",
-            hint="give another folder with --history, or runs to add",
-        ) from error
+def _errors(folder: Path) -> AbstractContextManager[None]:
+    return readable(folder, hint="give another folder with --history, or runs to add", use="read or written")
 
 
 def _steps(points: Sequence[HistoryPoint]) -> Iterator[HistoryPoint]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_all, write_folder
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 from ethos_hil.harness.dry_run.packed import PackedModel, packed_model, soc_for
 from ethos_hil.harness.image.card import card_files, our_files
 from ethos_hil.harness.terminal.progress import Reporter
@@ -38,15 +39,13 @@ def write_image(
     _check(question, output, form)
     packed = packed_model(question, place.name, stays=form == "mps", reporter=reporter)
     files = {output: packed.image.elf}
-    try:
+    with writable(output):
         if form == "elf":
             write_all(files)
             return packed, (output,)
         named = card_files(packed.image.elf, packed.soc)
         _check(question, output, form)  # lowering takes long enough to put a file there
         write_folder(output.resolve(), named)
-    except OSError as error:
-        raise unwritable(output, error) from error
     return packed, tuple(output / name for name in named)
 
 

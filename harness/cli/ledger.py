@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO, check_contribution, contribute
 
 if TYPE_CHECKING:
     from ethos_hil.results.ledger.sources import LedgerSource
-
-_STDOUT = Path("-")
 
 
 def ledger(
@@ -58,17 +57,16 @@ def ledger(
 
     Example: ethos-hil ledger results/runs --contribute ledger/fvp-11.27-jane.jsonl --who jane
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files
+    from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
     from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.results.ledger.merge import joined, merged
-    from ethos_hil.results.ledger.summary import Grouping, summarise
-    from ethos_hil.results.ledger.tables import csv_table, document
+    from ethos_hil.results.ledger.summary import Grouping, csv_table, document, summarise
 
     try:
         groups = Grouping(by)
     except ValueError:
         raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(Grouping)}") from None
-    if json_file == csv_file == _STDOUT:
+    if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_contribution(contribute_to, who)
     check_files([json_file, csv_file])
@@ -88,8 +86,8 @@ def ledger(
 
         write_json(json_file, document(summary, rows, found, rules))
     if csv_file is not None:
-        _write(csv_file, csv_table(rows))
-    if _STDOUT not in (json_file, csv_file):
+        write_out(csv_file, csv_table(rows))
+    if STDOUT not in (json_file, csv_file):
         from ethos_hil.harness.show.ledger import ledger as text
         from ethos_hil.harness.terminal.console import console
 
@@ -98,12 +96,12 @@ def ledger(
 
 def _read(places: list[Path]) -> list[LedgerSource]:
     """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
-    from ethos_hil.harness.cli.bad_results import bad_results
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.ledger.sources import ledger_source
+    from ethos_hil.results.run_results import LISTED
 
     sources = []
-    with Live() as live, bad_results():
+    with Live() as live, readable(hint=LISTED):
         for path in dict.fromkeys(places):
             live.stage(f"Reading {one_line(str(path))}")
             sources.append(ledger_source(path))
@@ -116,16 +114,3 @@ def _read(places: list[Path]) -> list[LedgerSource]:
             hint="`ethos-hil run`, `profile` and `bench` make records that do",
         )
     return sources
-
-
-def _write(path: Path, text: str) -> None:
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.destinations import unwritable
-
-    if path == _STDOUT:
-        sys.stdout.write(text)
-        return
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise unwritable(path, error) from error

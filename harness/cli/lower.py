@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import unwritable, writable
 from ethos_hil.base.files import write_all, write_folder
 from ethos_hil.base.question import GROUPS, OPTIONS
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
 from ethos_hil.harness.cli.arguments import LowerArguments
-from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file, unwritable
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cpu_ops
 from ethos_hil.lowering.artifact import Artifact
@@ -130,14 +131,12 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
             folder.mkdir(parents=True, exist_ok=True)
         write_all(files)
     except OSError as error:
-        raise unwritable(error.filename2 or path, error) from error
+        raise unwritable(error, error.filename2 or path) from error
     said = tuple(note for each in artifact.methods for note in found.quantisation.get(each.name, ()))
     if order.artefacts is None:
         return Lowered(artifact, product, tuple(files), said=said)
-    try:
+    with writable(order.artefacts):
         write_folder(order.artefacts.resolve(), looked_into)
-    except OSError as error:
-        raise unwritable(order.artefacts, error) from error
     return Lowered(artifact, product, tuple(files), tuple(order.artefacts / name for name in sorted(looked_into)), said)
 
 
@@ -180,10 +179,8 @@ def _path(order: LowerArguments, product: Product) -> Path:
     """Return the product's path, for example net.pte or out/net.pte."""
     name = f"{Path(order.question.label.rpartition(':')[2]).stem}.{product}"
     path = Path(order.output or name)
-    try:
+    with writable(path):  # the name may be too long
         return path / name if _is_folder(order.output) or path.is_dir() else path
-    except OSError as error:  # the name is too long
-        raise unwritable(path, error) from error
 
 
 def _is_folder(output: str | None) -> bool:

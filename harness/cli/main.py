@@ -251,9 +251,9 @@ def list_exporters(
     debug: DEBUG = False,
 ) -> None:
     """List the formats that `ethos-hil export` writes: ours, and those of other installed distributions."""
-    from ethos_hil.harness.cli import exporters
+    from ethos_hil.harness.cli.export import show_exporters
 
-    exporters.show(as_json=as_json)
+    show_exporters(as_json=as_json)
 
 
 @app.command("targets")

@@ -12,6 +12,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.destinations import STDOUT
 
 if TYPE_CHECKING:
     from ethos_hil.harness.nightly.config import NightlyConfig
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.nightly.plan import NightlyPlan
     from ethos_hil.harness.nightly.shard import Shard
 
-_STDOUT = Path("-")
 _MOST_TOLD = 50
 """How many red things are told on stderr; --json has all."""
 
@@ -144,7 +144,7 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
         sys.stderr.write(one_line(f"written: {path}") + "\n")
     if json_file is not None:
         write_json(json_file, outcome.to_json())
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         sys.stdout.write(one_line(outcome.sentence) + "\n")
 
 
@@ -168,7 +168,7 @@ def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> 
         against = other.name if other is not None else None
         write_json(json_file, {"schema_version": 1, "plan": plan.digest, "parts": parts, "down": down,
                                "against": against, "quarantined": len(quarantine)})  # fmt: skip
-    if json_file != _STDOUT:
+    if json_file != STDOUT:
         for part in plan.parts:
             lacking = f": {down[part.target]}" if part.target in down else ""
             sys.stdout.write(one_line(f"{part.name}{lacking}") + "\n")

@@ -15,9 +15,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.files import write_whole
+from ethos_hil.base.file_error import unreadable
 from ethos_hil.base.regular_file import opened, read_bytes
-from ethos_hil.harness.cli.destinations import check_distinct, unwritable
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, write_out
 from ethos_hil.harness.image.inputs import in_order
 from ethos_hil.harness.npu import Execution
 from ethos_hil.harness.terminal.console import add_row, console, plain
@@ -28,7 +28,6 @@ from ethos_hil.lowering.formats.vela_blob import BLOB_MAGIC
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 SCHEMA_VERSION = 1
-_STDOUT = Path("-")
 _MOST = 1 << 30
 """Largest size of a file, bytes."""
 _SEED = 0
@@ -78,13 +77,13 @@ def npu(
         runs.append(_run(network, mode, given, runs, strict=strict))
     made = {name: array for run in runs for name, array in run.outputs.items()}
     if outputs is not None:
-        _write(outputs, packed_arrays(made))
+        write_out(outputs, packed_arrays(made))
     if json_file is not None:
         text = json.dumps(_document(file, runs, others), indent=1) + "\n"
-        if json_file == _STDOUT:
+        if json_file == STDOUT:
             sys.stdout.write(text)
             return
-        _write(json_file, text)
+        write_out(json_file, text)
     console().print(_text(file, runs, others))
 
 
@@ -95,7 +94,7 @@ def _read(file: Path) -> tuple[tuple[NpuNetwork, ...], int]:
     except FileNotFoundError:
         raise UsageError(f"no such file: {file}") from None
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror or error}") from error
+        raise unreadable(error, file) from error
     if data[4:8] == MAGIC:
         found = read_tflite(data, str(file))
         if not found.networks:
@@ -227,10 +226,3 @@ def _document(file: Path, runs: Sequence[NetworkRun], others: int) -> dict[str, 
 
 def _described(tensor: NetworkTensor) -> dict[str, Any]:
     return {"name": tensor.name, "dtype": str(tensor.dtype), "shape": list(tensor.shape)}
-
-
-def _write(path: Path, content: str | bytes) -> None:
-    try:
-        write_whole(path, content)
-    except OSError as error:
-        raise unwritable(path, error) from error

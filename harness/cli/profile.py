@@ -11,10 +11,10 @@ import typer
 from ethos_hil.base.asking import PROFILE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.cli import profile_options
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.common_options import DEBUG, RUNS
+from ethos_hil.results.known_clocks import asked_clock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

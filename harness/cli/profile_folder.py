@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
-from ethos_hil.harness.exporting import export_record
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
+from ethos_hil.results.export.runs.run_exporter import export_record
 
 STEM = "profile"
 ETRECORD = "model.etrecord"
@@ -31,7 +32,7 @@ def write(record: Record, etrecord: bytes, folder: Path) -> None:
         UsageError: a file cannot be written.
         ToolError: the exporter of another distribution does not work.
     """
-    try:
+    with writable(folder, hint="name another folder for --out"):
         folder.mkdir(parents=True, exist_ok=True)
         for name in EXPORTERS.names():
             try:
@@ -44,5 +45,3 @@ def write(record: Record, etrecord: bytes, folder: Path) -> None:
             write_whole(folder / ETRECORD, etrecord)
         else:
             sys.stderr.write(f"ethos-hil: no {ETRECORD}: it is made when a model is lowered, and this one was not\n")
-    except OSError as error:
-        raise UsageError(f"cannot write to {folder}: {error.strerror}", hint="name another folder for --out") from error

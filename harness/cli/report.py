@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import escaped, one_line
-from ethos_hil.harness.ask.asked_clock import asked_clock
 from ethos_hil.harness.cli.asking import option_of
-from ethos_hil.harness.cli.bad_results import bad_results
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.compare import POLICY
+from ethos_hil.results.known_clocks import asked_clock
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
 CLOCK = Annotated[str | None, option_of("clock")]
 
 if TYPE_CHECKING:
     from ethos_hil.results.report.links import Links
-
-_STDOUT = Path("-")
 
 
 def report(
@@ -71,16 +69,15 @@ def report(
 
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files
+    from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
     from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.results.gate.gate import gate
-    from ethos_hil.results.gate.sides import side_of
+    from ethos_hil.results.gate.gate import gate, side, side_of
     from ethos_hil.results.history import History
     from ethos_hil.results.ledger.sources import ledger_source
     from ethos_hil.results.report.report import report as made_of
-    from ethos_hil.results.run_search import find_results
+    from ethos_hil.results.run_results import LISTED, find_results
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")
@@ -89,39 +86,33 @@ def report(
     check_files([output])
     read = {"RUN": runs[0], "--against": Path(against) if against is not None else None, "--policy": policy}
     check_distinct({"--output": output}, read)
-    given = history is not None
     folder = history if history is not None else Path(DEFAULT_HISTORY)
-    with Live() as live, bad_results():
+    with Live() as live, readable(hint=LISTED):
         live.stage(f"Reading {one_line(str(runs[0]))}")
         results = find_results(runs)
-        before = History(folder) if given or any(folder.glob("*.parquet")) else None
-        comparison = None
+        before = History(folder) if history is not None or any(folder.glob("*.parquet")) else None
+        other = comparison = None
         if against is not None:
             live.stage(f"Comparing with {one_line(against)}")
-            comparison = gate(against, side_of(results), policy=policy, history=folder)
+            other = side(against, folder)
+            comparison = gate(other, side_of(results), policy=policy)
         counts = [row for path in ledger or () for row in ledger_source(path).rows]
         live.stage("Writing the report")
-        baseline = against if against is not None and _is_baseline(against) else ""
         content = made_of(
             results,
             comparison,
             before,
-            output=None if output == _STDOUT else output,
-            baseline=baseline,
+            output=None if output == STDOUT else output,
+            baseline=against or "" if other is not None and other.accepted else "",
             ledger=counts,
             rules=RULES,
             clock=stated,
             advise=sentences,
             links=links,
         )
-    _write(output, content)
-
-
-def _is_baseline(against: str) -> bool:
-    from ethos_hil.results.gate.baseline import is_baseline
-
-    path = Path(against)
-    return path.is_file() and is_baseline(path)
+    write_out(output, content)
+    if output != STDOUT:
+        sys.stdout.write(f"{escaped(str(output))}\n")
 
 
 def _links(commit_url: str, job_url: str) -> Links:
@@ -132,18 +123,3 @@ def _links(commit_url: str, job_url: str) -> Links:
         if wrong:
             raise UsageError(f"--{name}-url: {wrong}", hint=f"such as https://git.example/{name}s/{{{name}}}")
     return Links(commit_url, job_url)
-
-
-def _write(output: Path, content: bytes) -> None:
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.destinations import unwritable
-
-    if output == _STDOUT:
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    try:
-        write_whole(output, content)
-    except OSError as error:
-        raise unwritable(output, error) from error
-    sys.stdout.write(f"{escaped(str(output))}\n")

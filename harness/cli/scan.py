@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from ethos_hil.base.asking import SCAN
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli import scan_options
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.common_options import DEBUG
-
-_STDOUT = Path("-")
+from ethos_hil.harness.cli.destinations import STDOUT, write_out
 
 
 @asks(SCAN)
@@ -42,7 +38,7 @@ def scan(
     from ethos_hil.lowering.cache.settings import prepare_torch
 
     wanted = tuple(WantedVersions.parse(each) for each in over)  # before what takes longer to import
-    if json_file == csv_file == _STDOUT:
+    if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_written(question, {"--json": json_file, "--csv": csv_file})
     prepare_torch()
@@ -55,22 +51,9 @@ def scan(
     if json_file is not None:
         write_json(json_file, document(found))
     if csv_file is not None:
-        _write(csv_file, table(found))
-    if _STDOUT not in (json_file, csv_file):
+        write_out(csv_file, table(found))
+    if STDOUT not in (json_file, csv_file):
         from ethos_hil.harness.show.scan import scan as text
         from ethos_hil.harness.terminal.console import console
 
         console().print(text(found, top=top))
-
-
-def _write(path: Path, text: str) -> None:
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.cli.destinations import unwritable
-
-    if path == _STDOUT:
-        sys.stdout.write(text)
-        return
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise unwritable(path, error) from error

@@ -12,7 +12,7 @@ from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.evaluate.evaluation import Evaluation
 from ethos_hil.harness.evaluate.tally import FLOAT, SOURCES
-from ethos_hil.harness.terminal.console import add_row
+from ethos_hil.harness.terminal.console import add_row, right, table_of
 
 SCHEMA_VERSION = 1
 _WORST_LAYERS = 5
@@ -92,11 +92,8 @@ def text(found: Evaluation) -> RenderableType:
 
 def _scores(found: Evaluation) -> Table:
     tally = found.tally
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(tally.metric.name)
-    for name in ("score", "same class as float", "SQNR against float"):
-        if name != "same class as float" or tally.metric.classifies:
-            table.add_column(name, justify="right")
+    classes = ("same class as float",) if tally.metric.classifies else ()
+    table = table_of(tally.metric.name, *right("score", *classes, "SQNR against float", no_wrap=False))
     for source, name in zip(SOURCES, ("float, PyTorch", "quantised, PyTorch", "device"), strict=True):
         mean = tally.mean(source)
         if mean is None:
@@ -111,11 +108,8 @@ def _scores(found: Evaluation) -> Table:
 
 
 def _layers(found: Evaluation) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("quantisation error by layer", "module", "source"):
-        table.add_column(name)
-    for name in ("SQNR alone", "with all before"):
-        table.add_column(name, justify="right")
+    errors = right("SQNR alone", "with all before", no_wrap=False)
+    table = table_of("quantisation error by layer", "module", "source", *errors)
     for layer in found.layers[:_WORST_LAYERS]:
         module = layer.module or "(the model)"
         table.add_row(layer.aten, module, layer.source, f"{layer.alone_db:.1f} dB", f"{layer.so_far_db:.1f} dB")
@@ -125,10 +119,7 @@ def _layers(found: Evaluation) -> Table:
 
 
 def _int16(found: Evaluation) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("16 bits in")
-    for name in ("SQNR now", "SQNR then"):
-        table.add_column(name, justify="right")
+    table = table_of("16 bits in", *right("SQNR now", "SQNR then", no_wrap=False))
     for gain in found.int16:
         table.add_row(gain.module, f"{gain.before_db:.1f} dB", f"{gain.after_db:.1f} dB")
     return table
@@ -136,10 +127,7 @@ def _int16(found: Evaluation) -> Table:
 
 def _confusion(found: Evaluation) -> Table:
     counts, classes = found.tally.confusion, found.tally.classes
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("label \\ device")
-    for chosen in range(classes):
-        table.add_column(str(chosen), justify="right")
+    table = table_of("label \\ device", *right(*map(str, range(classes)), no_wrap=False))
     for label in range(classes):
         row = [counts[label, chosen] for chosen in range(classes)]
         if any(row):

@@ -7,7 +7,7 @@ import re
 from collections import deque
 from collections.abc import Iterable
 
-from ethos_hil.base.plain_text import left_out, size
+from ethos_hil.base.plain_text import left_out, utf8_length
 
 LINE = 4_000
 """Characters that are kept of a line."""
@@ -49,7 +49,7 @@ class ConsoleText:
         # The \r that may be the first half of a line's end is kept beyond the limit.
         kept = LINE + rest.endswith("\r")
         if len(rest) > kept:
-            self._cut += size(rest[LINE:])
+            self._cut += utf8_length(rest[LINE:])
             rest = rest[:LINE]
         self._unfinished = rest
 
@@ -69,7 +69,7 @@ class ConsoleText:
         return (*first, *self._told, *last)
 
     def _end(self, line: str) -> None:
-        missing = self._cut + (size(line[LINE:]) if len(line) > LINE else 0)
+        missing = self._cut + (utf8_length(line[LINE:]) if len(line) > LINE else 0)
         self._cut = 0
         self._take(line[:LINE] + left_out(missing) if missing else line)
 
@@ -85,4 +85,4 @@ class ConsoleText:
             self._told.append(old)
         else:
             self._lines_out += 1
-            self._bytes_out += size(old)
+            self._bytes_out += utf8_length(old)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import reason, writable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.nightly.config import NightlyConfig
@@ -21,8 +22,8 @@ from ethos_hil.results.store import StoredRecord
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.change import RunComparison
+    from ethos_hil.results.gate.gate import Side
     from ethos_hil.results.gate.policy import Policy
-    from ethos_hil.results.gate.sides import Side
 
 
 @dataclass(frozen=True)
@@ -98,15 +99,13 @@ def _kept(config: NightlyConfig, results: RunResults, account: Account) -> Path:
     facts = NightFacts(config.path.name, branch_of(results), account.whole)
     try:
         return compact_records(stored, config.history, night=facts, counts=counts).path
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise UsageError(
-            f"{config.history} cannot be written: {one_line(reason)}", hint="the run folder has all of the night"
-        ) from error
+    except (OSError, UsageError) as error:
+        told = f"{config.history} cannot be written: {one_line(reason(error))}"
+        raise UsageError(told, hint="the run folder has all of the night") from error
 
 
 def _documents(config: NightlyConfig, results: JudgedResults, baseline: str, reporter: Reporter) -> list[Path]:
-    from ethos_hil.harness.exporting import export_run
+    from ethos_hil.results.export.runs.run_exporter import export_run
 
     comparison = results.account.comparison
     made: dict[Path, Callable[[], bytes]] = {}
@@ -134,13 +133,11 @@ def _report(config: NightlyConfig, results: RunResults, comparison: RunCompariso
             advise=sentences,
             links=config.links,
         )
-    except (OSError, ValueError) as error:
+    except (OSError, UsageError) as error:
         raise UsageError(f"the report cannot be made: {one_line(str(error))}", hint="--debug shows where") from error
 
 
 def _write(path: Path, content: bytes) -> None:
-    try:
+    with writable(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, content)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}", hint="nothing was written there") from error

@@ -19,9 +19,9 @@ from typing import Any
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import unreadable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.base.shortage import DESCRIPTORS, shortage
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.run_name import new_name
@@ -139,9 +139,7 @@ def read_state(folder: Path) -> NightState:
         names = {each.name for each in fields(NightState)}
         return NightState(**{name: value for name, value in data.items() if name in names})
     except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror or error}", hint="--fresh begins a new night"
-        ) from error
+        raise unreadable(error, path, hint="--fresh begins a new night") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{path} says of no night: {error}", hint="remove its folder, or give another --into"
@@ -189,13 +187,7 @@ def opened(
                 mend(folder)
             yield Night(folder, read_state(folder), resumed)
     except OSError as error:
-        lacking = shortage(error) if error.errno in DESCRIPTORS else None
-        if lacking is not None:
-            raise lacking from error
-        where = error.filename2 or error.filename or into
-        raise UsageError(
-            f"{where} cannot be read or written: {error.strerror or error}", hint="give another folder with --into"
-        ) from error
+        raise unreadable(error, into, hint="give another folder with --into", use="read or written") from error
 
 
 def nights(into: Path) -> list[Path]:

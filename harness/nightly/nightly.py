@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.file_error import readable
 from ethos_hil.harness.nightly.aftermath import follow_up
 from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
@@ -24,7 +23,6 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.results.run_results import RunResults, read_results
-from ethos_hil.results.selection import BadSelection
 
 
 @dataclass
@@ -68,10 +66,7 @@ def run_nightly(
     state = made_with(config.folder, plan)
     with opened(config.into, plan.digest, config.path.name, str(shard or ""), state, start) as night:
         with watch.of("run"):
-            try:
-                conducted = Conductor(config, plan, night, shard, reporter).run()
-            except BadSelection as error:
-                raise UsageError(one_line(str(error)), hint="--fresh begins a new night") from error
+            conducted = Conductor(config, plan, night, shard, reporter).run()
         results = _results([night.folder])
         mine, problems = (shard,) if shard is not None else (), _strangers(results)
         account = account_of_night(plan, results, conducted, quarantine, today(), mine, problems)
@@ -114,10 +109,8 @@ def merge_nightly(config: NightlyConfig, plan: NightlyPlan, places: Sequence[Pat
 
 
 def _results(folders: Sequence[Path]) -> RunResults:
-    try:
+    with readable(hint="a run folder has to stay as it was written"):
         return read_results(folders, may_be_empty=True)
-    except (OSError, ValueError) as error:
-        raise UsageError(one_line(str(error)), hint="a run folder has to stay as it was written") from error
 
 
 def _strangers(results: RunResults) -> list[str]:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base import environment
 from ethos_hil.base.ending import Quarantined
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.file_error import readable
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.night import nights, read_state
 from ethos_hil.harness.nightly.quarantine import read_quarantine
 from ethos_hil.results.store import MANIFEST
 
 if TYPE_CHECKING:
+    from ethos_hil.results.gate.gate import Side
     from ethos_hil.results.gate.policy import Policy
-    from ethos_hil.results.gate.sides import Side
     from ethos_hil.results.history import History
 
 LAST = "last"
@@ -43,12 +43,7 @@ def read_policy_of(config: NightlyConfig) -> Policy:
 
     if config.policy is None:
         return DEFAULT
-    try:
-        policy = read_policy(config.policy)
-    except OSError as error:
-        raise UsageError(f"{config.policy} cannot be read: {error.strerror or error}", hint=_HINT) from error
-    except ValueError as error:
-        raise UsageError(one_line(str(error)), hint="docs/compare.md explains policies") from error
+    policy = read_policy(config.policy)
     if config.against == LAST and policy.accepts:
         raise UsageError(
             f'{config.policy} has the effect "accept", which waits for a baseline; with against = "last" the next '
@@ -88,7 +83,7 @@ def check_written(config: NightlyConfig) -> None:
         UsageError: one cannot.
         ToolError: an exporter is registered twice.
     """
-    from ethos_hil.harness.exporting import is_of_runs
+    from ethos_hil.results.export.runs.run_exporter import is_of_runs
 
     for export in config.exports:
         if not is_of_runs(export.to):
@@ -122,27 +117,25 @@ def before(config: NightlyConfig, name: str, folders: Sequence[Path] = ()) -> Si
         UsageError: there is no such thing, it is the night itself, it cannot be read, or the clock is behind the last
             night's.
     """
-    from ethos_hil.results.gate.sides import side
+    from ethos_hil.results.gate.gate import side
 
     if not config.against:
         return None
-    try:
+    with readable(config.against, hint=_HINT):
         if config.against == LAST:
             return _last(config, name)
         own = {name, *(folder.name for folder in folders)}
         path = config.folder / config.against
-        if path.exists():
-            found = side(str(_other(path, own)))
-        else:
-            found = side(_of_commit(config, config.against, name) or config.against, config.history)
+        try:
+            if path.exists():
+                found = side(str(_other(path, own)))
+            else:
+                found = side(_of_commit(config, config.against, name) or config.against, config.history)
+        except UsageError as error:
+            raise error.replace(message=f"compare.against: {error.message}", hint=_HINT) from error
         if found.name in own:
-            raise ValueError(f"{config.against} is this night itself")
+            raise UsageError(f"compare.against: {config.against} is this night itself", hint=_HINT)
         return found
-    except OSError as error:
-        where = error.filename2 or error.filename or config.against
-        raise UsageError(f"{where} cannot be read: {error.strerror or error}", hint=_HINT) from error
-    except ValueError as error:
-        raise UsageError(f"compare.against: {one_line(str(error))}", hint=_HINT) from error
 
 
 def _other(path: Path, own: set[str]) -> Path:
@@ -164,20 +157,15 @@ def history_of(config: NightlyConfig) -> History | None:
     folder = config.history
     if folder is None:
         return None
-    try:
+    with readable(folder, hint="move what is no run's out of it"):
         if not folder.exists() or not any(path.suffix == ".parquet" for path in folder.iterdir()):
             return None
         return History(folder)
-    except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        raise UsageError(
-            f"{folder} is no history: {one_line(reason)}", hint="move what is no run's out of it"
-        ) from error
 
 
 def _last(config: NightlyConfig, name: str) -> Side | None:
     """Return the last whole night of this plan's file on this branch. What else has run there does not count."""
-    from ethos_hil.results.gate.sides import side
+    from ethos_hil.results.gate.gate import side
 
     branch = environment.branch(config.folder)
     history = history_of(config)

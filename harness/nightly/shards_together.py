@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import readable
 from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.night import STATE, NightState, read_state
 from ethos_hil.harness.nightly.plan import KNOWN, NightlyPlan
@@ -69,13 +70,8 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
         for name, what in said.get("problems", {}).items():
             together.problems[f"shard {state.shard}, {name}"] = what
     folders = tuple(folder for folder, _ in found)
-    try:
+    with readable(hint="a run folder has to stay as it was written"):
         twice = _twice(folders)
-    except OSError as error:
-        raise UsageError(
-            f"{error.filename} cannot be read: {error.strerror or error}",
-            hint="a run folder has to stay as it was written",
-        ) from error
     return ShardsTogether(folders, shards, together, (*_problems(found, shards), *twice))
 
 
@@ -87,13 +83,9 @@ def _shard(folder: Path, state: NightState) -> Shard:
 
 
 def _folders(place: Path) -> list[Path]:
-    try:
+    with readable(place, hint="give the shards' folders"):
         place.stat()
         found = sorted(path.parent for path in place.rglob(STATE))
-    except OSError as error:
-        raise UsageError(
-            f"{place} cannot be read: {error.strerror or error}", hint="give the shards' folders"
-        ) from error
     if not found:
         raise UsageError(f"{place} has no shard of a night", hint="give the folder that --into named, of every shard")
     return found

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from dataclasses import asdict, fields
 from typing import Any
 
-from ethos_hil.base.plain_text import one_line
 from ethos_hil.harness.scan.changes import VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import MODELLED, CompiledVersion
 from ethos_hil.harness.scan.report import PointScan, ScanReport
+from ethos_hil.results.table_files import as_csv
 
 SCHEMA_VERSION = 2
 _NOT_IN_CSV = ("packages", "ops", "notes")
@@ -59,15 +57,12 @@ def _change(change: VersionChange) -> dict[str, Any]:
 def table(report: ScanReport) -> str:
     """Return the CSV of a scan: a row for each version of each NPU and memory mode."""
     named = [each.name for each in fields(CompiledVersion) if each.name not in _NOT_IN_CSV]
-    written = io.StringIO()
-    rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(["model", "package", "npu", "memory_mode", "system_config", "timing_model", *named])
-    for package in report.packages:
-        for point in package.points:
-            place = [report.model, package.package, point.npu, point.memory_mode, point.system_config]
-            for version in point.versions:
-                values = [getattr(version, name) for name in named]
-                rows.writerow([
-                    *place, report.timing_model, *(one_line(each) if isinstance(each, str) else each for each in values)
-                ])  # fmt: skip
-    return written.getvalue()
+    columns = ["model", "package", "npu", "memory_mode", "system_config", "timing_model", *named]
+    rows = (
+        [report.model, package.package, point.npu, point.memory_mode, point.system_config, report.timing_model,
+         *(getattr(version, name) for name in named)]
+        for package in report.packages
+        for point in package.points
+        for version in point.versions
+    )  # fmt: skip
+    return as_csv(columns, rows)

@@ -1,7 +1,5 @@
 """A benchmark as text for people: how many points there are of each kind, a table of NPUs, the slowest, and why some
 were refused. It fits 100 columns, however many points there are.
-
-The answer to a budget has a text of its own: the smallest place that meets it, then what the others lack.
 """
 
 from __future__ import annotations
@@ -14,60 +12,26 @@ from enum import StrEnum
 
 from rich.console import Group as Parts
 from rich.console import RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, table_of
+from ethos_hil.base.wording import counted, duration, percent
+from ethos_hil.harness.terminal.console import add_row, clipped, plain, right, table_of, whole
 from ethos_hil.results.bench import answer_text
-from ethos_hil.results.bench.answer import BudgetAnswer, macs_of
-from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.bench.scaling import family_of, scaling
-from ethos_hil.results.latency import duration
-
-_REFUSAL, _MOST_NAMED = 120, 3
-
-
-def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
-    """Return the text of an answer.
-
-    Args:
-        found: the answer.
-        top: the most rows to show.
-    """
-    shown = answer_text.shown_quantities(found)
-    able = [place for place in found.places if not place.refused]
-    several = answer_text.several_verdicts(able)
-    quantities = map(number, ("clock", *(quantity.name for quantity in shown)))
-    verdict = ["verdict"] if several else []
-    table = table_of(fixed("NPU"), fixed("memory mode"), *quantities, *verdict, "", padding=(0, 2, 0, 0))
-    for place in able[:top]:
-        cells = [answer_text.worst(place, quantity) for quantity in shown]
-        verdicts = [answer_text.verdicts(place)] if several else []
-        remark = answer_text.remark(place)
-        add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
-    if len(able) > top:
-        add_row(table, f"and {len(able) - top:,} more")
-    parts: list[RenderableType] = [_first_line(found), *map(plain, answer_text.explained(found))]
-    if able:
-        parts += ["", table]
-    refused = answer_text.refused_places(found, _MOST_NAMED)
-    return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
-
-
-def _first_line(found: BudgetAnswer) -> Text:
-    best = found.best
-    style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
-    return Text(escaped(answer_text.headline(found)), style)
-
+from ethos_hil.results.bench.answer import BudgetAnswer
+from ethos_hil.results.bench.figures import PointFigures, family_of, macs_of
+from ethos_hil.results.bench.table import scaling
 
 _NAME, _PLACE, _LAST, _REASON = 30, 20, 11, 160
 """Characters of a name and of a reason that are shown."""
 _FEW, _SQUEEZED = 8, 22
 """Beside more than so many NPUs a name has so many characters."""
 _SLOWEST, _REASONS = 5, 10
+_WIDE = (0, 2, 0, 0)
+"""Room between columns."""
 _NOT_THERE, _REFUSED = "", "-"
 _DIGITS = re.compile("[0-9][0-9,.]*")
 
@@ -109,7 +73,7 @@ def _head(figures: Sequence[PointFigures]) -> Text:
     told = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
     labels = len({each.label for each in figures})
     places = len({(each.npu, each.memory_mode, each.system_config, each.target) for each in figures})
-    return plain(f"{_count(len(figures), 'point')}, {_count(labels, 'case')} in {_count(places, 'place')}: {told}")
+    return plain(f"{counted(len(figures), 'point')}, {counted(labels, 'case')} in {counted(places, 'place')}: {told}")
 
 
 def _facts(figures: Sequence[PointFigures]) -> Table:
@@ -140,7 +104,7 @@ def _title(by: BenchBy, mode: str | None) -> str:
 def _by_group(figures: Sequence[PointFigures], top: int) -> Table:
     def cell(points: Sequence[PointFigures]) -> str:
         found = [each.utilisation for each in _fastest(points) if each.utilisation is not None]
-        return _percent(statistics.median(found)) if found else _REFUSED
+        return percent(statistics.median(found)) if found else _REFUSED
 
     return _matrix(figures, "group", lambda each: each.group or each.label, cell, top)
 
@@ -165,12 +129,9 @@ def _matrix(
     rows: dict[str, dict[str, list[PointFigures]]] = {}
     for each in figures:
         rows.setdefault(row_of(each), {}).setdefault(each.npu, []).append(each)
-    table, most = _table(), _NAME if len(npus) <= _FEW else _SQUEEZED
-    table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=most)
-    if name == "group":
-        table.add_column("cases", justify="right", no_wrap=True)
-    for npu in npus:
-        table.add_column(_headed(npu), justify="right", no_wrap=True)
+    most = _NAME if len(npus) <= _FEW else _SQUEEZED
+    numbers = right(*(["cases"] if name == "group" else []), *map(_headed, npus))
+    table = table_of(*clipped(name, most=most), *numbers, padding=_WIDE)
     for row, by_npu in list(rows.items())[:top]:
         count = len({each.label for points in by_npu.values() for each in points})
         cells = [cell(by_npu[npu]) if npu in by_npu else _NOT_THERE for npu in npus]
@@ -188,14 +149,14 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
     gains = {id(step.point): step.speed_up for step in scaling(figures)}
     told = [index for index in (2, 3) if len({key[index] for key in places}) > 1 and _tells(places, index)]
     verified = any(each.verdict == Verdict.VERIFIED for each in figures)
-    table = _table(1)
-    for title in ("NPU", "memory mode", *(("system", "target")[index - 2] for index in told)):
-        table.add_column(title, no_wrap=True, overflow="ellipsis", max_width=_PLACE)
     failed = any(each.reason and not each.refused for each in figures)
     ends = [*(["verified"] if verified else []), Standing.REFUSED, *(["failed"] if failed else [])]
-    for title in ("points", *ends, "clock", "MAC use", "speed-up", "slowest"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True, overflow="ellipsis", max_width=_LAST)
+    table = table_of(
+        *clipped("NPU", "memory mode", *(("system", "target")[index - 2] for index in told), most=_PLACE),
+        *right("points", *ends, "clock", "MAC use", "speed-up", "slowest"),
+        *clipped("", most=_LAST),
+        padding=(0, 1, 0, 0),
+    )
     ordered = sorted(places.items(), key=lambda item: (_npu_order(item[0][0]), *item[0]))
     for key, points in ordered[:top]:
         timed = [each for each in points if each.cycles is not None]
@@ -204,7 +165,7 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
             table, _short(key[0]), key[1], *(key[index] for index in told), f"{len(points):,}",
             *(f"{sum(each.standing == end for each in points):,}" for end in ends),
             _clocks(timed),
-            _median_of([each.utilisation for each in timed], lambda value: f"{_percent(value)} %"),
+            _median_of([each.utilisation for each in timed], lambda value: f"{percent(value)} %"),
             _median_of([gains.get(id(each)) for each in timed], lambda value: f"{value:.2g}"),
             "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
         )  # fmt: skip
@@ -223,18 +184,15 @@ def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
 
 def _slowest(timed: Sequence[PointFigures]) -> Table:
     """Return a table of the slowest cases, each at its slowest place."""
-    table = _table()
-    table.add_column("case", no_wrap=True, overflow="ellipsis", max_width=_NAME)
-    for title in ("NPU", "memory mode"):
-        table.add_column(title, no_wrap=True)
-    for title in ("cycles", "clock", "time", "MAC use"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("bound by", no_wrap=True)
+    numbers = right("cycles", "clock", "time", "MAC use")
+    table = table_of(
+        *clipped("case", most=_NAME), *whole("NPU", "memory mode"), *numbers, *whole("bound by"), padding=_WIDE
+    )
     worst: dict[str, PointFigures] = {}
     for each in sorted(timed, key=lambda each: -_seconds(each)):
         worst.setdefault(each.label, each)
     for each in list(worst.values())[:_SLOWEST]:
-        use = "" if each.utilisation is None else f"{_percent(each.utilisation)} %"
+        use = "" if each.utilisation is None else f"{percent(each.utilisation)} %"
         time = duration(each.npu_s) if each.npu_s else ""
         add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", _clocks([each]), time,
                 use, each.bound_by)  # fmt: skip
@@ -248,10 +206,7 @@ def _reasons(figures: Sequence[PointFigures]) -> Table:
     reasons: dict[str, list[PointFigures]] = {}
     for each in figures:
         reasons.setdefault(_alike(each), []).append(each)
-    table = _table()
-    table.add_column("points", justify="right", no_wrap=True)
-    table.add_column("where", max_width=_NAME)
-    table.add_column("reason")
+    table = table_of(*right("points"), Column("where", max_width=_NAME), "reason", padding=_WIDE)
     ordered = sorted(reasons.values(), key=lambda points: -len(points))
     for points in ordered[:_REASONS]:
         reason = cut(one_line(points[0].reason), _REASON)
@@ -309,14 +264,6 @@ def _time(point: PointFigures) -> str:
     return duration(point.npu_s) if point.npu_s else f"{point.cycles:,} cycles"
 
 
-def _count(number: int, word: str) -> str:
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}" if share >= 0.0995 or not share else f"{100 * share:.1f}"
-
-
 def _amount(number: float) -> str:
     """Return a number in at most five characters: "987", "12.3k", "1.2M"."""
     for unit, size in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
@@ -341,10 +288,6 @@ def _headed(npu: str) -> Text:
     return Text(f"{escaped(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
 
 
-def _table(between: int = 2) -> Table:
-    return Table(box=None, pad_edge=False, header_style="bold", padding=(0, between, 0, 0))
-
-
 def _npu_order(npu: str) -> tuple[str, int, str]:
     return family_of(npu), macs_of(npu), npu
 
@@ -354,3 +297,39 @@ _TABLES: dict[BenchBy, Callable[[Sequence[PointFigures], int], Table]] = {
     BenchBy.CASE: _by_case,
     BenchBy.NPU: _by_npu,
 }
+
+
+_REFUSAL, _PLACES_NAMED = 120, 3
+
+
+def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
+    """Return the text of an answer.
+
+    Args:
+        found: the answer.
+        top: the most rows to show.
+    """
+    shown = answer_text.shown_quantities(found)
+    able = [place for place in found.places if not place.refused]
+    several = answer_text.several_verdicts(able)
+    figures = right("clock", *(quantity.name for quantity in shown))
+    titles = (*(["verdict"] if several else []), "")
+    table = table_of(*whole("NPU", "memory mode"), *figures, *titles, padding=(0, 2, 0, 0))
+    for place in able[:top]:
+        cells = [answer_text.worst(place, quantity) for quantity in shown]
+        verdicts = [answer_text.verdicts(place)] if several else []
+        remark = answer_text.remark(place)
+        add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
+    if len(able) > top:
+        add_row(table, f"and {len(able) - top:,} more")
+    parts: list[RenderableType] = [_first_line(found), *map(plain, answer_text.explained(found))]
+    if able:
+        parts += ["", table]
+    refused = answer_text.refused_places(found, _PLACES_NAMED)
+    return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
+
+
+def _first_line(found: BudgetAnswer) -> Text:
+    best = found.best
+    style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
+    return Text(escaped(answer_text.headline(found)), style)

@@ -1,4 +1,4 @@
-"""Comparisons as text for people: of runs, whether they pass and what changed, by cause; and of two profiles."""
+"""Comparisons as text: of two runs, by cause; and of two records, operation by operation."""
 
 from __future__ import annotations
 
@@ -9,10 +9,57 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, shortened, table_of
+from ethos_hil.harness.terminal.console import add_row, clipped, folded, plain, right, table_of, whole
 from ethos_hil.results.comparison import ProfileComparison, RowChange, RowDifference
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison, shown
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word, shown
+
+_COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
+
+
+def comparison(found: ProfileComparison, *, everything: bool, top: int) -> RenderableType:
+    """Return the text of a comparison.
+
+    Args:
+        found: the comparison.
+        everything: whether rows that are equal are shown.
+        top: the most rows to show of the NPU and of the CPU; the last row says how many more there are.
+    """
+    facts = Table.grid(padding=(0, 2))
+    add_row(facts, "NPU", f"{_total(found.npu)} cycles ({found.provenance})")
+    if found.cpu:
+        add_row(facts, "CPU", f"{_total(found.cpu)} {found.unit}")
+    counts = Counter(row.change for row in found.npu)
+    add_row(facts, "rows", ", ".join(f"{counts[change]} {change}" for change in RowChange if counts[change]))
+    for note in found.notes:
+        add_row(facts, "note", note)
+    parts: list[RenderableType] = [facts]
+    for rows, unit in ((found.npu, "cycles"), (found.cpu, found.unit)):
+        shown = [row for row in rows if everything or row.change is not RowChange.UNCHANGED]
+        if shown:
+            parts += ["", row_table(sorted(shown, key=lambda row: -abs(row.delta)), unit, top)]
+    return Group(*parts)
+
+
+def _total(rows: Sequence[RowDifference]) -> str:
+    old, new = sum(row.old for row in rows), sum(row.new for row in rows)
+    share = f", {(new - old) / old:+.1%}" if old else ""
+    return f"{old:,} -> {new:,} ({new - old:+,}{share})"
+
+
+def row_table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
+    """Return a table of the first rows; its last row says how many more there are."""
+    table = table_of(*right("before", "after", "difference"), *whole("change"), *clipped("operation", "module", "line"))
+    for row in rows[:top]:
+        pieces = f" ({len(row.before)} -> {len(row.after)})" if row.change in (RowChange.SPLIT, RowChange.FUSED) else ""
+        change = Text(f"{row.change}{pieces}", style=_COLOURS.get(row.change, ""))
+        add_row(table, f"{row.old:,}", f"{row.new:,}", f"{row.delta:+,}", change, row.name, row.module, row.source)
+    if len(rows) > top:
+        rest = rows[top:]
+        delta = sum(row.delta for row in rest)
+        table.add_row("", "", f"{delta:+,}", f"{len(rest)} more rows", "", "", "")
+    table.caption = f"{unit} of one inference"
+    return table
+
 
 _WORD_COLOURS = {Word.REGRESSED: "red", Word.MISSING: "red", Word.INCOMPARABLE: "red", Word.UNSTABLE: "red",
             Word.IMPROVED: "green", Word.ACCEPTED: "green"}  # fmt: skip
@@ -58,9 +105,8 @@ def _title(cause: Cause) -> str:
 
 
 def _table(changes: Sequence[Change], top: int) -> Table:
-    table = table_of(fixed(""), Column("test or model", overflow="fold"), fixed("NPU"), fixed("metric"))
-    for name in ("before", "after", "change"):
-        table.add_column(name, justify="right", overflow="fold")
+    numbers = (Column(name, justify="right", overflow="fold") for name in ("before", "after", "change"))
+    table = table_of(*whole(""), *folded("test or model"), *whole("NPU", "metric"), *numbers)
     for change in changes[:top]:
         word = Text(f"{change.word}", style=_WORD_COLOURS.get(change.word, "yellow"))
         if change.effect is Effect.FAIL:
@@ -77,60 +123,4 @@ def _table(changes: Sequence[Change], top: int) -> Table:
             table.add_row("", f"  {len(rest)} more operations", "", "", "", "", f"{sum(row.delta for row in rest):+,}")
     if len(changes) > top:
         table.add_row("", f"{len(changes) - top:,} more; --top N or --json FILE shows them")
-    return table
-
-
-_COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
-
-
-def comparison(found: ProfileComparison, *, everything: bool, top: int) -> RenderableType:
-    """Return the text of a comparison.
-
-    Args:
-        found: the comparison.
-        everything: whether rows that are equal are shown.
-        top: the most rows to show of the NPU and of the CPU; the last row says how many more there are.
-    """
-    facts = Table.grid(padding=(0, 2))
-    add_row(facts, "NPU", f"{_total(found.npu)} cycles ({found.provenance})")
-    if found.cpu:
-        add_row(facts, "CPU", f"{_total(found.cpu)} {found.unit}")
-    counts = Counter(row.change for row in found.npu)
-    add_row(facts, "rows", ", ".join(f"{counts[change]} {change}" for change in RowChange if counts[change]))
-    for note in found.notes:
-        add_row(facts, "note", note)
-    parts: list[RenderableType] = [facts]
-    for rows, unit in ((found.npu, "cycles"), (found.cpu, found.unit)):
-        shown = [row for row in rows if everything or row.change is not RowChange.UNCHANGED]
-        if shown:
-            parts += ["", row_table(sorted(shown, key=lambda row: -abs(row.delta)), unit, top)]
-    return Group(*parts)
-
-
-def _total(rows: Sequence[RowDifference]) -> str:
-    old, new = sum(row.old for row in rows), sum(row.new for row in rows)
-    share = f", {(new - old) / old:+.1%}" if old else ""
-    return f"{old:,} -> {new:,} ({new - old:+,}{share})"
-
-
-def row_table(rows: Sequence[RowDifference], unit: str, top: int) -> Table:
-    """Return a table of the first rows; its last row says how many more there are."""
-    numbers, names = map(number, ("before", "after", "difference")), map(shortened, ("operation", "module", "line"))
-    table = table_of(*numbers, fixed("change"), *names)
-    for row in rows[:top]:
-        pieces = f" ({len(row.before)} -> {len(row.after)})" if row.change in (RowChange.SPLIT, RowChange.FUSED) else ""
-        table.add_row(
-            f"{row.old:,}",
-            f"{row.new:,}",
-            f"{row.delta:+,}",
-            Text(f"{row.change}{pieces}", style=_COLOURS.get(row.change, "")),
-            plain(row.name),
-            plain(row.module),
-            plain(row.source),
-        )
-    if len(rows) > top:
-        rest = rows[top:]
-        delta = sum(row.delta for row in rest)
-        table.add_row("", "", f"{delta:+,}", f"{len(rest)} more rows", "", "", "")
-    table.caption = f"{unit} of one inference"
     return table

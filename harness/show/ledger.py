@@ -6,14 +6,24 @@ import math
 from collections.abc import Mapping, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.terminal.console import add_row, number, plain, table_of
+from ethos_hil.harness.terminal.console import add_row, folded, plain, right, table_of
 from ethos_hil.results.ledger.ledger_row import LedgerRow
-from ethos_hil.results.ledger.rule_facts import Rules
-from ethos_hil.results.ledger.summary import Grouping, LedgerGroup, LedgerSummary, RatioSpread
-from ethos_hil.results.ledger.wording import NOT_COUNTED, NOTHING_COUNTED, OVER_COUNT, OVER_VELA, heading, trust
+from ethos_hil.results.ledger.summary import (
+    NOT_COUNTED,
+    NOTHING_COUNTED,
+    OVER_COUNT,
+    OVER_VELA,
+    Grouping,
+    LedgerGroup,
+    LedgerSummary,
+    RatioSpread,
+    Rules,
+    heading,
+    trust,
+)
 
 _MODELLED = "modelled"
 _NEAR, _FAR = 1.1, 1.5
@@ -40,12 +50,15 @@ def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
 
 
 def _table(by: Grouping, groups: Sequence[LedgerGroup], heads: Mapping[str, str], top: int) -> Table:
-    table = table_of(Column(str(by), overflow="fold"), Column("NPU", overflow="fold"), number("rows"), "against")
-    for head in heads.values():
-        table.add_column(head, justify="right")
-        table.add_column("worst", justify="right")
     first = _MODELLED if _MODELLED in heads else next(iter(heads))
-    table.add_column("worst " + ("modelled" if first == _MODELLED else "ratio"), overflow="fold")
+    ratios = [title for head in heads.values() for title in (head, "worst")]
+    table = table_of(
+        *folded(str(by), "NPU"),
+        *right("rows"),
+        "against",
+        *right(*ratios, no_wrap=False),
+        *folded("worst " + ("modelled" if first == _MODELLED else "ratio")),
+    )
     for group in groups[:top]:
         cells: list[Text | str] = []
         for name in heads:

@@ -1,8 +1,4 @@
-"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations.
-
-The use of memory has tables of its own. Where modelled cycles come from is told by the timing model's rules, and how
-well these are validated.
-"""
+"""A profile as text for people: totals, the modules or lines that cost most, and the costliest operations."""
 
 from __future__ import annotations
 
@@ -19,92 +15,10 @@ from ethos_hil.harness.profile.advice import sentences
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.view import By, Group, MemoryUse, Sort, groups, memory_use
 from ethos_hil.harness.show.record import head, latency_rows
-from ethos_hil.harness.terminal.console import add_row, fixed, number, plain, shortened, table_of
-from ethos_hil.results.ledger.rule_facts import Rules, confidence
+from ethos_hil.harness.terminal.console import add_row, clipped, plain, right, table_of, whole
+from ethos_hil.results.ledger.summary import Rules, confidence
 
 _BAR = 20
-_INPUT = "(input)"
-
-
-def peaks(used: Sequence[MemoryUse]) -> str:
-    """Return a line with the most that is in use of each memory, and the largest buffers then."""
-    by_memory: dict[str, MemoryUse] = {}
-    for each in used:
-        if each.memory not in by_memory or each.peak > by_memory[each.memory].peak:
-            by_memory[each.memory] = each
-    return "; ".join(_peak(each) for each in by_memory.values() if each.peak)
-
-
-def _peak(used: MemoryUse) -> str:
-    op, size = used.rows[used.at_peak]
-    place = f" ({op.module})" if op.module else ""
-    return f"{used.memory} {size:,} bytes at most, in {op.id} {op.npu_op}{place}: {_largest(used.living)}"
-
-
-def _largest(living: Sequence[Buffer], most: int = 2) -> str:
-    told = ", ".join(f"{each.row or 'input'} {each.size:,}" for each in living[:most])
-    return told + (f" and {len(living) - most} more" if len(living) > most else "")
-
-
-def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
-    """Return, for each memory of each delegate, its rows in the order of the program and what is in it at its peak.
-
-    Args:
-        used: the memories.
-        top: the most rows to show of each; where there are more, those that use the most.
-    """
-    parts: list[RenderableType] = []
-    for each in used:
-        parts += ["", Text(f"{each.memory} in use", style="bold"), _use_table(each, top)]
-        parts += ["", Text(f"in {each.memory} at its peak", style="bold"), _living(each, top)]
-    return parts
-
-
-def _use_table(used: MemoryUse, top: int) -> Table:
-    table = table_of(fixed("row"), *map(shortened, ("NPU op", "module", "source")), number("bytes"), "")
-    largest = sorted(range(len(used.rows)), key=lambda at: -used.rows[at][1])[:top]
-    for at in sorted(largest):
-        op, size = used.rows[at]
-        bar = "█" * round(size / (used.peak or 1) * _BAR)
-        add_row(table, op.id, op.npu_op, op.module, op.source, f"{size:,}", bar)
-    if len(used.rows) > top:
-        add_row(table, plain(f"and {len(used.rows) - top:,} with less"), "", "", "", "", "")
-    return table
-
-
-def _living(used: MemoryUse, top: int) -> Table:
-    columns = (fixed("written by"), shortened("tensor"), number("bytes"), fixed("lives from"), fixed("to"))
-    table = table_of(*columns)
-    ids = [op.id for op, _ in used.rows]
-    for each in used.living[:top]:
-        add_row(table, each.row or _INPUT, each.tensor, f"{each.size:,}", ids[each.first], ids[each.last])
-    if len(used.living) > top:
-        add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
-    return table
-
-
-_MODELLED = "modelled"
-
-
-def modelled_by(record: Record, rules: Rules) -> Iterator[Text]:
-    """Yield a line for each rule that decides modelled cycles of a profile, those of most cycles first; none where the
-    target counted, or the record does not say.
-    """
-    costs = record.profile.costs if record.profile is not None else {}
-    shares: dict[str, int] = {}
-    for op in record.ops:
-        cost = costs.get(op.id)
-        if cost is not None and op.provenance == _MODELLED:
-            shares[cost.rule] = shares.get(cost.rule, 0) + (cost.modelled or 0)
-    total = sum(shares.values())
-    if not total or not any(shares):
-        return
-    yield Text("")
-    yield Text("where modelled cycles come from", style="bold")
-    for rule, cycles in sorted(shares.items(), key=lambda item: (-item[1], item[0])):
-        yield plain(f"{cycles / total:.0%}: {confidence(rule, rules)}")
-
-
 _TOP_OPS = 10
 """Operations shown below modules."""
 _TOP_CPU = 5
@@ -182,8 +96,7 @@ def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Seque
 
 def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
     """Return a table with the CPU's costliest rows, without waiting."""
-    columns = (shortened("operator"), fixed("part"), shortened("source"), number(rows[0].unit), number("share"))
-    table = table_of(*columns)
+    table = table_of(*clipped("operator"), *whole("part"), *clipped("source"), *right(rows[0].unit, "share"))
     working = sorted((row for row in rows if row.part != WAIT), key=lambda row: -(row.count or 0))
     total = sum(row.count or 0 for row in working)
     for row in working[:top]:
@@ -197,9 +110,7 @@ def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
 
 def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
     """Return a table with one row for each group."""
-    table = table_of(shortened(str(by)), number("rows"))
-    _add_cycles(table)
-    table.add_column("")
+    table = table_of(*clipped(str(by)), *right("rows", "cycles", "share"), "")
     for group in shown[:top]:
         share = group.cycles / total if total else 0.0
         bar = "█" * round(share * _BAR)
@@ -212,13 +123,9 @@ def groups_table(shown: Sequence[Group], total: int, top: int, by: By) -> Table:
 def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferenceProfile | None) -> Table:
     """Return a table with one row for each operation."""
     costs = profile.costs if profile is not None else {}
-    table = table_of(*map(shortened, ("NPU op", "TOSA op", "module", "source")))
-    _add_cycles(table)
     spread = any(op.spread for group in shown for op in group.ops)
-    if spread:
-        table.add_column("spread", justify="right")
-    if costs:
-        table.add_column("bound by", no_wrap=True)
+    numbers = right("cycles", "share", *(["spread"] if spread else []))
+    table = table_of(*clipped("NPU op", "TOSA op", "module", "source"), *numbers, *(whole("bound by") if costs else []))
     for group in shown[:top]:
         (op,) = group.ops
         cycles = f"with {op.merged_with}" if op.merged_with else f"{group.cycles:,}"
@@ -228,11 +135,6 @@ def ops_table(shown: Sequence[Group], total: int, top: int, profile: InferencePr
         add_row(table, *cells, *([f"{op.spread:,}"] if spread else []), *bound)
     _add_rest(table, shown[top:], total, before=3)
     return table
-
-
-def _add_cycles(table: Table) -> None:
-    table.add_column("cycles", justify="right", no_wrap=True)
-    table.add_column("share", justify="right", no_wrap=True)
 
 
 def _add_rest(table: Table, rest: Sequence[Group], total: int, before: int = 1) -> None:
@@ -247,3 +149,84 @@ def _add_rest(table: Table, rest: Sequence[Group], total: int, before: int = 1) 
 
 def _provenance(ops: Sequence[Op]) -> str:
     return ", ".join(dict.fromkeys(op.provenance for op in ops))
+
+
+_INPUT = "(input)"
+
+
+def peaks(used: Sequence[MemoryUse]) -> str:
+    """Return a line with the most that is in use of each memory, and the largest buffers then."""
+    by_memory: dict[str, MemoryUse] = {}
+    for each in used:
+        if each.memory not in by_memory or each.peak > by_memory[each.memory].peak:
+            by_memory[each.memory] = each
+    return "; ".join(_peak(each) for each in by_memory.values() if each.peak)
+
+
+def _peak(used: MemoryUse) -> str:
+    op, size = used.rows[used.at_peak]
+    place = f" ({op.module})" if op.module else ""
+    return f"{used.memory} {size:,} bytes at most, in {op.id} {op.npu_op}{place}: {_names(used.living)}"
+
+
+def _names(living: Sequence[Buffer], most: int = 2) -> str:
+    told = ", ".join(f"{each.row or 'input'} {each.size:,}" for each in living[:most])
+    return told + (f" and {len(living) - most} more" if len(living) > most else "")
+
+
+def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
+    """Return, for each memory of each delegate, its rows in the order of the program and what is in it at its peak.
+
+    Args:
+        used: the memories.
+        top: the most rows to show of each; where there are more, those that use the most.
+    """
+    parts: list[RenderableType] = []
+    for each in used:
+        parts += ["", Text(f"{each.memory} in use", style="bold"), _rows(each, top)]
+        parts += ["", Text(f"in {each.memory} at its peak", style="bold"), _living(each, top)]
+    return parts
+
+
+def _rows(used: MemoryUse, top: int) -> Table:
+    table = table_of(*whole("row"), *clipped("NPU op", "module", "source"), *right("bytes"), "")
+    largest = sorted(range(len(used.rows)), key=lambda at: -used.rows[at][1])[:top]
+    for at in sorted(largest):
+        op, size = used.rows[at]
+        bar = "█" * round(size / (used.peak or 1) * _BAR)
+        add_row(table, op.id, op.npu_op, op.module, op.source, f"{size:,}", bar)
+    if len(used.rows) > top:
+        add_row(table, plain(f"and {len(used.rows) - top:,} with less"), "", "", "", "", "")
+    return table
+
+
+def _living(used: MemoryUse, top: int) -> Table:
+    table = table_of(*whole("written by"), *clipped("tensor"), *right("bytes"), *whole("lives from", "to"))
+    ids = [op.id for op, _ in used.rows]
+    for each in used.living[:top]:
+        add_row(table, each.row or _INPUT, each.tensor, f"{each.size:,}", ids[each.first], ids[each.last])
+    if len(used.living) > top:
+        add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
+    return table
+
+
+_MODELLED = "modelled"
+
+
+def modelled_by(record: Record, rules: Rules) -> Iterator[Text]:
+    """Yield a line for each rule that decides modelled cycles of a profile, those of most cycles first; none where the
+    target counted, or the record does not say.
+    """
+    costs = record.profile.costs if record.profile is not None else {}
+    shares: dict[str, int] = {}
+    for op in record.ops:
+        cost = costs.get(op.id)
+        if cost is not None and op.provenance == _MODELLED:
+            shares[cost.rule] = shares.get(cost.rule, 0) + (cost.modelled or 0)
+    total = sum(shares.values())
+    if not total or not any(shares):
+        return
+    yield Text("")
+    yield Text("where modelled cycles come from", style="bold")
+    for rule, cycles in sorted(shares.items(), key=lambda item: (-item[1], item[0])):
+        yield plain(f"{cycles / total:.0%}: {confidence(rule, rules)}")

@@ -14,8 +14,9 @@ from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Accuracy, ArtifactInfo, Check, CpuOp, Op, Output, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.terminal.console import add_row, number, plain, table_of
-from ethos_hil.results.latency import DERIVED, Latency, duration, latency_of, per_second
+from ethos_hil.base.wording import duration, per_second
+from ethos_hil.harness.terminal.console import add_row, plain, right, table_of
+from ethos_hil.results.latency import DERIVED, Latency, latency_of
 
 _CYCLES = "cycles"
 
@@ -186,10 +187,12 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
     counted = [op.cycles for op in ops if op.cycles is not None]
     total = sum(counted)
     provenance = ", ".join(dict.fromkeys(op.provenance for op in ops))
-    names = (Column("NPU op", footer="total"), "TOSA op", "aten ops", "module", "source")
-    table = table_of(*names, show_footer=bool(counted))
-    table.add_column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}")
-    table.add_column("share", justify="right", footer="100.0%")
+    table = table_of(
+        *(Column("NPU op", footer="total"), "TOSA op", "aten ops", "module", "source"),
+        Column(plain(f"cycles ({provenance})"), justify="right", footer=f"{total:,}"),
+        Column("share", justify="right", footer="100.0%"),
+        footer=bool(counted),
+    )
     for op in ops:
         cycles = "" if op.cycles is None else f"{op.cycles:,}"
         share = "" if op.cycles is None or not total else f"{op.cycles / total:.1%}"
@@ -201,7 +204,8 @@ def ops_table(ops: tuple[Op, ...]) -> Table:
 def cpu_table(calls: tuple[CpuOp, ...]) -> Table:
     """Return a table with the operators on the CPU; equal ones at one line are one row with their number."""
     counts = Counter(call for call in calls if call.kind == "operator")
-    table = table_of("CPU op", "module", "source", number("calls"), "why it is not on the NPU", "what would help")
+    why = ("why it is not on the NPU", "what would help")
+    table = table_of("CPU op", "module", "source", *right("calls"), *why)
     rows: dict[tuple[str, ...], list[tuple[CpuOp, int]]] = {}
     for call, count in counts.items():
         rows.setdefault((call.operator, call.reason, call.remedy), []).append((call, count))

@@ -12,7 +12,7 @@ from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange, first_chan
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
 from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
 from ethos_hil.harness.show.comparison import row_table
-from ethos_hil.harness.terminal.console import plain
+from ethos_hil.harness.terminal.console import plain, right, table_of, whole
 
 _DIGITS = 8
 _COLUMNS = {
@@ -74,11 +74,9 @@ def _firsts(point: PointScan) -> str:
 
 
 def _versions(point: PointScan) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("version", no_wrap=True)
-    table.add_column("answer", no_wrap=True)
-    for name, title in _COLUMNS.items():
-        table.add_column(title, justify="left" if name.endswith("sha256") else "right", no_wrap=True)
+    titles = _COLUMNS.items()
+    values = (column for name, title in titles for column in (whole if name.endswith("sha256") else right)(title))
+    table = table_of(*whole("version", "answer"), *values)
     changed = {change.version: change for change in point.changes}
     for version in point.versions:
         if version.reason:

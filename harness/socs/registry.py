@@ -80,7 +80,7 @@ def _sources() -> list[SocSource]:
     found = []
     for _, source in SOURCES.all():
         if isinstance(source, PluginError):
-            raise ToolError(source.message, hint=source.hint)
+            raise source
         found.append(source)
     return found
 

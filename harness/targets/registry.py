@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
+from ethos_hil.base.plugins import PluginError, PluginGroup
 from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def check_name(name: str) -> None:
     Raises:
         UsageError: there is none; says which there are.
     """
-    try:
-        TARGETS.known(name.partition(":")[0])
-    except UnknownPlugin as error:
-        raise UsageError(error.message, hint=error.hint) from None
+    TARGETS.known(name.partition(":")[0])
 
 
 def find_plugin(name: str) -> TargetPlugin:
@@ -49,10 +46,7 @@ def find_plugin(name: str) -> TargetPlugin:
     """
     check_name(name)
     registered, colon, member = name.partition(":")
-    try:
-        plugin = TARGETS.get(registered)
-    except PluginError as error:
-        raise ToolError(error.message, hint=error.hint) from error.__cause__
+    plugin = TARGETS.get(registered)
     if plugin.family is None:
         if colon:
             raise UsageError(f"the target {registered} has no members, such as {member!r}", hint=f"use {registered}")
@@ -259,7 +253,7 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
     for name, found in TARGETS.all():
         owners = TARGETS.distributions(name)
         if isinstance(found, PluginError):
-            unusable.append(UnusableTarget(name, owners, found.message, found.hint))
+            unusable.append(UnusableTarget(name, owners, found.message, found.hint or ""))
             continue
         try:
             usable.append(_listed(found, owners[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 from rich.console import Console
 from rich.table import Column, Table
@@ -30,24 +30,29 @@ def plain(text: str) -> Text:
     return Text(escaped(text))
 
 
-def table_of(*columns: str | Column, **more: Any) -> Table:
-    """Return a table in our form, without lines. A column that is a `str` wraps its text; `more` is for rich."""
-    return Table(*columns, box=None, pad_edge=False, header_style="bold", **more)
+def table_of(*columns: str | Column, padding: tuple[int, int, int, int] = (0, 1, 0, 1), footer: bool = False) -> Table:
+    """Return a table without rows. A column is its title, or one of `right`, `whole`, `clipped` and `folded`."""
+    return Table(*columns, box=None, pad_edge=False, header_style="bold", padding=padding, show_footer=footer)
 
 
-def fixed(title: str, **more: Any) -> Column:
-    """Return a column whose text is not wrapped."""
-    return Column(title, no_wrap=True, **more)
+def right(*titles: str | Text, no_wrap: bool = True) -> list[Column]:
+    """Return columns of numbers."""
+    return [Column(title, justify="right", no_wrap=no_wrap) for title in titles]
 
 
-def shortened(title: str) -> Column:
-    """Return a column whose text is cut where the terminal is narrow."""
-    return fixed(title, overflow="ellipsis")
+def whole(*titles: str) -> list[Column]:
+    """Return columns whose cells stay on one line."""
+    return [Column(title, no_wrap=True) for title in titles]
 
 
-def number(title: str) -> Column:
-    """Return a column of numbers."""
-    return fixed(title, justify="right")
+def clipped(*titles: str, most: int | None = None) -> list[Column]:
+    """Return columns whose cells stay on one line, and lose their end where there is no room."""
+    return [Column(title, no_wrap=True, overflow="ellipsis", max_width=most) for title in titles]
+
+
+def folded(*titles: str) -> list[Column]:
+    """Return columns whose cells may break anywhere."""
+    return [Column(title, overflow="fold") for title in titles]
 
 
 def add_row(table: Table, *cells: str | Text) -> None:

@@ -17,9 +17,8 @@ import ethos_hil
 from ethos_hil.base.record import Record
 from ethos_hil.harness.npu import npu
 from ethos_hil.harness.npu.timing import kernel_cost, model_id
-from ethos_hil.results.gate.change import VERDICT
-from ethos_hil.results.gate.sides import Side, side_of
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import VERDICT, Cause, Word
+from ethos_hil.results.gate.gate import Side, side_of
 from ethos_hil.results.run_results import RunResults
 
 U55 = "ethos-u55-128"

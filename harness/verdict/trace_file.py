@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Npu
@@ -39,10 +39,8 @@ def write(artifact: Artifact, npu: EthosU, path: Path) -> None:
         Fault: a command stream cannot be decoded.
     """
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines(artifact, npu))
-    try:
+    with writable(path):
         write_whole(path, text)
-    except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}", hint="nothing was written there") from error
 
 
 def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:

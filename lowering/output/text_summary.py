@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ethos_hil.base.wording import counted
 from ethos_hil.lowering.artifact import Artifact, Delegate
 from ethos_hil.lowering.formats.pte_model import (
     DelegateCall,
@@ -37,11 +38,11 @@ def summary(artifact: Artifact) -> list[str]:
         method = artifact.of(each.name)
         rows = f", {len(method.npu_ops)} NPU operations" if artifact.npu is not None else ""
         kernels = ", ".join(dict.fromkeys(method.cpu_ops)) or "nothing"
-        lines.append(f"{each.name}: {_count(len(each.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
+        lines.append(f"{each.name}: {counted(len(each.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
         placed = each.placement
         lines.append(
-            f"{each.name}: {_count(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
-            f"{_count(placed.conversions, 'conversion')} between numbers and integers"
+            f"{each.name}: {counted(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
+            f"{counted(placed.conversions, 'conversion')} between numbers and integers"
         )
         lines += [f"  {_left(call, count)}" for call, count in grouped(placed.on_cpu)[:_MOST_LEFT]]
         if len(grouped(placed.on_cpu)) > _MOST_LEFT:
@@ -144,7 +145,3 @@ def _tensors(graph: TosaGraph, names: Sequence[str]) -> str:
         tensor = graph.tensors.get(name)
         described.append(name if tensor is None else f"{name} {tensor.dtype.lower()}{list(tensor.shape)}")
     return ", ".join(described)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")

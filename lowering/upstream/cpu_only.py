@@ -9,7 +9,7 @@ all operators in it and below).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.wording import listed
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.export import lowered_parts, operator_calls
 from ethos_hil.lowering.upstream.names.operators import unwrapped
@@ -130,7 +131,7 @@ def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str
         suggestion = did_you_mean(entry, offered)
         raise UsageError(
             f"{what} leaves {entry!r} to the CPU, and has no such {kind}",
-            hint=f"{suggestion}it has: {_list(offered)}",
+            hint=f"{suggestion}it has: {listed(offered, _MOST_LISTED) or 'none'}",
         )
 
 
@@ -171,12 +172,6 @@ def _is_quantised(node: torch.fx.Node) -> bool:
 
 def _is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")
-
-
-def _list(names: Iterable[str]) -> str:
-    found = list(names)
-    more = f" and {len(found) - _MOST_LISTED} more" if len(found) > _MOST_LISTED else ""
-    return (", ".join(found[:_MOST_LISTED]) or "none") + more
 
 
 def picks_alike(size: int, made: int, factor: float | None = None) -> bool:

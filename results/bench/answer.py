@@ -9,7 +9,7 @@ from typing import Any
 from ethos_hil.base.npu.ethos_u import family_named
 from ethos_hil.base.npu.family import ModelError
 from ethos_hil.results.bench.budget import Budget, Condition
-from ethos_hil.results.bench.figures import PointFigures
+from ethos_hil.results.bench.figures import PointFigures, macs_of
 
 SCHEMA_VERSION = 1
 
@@ -176,12 +176,6 @@ def answer(figures: Sequence[PointFigures], budget: Budget) -> BudgetAnswer:
         by_place.setdefault((each.npu, each.memory_mode, each.system_config, each.target), {})[each.label] = each
     places = [_place(key, points, labels, budget) for key, points in by_place.items()]
     return BudgetAnswer(budget, labels, tuple(sorted(places, key=_order)))
-
-
-def macs_of(npu: str) -> int:
-    """Return how many products an NPU forms in a cycle, by its name; 0 where that does not say."""
-    size = npu.rpartition("-")[2]
-    return int(size) if size.isascii() and size.isdigit() and len(size) < 6 else 0
 
 
 def _place(

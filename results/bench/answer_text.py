@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from ethos_hil.base.clock import frequency
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.wording import duration, listed, per_second
 from ethos_hil.results.bench.answer import BudgetAnswer, BudgetPlace, Margin
 from ethos_hil.results.bench.budget import QUANTITIES, Quantity
-from ethos_hil.results.latency import duration, per_second
 
 SRAM = (
     "sram is what the NPU's program takes: its scratch with its inputs and outputs, the cache of Dedicated_Sram, and "
@@ -157,8 +157,7 @@ def refused_places(found: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]:
             reasons.setdefault(place.refused.replace(place.npu, "*"), []).append(place)
     for places in reasons.values():
         names = [f"{each.npu.removeprefix('ethos-')} in {each.memory_mode}" for each in places]
-        rest = f" and {len(names) - most:,} more" if len(names) > most else ""
-        yield f"{', '.join(names[:most])}{rest}", one_line(places[0].refused)
+        yield listed(names, most), one_line(places[0].refused)
 
 
 def _upward(hz: float) -> float:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from ethos_hil.base.clock import MOST_HZ
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import write_whole
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures
 
+_EXAMPLE = "--which 'fps>=30, sram<=512KB'"
 _TIME = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
 _SIZES = ((("", "b"), 1.0), (("k", "kb", "kib"), 2.0**10), (("m", "mb", "mib"), 2.0**20), (("g", "gb", "gib"), 2.0**30))
 _BYTES = {name: size for names, size in _SIZES for name in names}
@@ -19,10 +27,6 @@ _BYTES = {name: size for names, size in _SIZES for name in names}
 _COUNT = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9}
 _JOULES = {"j": 1.0, "mj": 1e-3, "uj": 1e-6, "µj": 1e-6, "μj": 1e-6, "nj": 1e-9}
 _RATE = {"": 1.0, "fps": 1.0, "/s": 1.0, "hz": 1.0}
-
-
-class BadBudget(ValueError):
-    """A text is no budget. The message has the place, what is wrong and what would do."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ class Budget:
         """Return the budget that a text says: conditions with commas between them.
 
         Raises:
-            BadBudget: it says none; the message has the character at which it goes wrong.
+            UsageError: it says none; the message has the character at which it goes wrong.
         """
         found: list[Condition] = []
         at = 0
@@ -132,7 +136,7 @@ class Budget:
 
 def _condition(part: str, begin: int) -> Condition:
     if not part.strip():
-        raise BadBudget(f"there is nothing at character {begin}; write conditions such as fps>=30, sram<=512KB")
+        raise UsageError(f"--which: there is nothing at character {begin}; write conditions", hint=_EXAMPLE)
     matched = _CONDITION.fullmatch(part)
     if matched is None:
         raise _wrong(part, begin, "it is no condition; write one such as fps>=30")
@@ -169,5 +173,65 @@ def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
     return value
 
 
-def _wrong(part: str, begin: int, what: str) -> BadBudget:
-    return BadBudget(f"at character {begin}, {part.strip()!r:.60}: {what}")
+def _wrong(part: str, begin: int, what: str) -> UsageError:
+    return UsageError(f"--which: at character {begin}, {part.strip()!r:.60}: {what}", hint=_EXAMPLE)
+
+
+STATE = "bench.json"
+_WHICH = "which"
+
+
+@dataclass(frozen=True)
+class AskedBudget:
+    """A budget, with the energies that its points are judged by; None where the user gave no table."""
+
+    budget: Budget
+    energy: EnergyTable | None = None
+
+
+def keep_budget(folder: Path, asked: AskedBudget) -> None:
+    """Add a budget to those of a run folder that has a benchmark.
+
+    Raises:
+        OSError: its file cannot be read or written.
+        UsageError: its file is damaged.
+    """
+    data = _state(folder)
+    entry = {"budget": str(asked.budget), "energy": None if asked.energy is None else asked.energy.to_json()}
+    before = data.get(_WHICH, [])
+    if entry not in before:
+        write_whole(folder / STATE, json.dumps({**data, _WHICH: [*before, entry]}, indent=2) + "\n")
+
+
+def budgets_of(folder: Path) -> tuple[AskedBudget, ...]:
+    """Return the budgets that a run folder's benchmark was asked about; none where it has no benchmark.
+
+    Raises:
+        OSError: its file cannot be read.
+        UsageError: its file is damaged.
+    """
+    if not (folder / STATE).exists():
+        return ()
+    try:
+        return tuple(_parsed(entry, folder) for entry in _state(folder).get(_WHICH, []))
+    except (TypeError, KeyError, AttributeError) as error:
+        raise UsageError(f"{folder / STATE} is damaged: its budgets cannot be read: {error!r:.100}") from error
+
+
+def _parsed(entry: dict[str, Any], folder: Path) -> AskedBudget:
+    energy = entry["energy"]
+    table = None if energy is None else EnergyTable.from_json(energy, str(folder / STATE))
+    try:
+        return AskedBudget(Budget.parse(entry["budget"]), table)
+    except UsageError as error:
+        raise UsageError(f"{folder / STATE} is damaged: {error}") from error
+
+
+def _state(folder: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(read_text(folder / STATE))
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{folder / STATE} is damaged: {error!s:.200}") from error
+    if not isinstance(data, dict) or not isinstance(data.get(_WHICH, []), list):
+        raise UsageError(f"{folder / STATE} is damaged: its budgets are not a list")
+    return data

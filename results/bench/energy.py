@@ -18,15 +18,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.toml_file import BadToml, read_toml
+from ethos_hil.base.checked_toml import read_toml
+from ethos_hil.base.errors import UsageError
 
 PROVENANCE = "assumed"
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
+_SEE = "docs/latency.md explains such files"
 _KNOWN = ("schema_version", "of", "per_mac", "idle_watt", "per_byte")
-
-
-class BadEnergyTable(ValueError):
-    """A file is no table of energies. The message names the file, the place in it and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -69,22 +67,22 @@ class EnergyTable:
             path: the file, for messages.
 
         Raises:
-            BadEnergyTable: it is none.
+            UsageError: it is none.
         """
         unknown = sorted(set(data) - set(_KNOWN))
         if unknown:
-            raise BadEnergyTable(f"{path}: {unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")
+            raise _refusal(path, f"{unknown[0]!r:.50} is unknown; it takes: {', '.join(_KNOWN)}")
         if data.get("schema_version") != 1:
-            raise BadEnergyTable(f"{path}: schema_version is {data.get('schema_version')!r:.50}; this program reads 1")
+            raise _refusal(path, f"schema_version is {data.get('schema_version')!r:.50}; this program reads 1")
         source = data.get("of")
         if not isinstance(source, str) or not source.strip():
-            raise BadEnergyTable(f"{path}: `of` has to say where the numbers come from")
+            raise _refusal(path, "`of` has to say where the numbers come from")
         table = data.get("per_byte", {})
         if not isinstance(table, dict):
-            raise BadEnergyTable(f"{path}: per_byte is no table")
+            raise _refusal(path, "per_byte is no table")
         wrong = sorted(set(table) - set(_MEMORIES))
         if wrong:
-            raise BadEnergyTable(f"{path}: per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
+            raise _refusal(path, f"per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
         return cls(
             source,
             _number(path, "per_mac", data.get("per_mac")),
@@ -101,17 +99,16 @@ def read_energy(path: Path) -> EnergyTable:
     """Read a table.
 
     Raises:
-        OSError: the file cannot be read.
-        BadEnergyTable: it is none.
+        UsageError: the file cannot be read, or is none.
     """
-    try:
-        _, data = read_toml(path)
-    except BadToml as error:
-        raise BadEnergyTable(str(error)) from error
-    return EnergyTable.from_json(data, str(path))
+    return EnergyTable.from_json(read_toml(path, _SEE)[1], str(path))
+
+
+def _refusal(path: str, what: str) -> UsageError:
+    return UsageError(f"{path}: {what}", hint=_SEE)
 
 
 def _number(path: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise BadEnergyTable(f"{path}: {name} is {value!r:.50}; give a number that is not negative")
+        raise _refusal(path, f"{name} is {value!r:.50}; give a number that is not negative")
     return float(value)

@@ -100,6 +100,17 @@ class PointFigures:
         return Standing.REFUSED if self.refused else Standing(self.verdict)
 
 
+def macs_of(npu: str) -> int:
+    """Return how many products an NPU forms in a cycle, by its name; 0 where that does not say."""
+    size = npu.rpartition("-")[2]
+    return int(size) if size.isascii() and size.isdigit() and len(size) < 6 else 0
+
+
+def family_of(npu: str) -> str:
+    """Return an NPU's name without its size: "ethos-u55"."""
+    return npu.rpartition("-")[0] if macs_of(npu) else npu
+
+
 def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyTable | None = None) -> PointFigures:
     """Return the figures of a record.
 

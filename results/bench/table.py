@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record import Record
-from ethos_hil.results.bench.answer import macs_of
 from ethos_hil.results.bench.energy import PROVENANCE, EnergyTable
-from ethos_hil.results.bench.figures import PointFigures, figures_of
-from ethos_hil.results.bench.scaling import family_of, scaling
+from ethos_hil.results.bench.figures import PointFigures, family_of, figures_of, macs_of
+
+
+@dataclass(frozen=True)
+class ScalingStep:
+    """One point of a case, beside the smallest NPU of its family.
+
+    Attributes:
+        point: the point.
+        macs_per_cycle: of its NPU.
+        speed_up: cycles of the smallest over its own.
+        efficiency: `speed_up` over how many times as many MACs there are: 1 where every MAC is worth the same.
+    """
+
+    point: PointFigures
+    macs_per_cycle: int
+    speed_up: float
+    efficiency: float
+
+
+def scaling(figures: Sequence[PointFigures]) -> tuple[ScalingStep, ...]:
+    """Return a step for each point with cycles, within one case, family, memory mode, system, target and provenance,
+    the fewest MACs first. Cycles of two provenances are never compared.
+    """
+    lines: dict[tuple[str, ...], dict[int, PointFigures]] = {}
+    for each in figures:
+        if each.cycles and macs_of(each.npu):
+            place = (each.label, family_of(each.npu), each.memory_mode, each.system_config, each.target)
+            lines.setdefault((*place, each.provenance), {})[macs_of(each.npu)] = each
+    steps: list[ScalingStep] = []
+    for points in lines.values():
+        sizes = sorted(points)
+        first = points[sizes[0]].cycles or 0
+        for size in sizes:
+            speed_up = first / (points[size].cycles or 1)
+            steps.append(ScalingStep(points[size], size, speed_up, speed_up * sizes[0] / size))
+    return tuple(steps)
+
 
 _TEXT, _INTEGER, _NUMBER = "VARCHAR", "BIGINT", "DOUBLE"
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}

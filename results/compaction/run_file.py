@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from ethos_hil.base import environment
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import valid
 from ethos_hil.results.compaction.columns import ADDED, moment_of, row_of
 from ethos_hil.results.compaction.database import ROWS, literal, open_database, quoted
@@ -37,10 +38,14 @@ _ABANDONED = 3600.0
 """Seconds after which nobody writes in such a folder any more: a night takes a second."""
 _AHEAD = timedelta(days=1)
 """How far a record may be in the future: clocks differ, and some are in local time."""
+_STRANGER = "move what is no run's out of the folder"
 
 
-class BadHistory(ValueError):
-    """A folder is no usable history. The message names the file and what is wrong with it."""
+class BadHistory(UsageError):
+    """A folder is not a usable history. The message names the file and what is wrong with it."""
+
+    def __init__(self, message: str, hint: str = "`ethos-hil history add` writes a history from run folders") -> None:
+        super().__init__(message, hint=hint)
 
 
 class EmptyRun(BadHistory):
@@ -234,10 +239,11 @@ def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
             for path in paths if len(paths) > 1 else ():
                 all_marks([path])
             paths[0].open("rb").close()  # tells one that cannot be read from one that is damaged
-            raise BadHistory(f"{paths[0]} is no Parquet file: {str(error).splitlines()[0]}") from error
+            told = str(error).splitlines()[0]
+            raise BadHistory(f"{paths[0]} is no Parquet file: {told}", _STRANGER) from error
     for path, marks in found.items():
         if _MARK not in marks:
-            raise BadHistory(f"{path} is a Parquet file, but not of a history of ethos-hil")
+            raise BadHistory(f"{path} is a Parquet file, but not of a history of ethos-hil", _STRANGER)
         if marks[_MARK] != SCHEMA_VERSION:
             raise BadHistory(f"{path} has version {marks[_MARK]} of a history; this program reads {SCHEMA_VERSION}")
     return found

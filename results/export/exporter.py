@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.plugins import PluginGroup
 from ethos_hil.base.record import Record
 
 
-class NotExportable(Exception):
-    """A record lacks what a format shows.
-
-    Attributes:
-        message: what it lacks.
-        hint: how to get a record that has it.
-    """
+class NotExportable(UsageError):
+    """A record lacks what a format shows. The hint says how to get a record that has it."""
 
     def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        super().__init__(message, hint=hint)
 
 
 def profile_of(record: Record) -> InferenceProfile:

@@ -4,16 +4,13 @@ so that many of them can be read as one table.
 
 from __future__ import annotations
 
-import json
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from ethos_hil.base.inference_profile import CpuRow, OpCost
-from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Op, Record
 from ethos_hil.results.export.exporter import Exporter, NotExportable
+from ethos_hil.results.table_files import as_parquet
 
 _MEMORIES = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
 _OTHER = "other"
@@ -61,23 +58,7 @@ def write(record: Record) -> bytes:
             f"the record of {record.model} has no rows",
             "`ethos-hil profile MODEL --json FILE` makes a record that has them",
         )
-    import duckdb  # late: it takes 0.1 s
-
-    types = ", ".join(f"{name} {kind}" for name, kind in COLUMNS.items())
-    # One thread, so that the same rows make the same bytes. Nothing is fetched from a network.
-    settings: dict[str, Any] = {"threads": 1, "autoinstall_known_extensions": False, "autoload_known_extensions": False}
-    with (
-        duckdb.connect(config=settings) as database,
-        tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder,
-    ):
-        database.execute(f"CREATE TABLE row_table ({types})")
-        database.execute(
-            "INSERT INTO row_table SELECT unnest(from_json_strict(?::JSON, ?), max_depth := 2)",
-            [json.dumps(rows), json.dumps([COLUMNS])],
-        )
-        path = Path(folder, "rows.parquet")
-        database.table("row_table").write_parquet(str(path), compression="zstd")
-        return path.read_bytes()
+    return as_parquet(COLUMNS, rows)
 
 
 def _npu(record: Record) -> Iterator[dict[str, Any]]:
@@ -86,15 +67,15 @@ def _npu(record: Record) -> Iterator[dict[str, Any]]:
         kind = JOB if op.id == JOB else "npu"
         cost = costs.get(op.id)
         yield _row(record, kind, op) | {
-            "npu_op": valid(op.npu_op),
-            "tosa_op": valid(op.tosa_op),
-            "aten_ops": [valid(each) for each in op.aten_ops],
-            "sources": [valid(each) for each in op.sources],
+            "npu_op": op.npu_op,
+            "tosa_op": op.tosa_op,
+            "aten_ops": list(op.aten_ops),
+            "sources": list(op.sources),
             "cycles": op.cycles,
-            "method": valid(op.method),
-            "merged_with": valid(op.merged_with),
+            "method": op.method,
+            "merged_with": op.merged_with,
             "samples": list(op.samples),
-            "events": {valid(name): count for name, count in op.events.items()},
+            "events": dict(op.events),
             **({} if cost is None else _cost(cost)),
         }
 
@@ -103,8 +84,8 @@ def _cpu(record: Record) -> Iterator[dict[str, Any]]:
     for row in record.profile.cpu if record.profile is not None else ():
         column = "cpu_instructions" if row.unit == "instructions" else "cycles"
         yield _row(record, "cpu", row) | {
-            "operator": valid(row.operator),
-            "part": valid(row.part),
+            "operator": row.operator,
+            "part": row.part,
             "calls": row.calls,
             column: row.count,
         }
@@ -114,22 +95,22 @@ def _row(record: Record, kind: str, row: Op | CpuRow) -> dict[str, Any]:
     """Return a row with what rows of the NPU and of the CPU have in common."""
     return {
         **dict.fromkeys(COLUMNS),
-        "model": valid(record.model),
-        "npu": valid(record.npu),
-        "target": valid(record.target.name),
+        "model": record.model,
+        "npu": record.npu,
+        "target": record.target.name,
         "kind": kind,
-        "id": valid(row.id),
-        "module": valid(row.module),
-        "source": valid(row.source),
+        "id": row.id,
+        "module": row.module,
+        "source": row.source,
         "instruction": row.instruction,
-        "provenance": valid(row.provenance),
+        "provenance": row.provenance,
         "spread": row.spread,
     }
 
 
 def _cost(cost: OpCost) -> dict[str, Any]:
     found: dict[str, Any] = {name: getattr(cost, name) for name in _COUNTS}
-    found |= {"bound_by": valid(cost.bound_by), "traversal": valid(cost.traversal), "rule": valid(cost.rule)}
+    found |= {"bound_by": cost.bound_by, "traversal": cost.traversal, "rule": cost.rule}
     found |= {f"port{port}_cycles": cycles for port, cycles in enumerate(cost.port_cycles)}
     for name in _MAPS:
         found |= {f"{name}_{size}": number for size, number in zip(_SIZES, getattr(cost, name), strict=False)}

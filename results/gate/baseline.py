@@ -15,12 +15,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import rank
+from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import FACTS, Key, Number, Observation
 from ethos_hil.results.gate.pairing import both_know, pair
 from ethos_hil.results.gate.policy import noisy
-from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.subject import Subject
 
 SCHEMA_VERSION = 1
@@ -35,10 +36,6 @@ _OF_PROGRAM = tuple(cause for cause in FACTS if cause not in _OF_PLACE)
 _LATER = ("case", "scheme")
 """Fields of a subject that the first files do not have. They are written where they say something, so that the lines
 of all others stay as they are."""
-
-
-class BadBaseline(ValueError):
-    """A file is no baseline. The message names the file, the line and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -169,14 +166,14 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
 
     Raises:
         OSError: the file cannot be read.
-        BadBaseline: it is none, or one of another version, or damaged.
+        UsageError: it is none, or one of another version, or damaged.
     """
     rows = _parsed(path)
     head = next(rows, None)
     if not isinstance(head, dict) or _MARK not in head:
-        raise BadBaseline(f"{path} is no baseline: its first line does not say so")
+        raise _refusal(f"{path} is no baseline: its first line does not say so")
     if head[_MARK] != SCHEMA_VERSION:
-        raise BadBaseline(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
+        raise _refusal(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
     environments: dict[str, Mapping[str, Any]] = {}
     found: list[Observation] = []
     for number, row in enumerate(rows, start=2):
@@ -188,11 +185,15 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
             else:
                 found[-1] = _with_number(found[-1], row)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise BadBaseline(f"{path}:{number} is no line of a baseline: {_words(error)}") from error
+            raise _refusal(f"{path}:{number} is no line of a baseline: {_words(error)}") from error
     subjects = [each.subject for each in found]
     if sorted(set(subjects)) != subjects:
-        raise BadBaseline(f"{path} has a subject twice, or is not sorted: `ethos-hil accept` writes it")
+        raise _refusal(f"{path} has a subject twice, or is not sorted")
     return tuple(found)
+
+
+def _refusal(message: str) -> UsageError:
+    return UsageError(message, hint="`ethos-hil accept` writes a baseline")
 
 
 def _words(error: Exception) -> str:
@@ -203,14 +204,14 @@ def _parsed(path: Path) -> Iterator[object]:
     try:
         text = read_text(path, most=_MOST)
     except ValueError as error:  # UTF-8, or a size that no baseline has
-        raise BadBaseline(f"{path} is no text of a baseline: {error}") from error
+        raise _refusal(f"{path} is no text of a baseline: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError) as error:
             marker = line.startswith(("<<<<<<<", "=======", ">>>>>>>"))
             why = "a conflict of a merge is left in it" if marker else f"no JSON: {error}"
-            raise BadBaseline(f"{path}:{number}: {why}") from error
+            raise _refusal(f"{path}:{number}: {why}") from error
 
 
 def _observation(row: Mapping[str, Any], environment: Mapping[str, Any]) -> Observation:

@@ -1,4 +1,4 @@
-"""What a comparison of two runs finds."""
+"""What a comparison of two runs finds. docs/compare.md explains its words; a word is added, never changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,74 @@ from typing import Any
 from ethos_hil.base.record import json_number
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.comparison import RowDifference
-from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.subject import Subject
+
+
+class Word(StrEnum):
+    """What became of a series, or of a subject as a whole."""
+
+    UNCHANGED = "unchanged"
+    """Nothing that is compared is different."""
+    IMPROVED = "improved"
+    """The number is better, by the direction that the policy gives it."""
+    REGRESSED = "regressed"
+    """The number is worse, or a verdict is (`verdict.rank`)."""
+    CHANGED = "changed"
+    """Something is different that is neither better nor worse: a digest, a name, a number without a direction."""
+    NEW = "new"
+    """It was not there before."""
+    MISSING = "missing"
+    """It is not there any more."""
+    EDITED = "edited"
+    """The model, its example inputs or how it is lowered was edited, and the number moved with it."""
+    INCOMPARABLE = "incomparable"
+    """Both are there, and were found at different places or in different ways; the cause says what differs."""
+    UNSTABLE = "unstable"
+    """An exact number is another one, and nothing that decides it is."""
+    UNKNOWN = "unknown"
+    """A noisy number: there are too few samples to tell."""
+    ACCEPTED = "accepted"
+    """It is different from before, and the baseline has it as it is now."""
+
+
+class Cause(StrEnum):
+    """The first thing that differs, in the order in which one follows from another."""
+
+    QUESTION = "question"
+    """What was asked: the model, its example inputs, how it is quantised, what is left to the CPU."""
+    INPUTS = "inputs"
+    """The input sets that ran."""
+    NAME = "name"
+    """A test or model has another name, and is the same question."""
+    MEMORY_MODE = "memory-mode"
+    SYSTEM_CONFIG = "system-config"
+    NPU = "npu"
+    SCHEME = "scheme"
+    """How a model is quantised: "a8w8" became "a16w8"."""
+    PLACE = "place"
+    """Another target, SoC or runner."""
+    PROVENANCE = "provenance"
+    """The number was found in another way."""
+    HOST = "host"
+    """Another machine; of wall times."""
+    BOARD = "board"
+    """Another board, clock, or an FVP that was run without its timing; of measured numbers and those of FVPs."""
+    TOSA = "tosa"
+    """The TOSA program: torch, ExecuTorch, or our lowering."""
+    WEIGHTS = "weights"
+    """The encoded weights: the compiler."""
+    STREAM = "stream"
+    """The command stream: the compiler, or its options."""
+    PROGRAM = "program"
+    """The .pte outside the delegates."""
+    TIMING_MODEL = "timing-model"
+    """Our model of time; of modelled numbers."""
+    FIRMWARE = "firmware"
+    TARGET = "target"
+    """The FVP's build, its timing adapters, or the rules of the strict board."""
+    NONE = ""
+    """No cause is known, or none is looked for."""
+
 
 SCHEMA_VERSION = 1
 VERDICT = "verdict"

@@ -8,13 +8,11 @@ from dataclasses import replace
 
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.verdict import Verdict, rank
-from ethos_hil.results.gate.cause import words
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
-from ethos_hil.results.gate.numbers import compare_numbers, moved_numbers
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
+from ethos_hil.results.gate.numbers import compare_numbers, moved_numbers, words
 from ethos_hil.results.gate.observation import FACTS, Observation
 from ethos_hil.results.gate.pairing import Pairing, pair, place_cause
 from ethos_hil.results.gate.policy import DEFAULT, Policy
-from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.subject import Subject
 
 _EVENTS = (Cause.TOSA, Cause.WEIGHTS, Cause.STREAM)

@@ -1,18 +1,145 @@
-"""What became of each number of a subject that is on both sides."""
+"""What became of each number of a subject that is on both sides, and the first thing that differs with it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from enum import Enum
+from types import MappingProxyType
 
-from ethos_hil.results.gate.cause import first_cause, known
-from ethos_hil.results.gate.change import Change, Effect
-from ethos_hil.results.gate.moved_rows import moved_rows
-from ethos_hil.results.gate.observation import Key, Number, Observation
+from ethos_hil.base.record import Record
+from ethos_hil.results.comparison import RowChange, RowDifference, npu_differences
+from ethos_hil.results.gate.change import Cause, Change, Effect, Word
+from ethos_hil.results.gate.observation import COMPILED, FACTS, Key, Number, Observation
 from ethos_hil.results.gate.policy import Allowance, Policy, noisy
-from ethos_hil.results.gate.samples import SampleDifference, difference
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.history import COMPUTED
+
+_TOOLS: Mapping[Cause, tuple[str, ...]] = MappingProxyType({
+    Cause.TOSA: ("executorch", "torch", "torchao", "tosa-tools", "ethos-hil"),
+    Cause.WEIGHTS: ("ethos-u-vela",),
+    Cause.STREAM: ("ethos-u-vela",),
+    Cause.PROGRAM: ("executorch", "torch", "torchao"),
+})  # fmt: skip
+"""The tools whose versions decide a fact."""
+_WORDS: Mapping[Cause, str] = MappingProxyType({
+    Cause.TOSA: "another TOSA program",
+    Cause.WEIGHTS: "other encoded weights",
+    Cause.STREAM: "another command stream",
+    Cause.PROGRAM: "another program around the delegates",
+    Cause.TIMING_MODEL: "another timing model",
+    Cause.FIRMWARE: "another firmware",
+    Cause.TARGET: "another target",
+})  # fmt: skip
+_ONLY: Mapping[Cause, tuple[str, ...]] = MappingProxyType({Cause.TIMING_MODEL: ("modelled",)})
+"""Provenances that a fact can move; all where there are none."""
+_NEVER: Mapping[str, frozenset[Cause]] = MappingProxyType({
+    COMPILED: frozenset({Cause.FIRMWARE, Cause.TARGET}),
+    "vela": frozenset({Cause.FIRMWARE, Cause.TARGET, Cause.PROGRAM}),
+})  # fmt: skip
+"""Facts that cannot move numbers of a provenance."""
+
+
+def can_move(cause: Cause, provenance: str) -> bool:
+    """Return whether a fact decides about numbers of a provenance."""
+    only = _ONLY.get(cause)
+    return (only is None or provenance in only) and cause not in _NEVER.get(provenance, ())
+
+
+def first_cause(before: Observation, after: Observation, provenance: str) -> tuple[Cause, str]:
+    """Return the first fact that differs and that can move a number of a provenance, in words; or `Cause.NONE`."""
+    for cause in FACTS:
+        old, new = before.facts.get(cause, ""), after.facts.get(cause, "")
+        if old and new and old != new and can_move(cause, provenance):
+            return cause, words(cause, before, after)
+        if cause is Cause.TARGET and old != new and can_move(cause, provenance):
+            return cause, words(cause, before, after)
+    return Cause.NONE, ""
+
+
+def known(before: Observation, after: Observation, provenance: str) -> bool:
+    """Return whether both sides name all that decides about a number, so that nothing else can have moved it.
+
+    The program has the delegates in it. A target that says nothing of itself is one that nobody can set. What PyTorch
+    answers in floating point depends on the machine too, which is not a fact.
+    """
+    if provenance == COMPUTED:
+        return False
+    needed = [cause for cause in (Cause.PROGRAM, Cause.TIMING_MODEL, Cause.FIRMWARE) if can_move(cause, provenance)]
+    return all(side.facts.get(cause) for side in (before, after) for cause in needed)
+
+
+def words(cause: Cause, before: Observation, after: Observation) -> str:
+    """Return a cause in words; the same for all subjects that it moved."""
+    if cause in (Cause.TIMING_MODEL, Cause.FIRMWARE):
+        return f"{_WORDS[cause]}: {before.facts[cause]} became {after.facts[cause]}"
+    if cause is Cause.TARGET:
+        sides = [side.facts.get(cause, "") or "none" for side in (before, after)]
+        return f"{_WORDS[cause]}: {sides[0]} became {sides[1]}"
+    why = [*_versions(cause, before, after)]
+    if cause is not Cause.TOSA:  # Vela's arguments are in the program, too
+        why += _flags(before, after)
+    if not why and before.lowering and after.lowering and before.lowering != after.lowering:
+        why.append("our lowering is another one")
+    return f"{_WORDS[cause]}: {'; '.join(why) or 'versions, arguments and lowering are the same'}"
+
+
+def _versions(cause: Cause, before: Observation, after: Observation) -> Iterator[str]:
+    for tool in _TOOLS[cause]:
+        old, new = before.versions.get(tool, ""), after.versions.get(tool, "")
+        if old and new and old != new:
+            yield f"{tool} {old} became {new}"
+
+
+def _flags(before: Observation, after: Observation) -> Iterator[str]:
+    old, new = Counter(before.flags), Counter(after.flags)
+    gone, come = " ".join((old - new).elements()), " ".join((new - old).elements())
+    if gone or come:
+        yield f"Vela's arguments: {gone or 'nothing'} became {come or 'nothing'}"
+
+
+def moved_rows(before: Record | None, after: Record | None) -> tuple[RowDifference, ...]:
+    """Return the operations whose cycles differ, the largest difference first; none where a record is not at hand."""
+    if before is None or after is None:
+        return ()
+    found = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
+    return tuple(sorted(found, key=lambda row: -abs(row.delta)))
+
+
+LIMIT = 0.002
+"""Chance of a false alarm of one comparison. asv, which compares benchmarks of Python, takes the same."""
+
+
+class SampleDifference(Enum):
+    """What samples say."""
+
+    NONE = "none"
+    LESS = "less"
+    MORE = "more"
+    TOO_FEW = "too few"
+
+
+def difference(before: Sequence[float], after: Sequence[float], *, smallest: float, least: int) -> SampleDifference:
+    """Compare samples.
+
+    Args:
+        before, after: the samples, at least one each.
+        smallest: the smallest difference of the medians that counts, as a share of the first one.
+        least: how many samples are needed on each side.
+    """
+    old, new = statistics.median(before), statistics.median(after)
+    if abs(new - old) <= smallest * abs(old):
+        return SampleDifference.NONE
+    if min(len(before), len(after)) < least:
+        return SampleDifference.TOO_FEW
+    from scipy.stats import mannwhitneyu  # late: it takes 0.9 s
+
+    if mannwhitneyu(before, after).pvalue >= LIMIT:
+        return SampleDifference.NONE
+    return SampleDifference.MORE if new > old else SampleDifference.LESS
+
 
 _BETTER = {"lower": Word.IMPROVED, "higher": Word.REGRESSED, "neither": Word.CHANGED}
 """What a smaller number is, by which direction is the better one."""

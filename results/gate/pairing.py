@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.observation import Observation
-from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.subject import ALWAYS, EARLY, FIELDS, UNKNOWN, Subject
 
 _Pairs = list[tuple[Observation, Observation]]

@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -31,18 +31,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ethos_hil.base.toml_file import read_toml
-from ethos_hil.results.gate.change import VERDICT, Effect
+from ethos_hil.base.checked_toml import read_checked
+from ethos_hil.base.errors import UsageError
+from ethos_hil.results.gate.change import VERDICT, Effect, Word
 from ethos_hil.results.gate.observation import Observation
-from ethos_hil.results.gate.word import Word
 from ethos_hil.results.history import NOISY
 
 SCHEMA = "policy.schema.json"
 _PATTERNS = ("metric", "provenance", "label", "npu")
-
-
-class BadPolicy(ValueError):
-    """A file is no policy. The message names the file, the place in it and what is wrong."""
 
 
 @dataclass(frozen=True)
@@ -208,43 +204,21 @@ def read_policy(path: Path) -> Policy:
     """Read a policy.
 
     Raises:
-        OSError: the file cannot be read.
-        BadPolicy: it is none.
+        UsageError: it cannot be read, or is none.
     """
-    try:
-        _, data = read_toml(path)
-    except ValueError as error:
-        raise BadPolicy(str(error)) from error
-    problem = first_problem(data, schema()) or next(_unlimited(data), None)
-    if problem is not None:
-        raise BadPolicy(f"{path}: {problem}")
-    return _policy(data)
+    file = read_checked(path, schema(), "docs/compare.md explains policies")
+    for at, rule in enumerate(file.data.get("rule", ())):
+        for name, value in rule.items():
+            if isinstance(value, float) and not math.isfinite(value):  # a schema cannot say so
+                where = f"{file.line_of('rule', at, name)}: rule[{at + 1}].{name}"
+                raise UsageError(f"{where}: {value} is not a limit", hint="give a number, in percent")
+    return _policy(file.data)
 
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a policy."""
     found: dict[str, Any] = json.loads(resources.files(__package__).joinpath(SCHEMA).read_text())
     return found
-
-
-def first_problem(data: object, schema: Mapping[str, Any]) -> str | None:
-    """Return what is wrong first with data that a JSON schema describes, with its place; None where nothing is."""
-    from jsonschema import Draft202012Validator  # late: it takes 0.1 s
-    from jsonschema.exceptions import best_match
-
-    error = best_match(Draft202012Validator(schema).iter_errors(data))
-    if error is None:
-        return None
-    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.absolute_path).lstrip(".")
-    return f"{place}: {error.message}" if place else error.message
-
-
-def _unlimited(data: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with limits that nothing can be held against: a schema cannot say so."""
-    for at, rule in enumerate(data.get("rule", ())):
-        for name, value in rule.items():
-            if isinstance(value, float) and not math.isfinite(value):
-                yield f"rule[{at}].{name}: {value} is not a limit: give a number, in percent"
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:

@@ -22,7 +22,7 @@ class LedgerRow:
     """Cycles of one execution. A number that nobody says is None.
 
     Attributes:
-        operation: its class (`ethos_hil.results.ledger.operation_class`), or `NETWORK`.
+        operation: its class (`ethos_hil.results.ledger.record_rows`), or `NETWORK`.
         case: the test, model or case of a benchmark.
         row: ids of the rows in the record whose cycles these are, joined by "+"; "" for a network.
         name: the NPU operations, joined by "+"; "" for a network.

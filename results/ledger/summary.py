@@ -6,11 +6,55 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
+from typing import Any
 
-from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, LedgerRow
-from ethos_hil.results.ledger.merge import place
+from ethos_hil.base.plain_text import one_line
+from ethos_hil.results.ledger.ledger_row import NETWORK, NUMBERS, SEVERAL, LedgerRow
+from ethos_hil.results.ledger.merge import Merged, place
+from ethos_hil.results.table_files import as_csv
+
+
+@dataclass(frozen=True)
+class RuleFacts:
+    """A rule of the timing model. Errors are modelled over counted, less one: 0.03 is 3 % too many cycles.
+
+    Attributes:
+        title: what it says, in a few words.
+        source: where it comes from: a manual, a header, Vela's code, a fit.
+        validated_on: what it was held against, "12 single operations on an FVP"; "" where it was not.
+        median: the median of the errors' sizes; `worst` is the error that is farthest from 0. None where not known.
+    """
+
+    title: str
+    source: str
+    validated_on: str = ""
+    median: float | None = None
+    worst: float | None = None
+
+
+Rules = Mapping[str, RuleFacts]
+"""Facts by the id of the rule, as `OpCost.rule` has it."""
+UNKNOWN = "no rule is known"
+
+
+def confidence(rule: str, rules: Rules) -> str:
+    """Return one line: which rule a modelled number comes from, and how far it is to be trusted."""
+    facts = rules.get(rule)
+    if not rule:
+        return f"{UNKNOWN}, so nothing says how far the modelled cycles are off"
+    if rule == SEVERAL:
+        return f"{rule}: operations that share one count, and do not follow one rule"
+    if facts is None:
+        return one_line(f"{rule}: nothing is known of this rule here")
+    if not facts.validated_on:
+        return one_line(f"{rule}: {facts.title} ({facts.source}); not validated")
+    errors = [f"{word} {value:{sign}.1%}" for word, value, sign in
+              (("median error", facts.median, ""), ("worst", facts.worst, "+")) if value is not None]  # fmt: skip
+    told = f": {', '.join(errors)}" if errors else ""
+    return one_line(f"{rule}: {facts.title} ({facts.source}); validated on {facts.validated_on}{told}")
+
 
 ALL = "all operations"
 NO_RULE = "no rule"
@@ -197,3 +241,82 @@ def _order(group: tuple[tuple[str, str], object]) -> tuple[object, ...]:
     """Return what groups are sorted by: networks stand first, then all operations, then their classes."""
     name, where = group[0]
     return ({NETWORK: 0, ALL: 1}.get(name, 2), name, where)
+
+
+NOTHING_COUNTED = (
+    "No FVP and no board has counted any of this, so nothing here says how far an estimate is off: it is the timing "
+    "model against the compiler."
+)
+NOT_COUNTED = "Not counted by anybody: the timing model against the compiler."
+OVER_COUNT: Mapping[str, str] = {name: f"{title} / counted" for name, title in ESTIMATES.items()}
+OVER_VELA: Mapping[str, str] = {
+    "vela_op": "modelled / Vela",
+    "vela_npu": "modelled / Vela without memories",
+}
+"""What is divided by what, by the name in `LedgerGroup.ratios`."""
+
+
+def heading(found: LedgerSummary) -> str:
+    """Return the line that says how many rows there are, who counted them, and by how many timing models."""
+    text = f"{found.rows:,} rows, {found.references:,} of them counted by an FVP or a board"
+    if found.without_ratio:
+        text += f", {found.without_ratio:,} of these without a ratio"
+    models = ", ".join(f"{name or 'not named'} ({count:,})" for name, count in found.timing_models.items())
+    return f"{text}; modelled by timing model {models}" if models else text
+
+
+def trust(found: LedgerSummary, rules: Rules) -> tuple[str, ...]:
+    """Return a line for each rule of the timing model that decides some of the cycles, and how well it is validated."""
+    return tuple(confidence(name, rules) for name in found.rules)
+
+
+SCHEMA_VERSION = 1
+
+
+def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, rules: Rules) -> dict[str, Any]:
+    """Return everything for JSON.
+
+    Args:
+        summary: of the rows.
+        rows: as `ethos_hil.results.ledger.merge.joined` returns them.
+        found: how they were merged.
+        rules: what is known of the timing model's rules.
+    """
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "by": summary.by,
+        "rows": summary.rows,
+        "references": summary.references,
+        "without_ratio": summary.without_ratio,
+        "repeated": found.repeated,
+        "updated": found.updated,
+        "contradictions": [str(each) for each in found.contradictions],
+        "timing_models": dict(summary.timing_models),
+        "rules": {name: confidence(name, rules) for name in summary.rules},
+        "counted": [_group_json(each, summary.by, rules) for each in summary.counted],
+        "estimated": [_group_json(each, summary.by, rules) for each in summary.estimated],
+        "ledger": [asdict(row) for row in rows],
+    }
+
+
+def _group_json(group: LedgerGroup, by: Grouping, rules: Rules) -> dict[str, Any]:
+    ratios = {
+        name: {"count": each.count, "median": each.median, "error": each.error, "worst": each.worst,
+               "worst_case": each.worst_row.case, "worst_row": each.worst_row.row, "worst_npu": each.worst_row.npu}
+        for name, each in group.ratios.items()
+    }  # fmt: skip
+    trust = {"confidence": confidence(group.name, rules)} if by is Grouping.RULE else {}
+    return {"name": group.name, "where": group.where, "rows": group.rows, "held_out": group.held_out,
+            "against": dict(group.against), "ratios": ratios, **trust}  # fmt: skip
+
+
+def csv_table(rows: Sequence[LedgerRow]) -> str:
+    """Return a line for each row, with the provenance of what it is held against and the ratios to that."""
+    names = [item.name for item in fields(LedgerRow)]
+    columns = [*names, "reference", *(f"{name}_ratio" for name in ESTIMATES)]
+    return as_csv(columns, ([*(getattr(row, name) for name in names), row.provenance, *_ratios(row)] for row in rows))
+
+
+def _ratios(row: LedgerRow) -> list[str]:
+    values = [getattr(row, name) for name in ESTIMATES]
+    return [f"{value / row.reference:.4f}" if value is not None and row.reference else "" for value in values]

@@ -2,33 +2,151 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from markupsafe import Markup
 
 from ethos_hil.base.clock import frequency
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
+from ethos_hil.base.wording import counted, listed
+from ethos_hil.results.bench.answer import BudgetAnswer, answer
+from ethos_hil.results.bench.budget import AskedBudget, budgets_of
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.report.bench_answer import BenchAnswer, bench_answers
-from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes
+from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus
 from ethos_hil.results.report.bench_table import (
     CaseTable,
-    PointLine,
     RefusedPoints,
     case_tables,
     costliest,
     refusals,
+    several_configs,
 )
-from ethos_hil.results.report.heat_map import FEW, HeatMap, heat_maps, key
-from ethos_hil.results.report.place_roofline import PlaceRoofline, place_rooflines
+from ethos_hil.results.report.roofline import PlaceRoofline, place_rooflines
 from ethos_hil.results.report.scaling import ScalingLine, median_lines, scaling_lines, scaling_plot
-from ethos_hil.results.report.wording import counted, listed
 from ethos_hil.results.subject import Names, Subject
+
+FEW = 3
+"""Cases up to which all memory modes are in one map."""
+STEPS = (0.0, 0.05, 0.15, 0.3, 0.5, 0.75)
+"""Where the next colour begins."""
+
+
+HeatRow = tuple[str, tuple[float | None, ...]]
+"""A case, or the median of a group, with the use of the MAC engine on each NPU, None where it is not known."""
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One memory mode on one target.
+
+    Attributes:
+        mode: its name; "" where all modes are in one map, with a row for each case and mode.
+        target: the target's.
+        npus: short names of the columns.
+        groups: a row for each group: the median of its cases.
+        cases: a row for each case.
+        left_out: cases that multiply nothing, so that there is nothing to use the MAC engine for.
+    """
+
+    mode: str
+    target: str
+    npus: tuple[str, ...]
+    groups: tuple[HeatRow, ...]
+    cases: tuple[HeatRow, ...]
+    left_out: tuple[str, ...]
+
+
+def heat_maps(points: Sequence[PlottedPoint]) -> tuple[HeatMap, ...]:
+    """Return the maps of all memory modes and targets that have something in them."""
+    found = []
+    for target in dict.fromkeys(each.figures.target for each in points):
+        mine = [each for each in points if each.figures.target == target]
+        modes = memory_modes(mine)
+        if len({each.figures.label for each in mine}) <= FEW and len(modes) > 1:
+            labels = list(dict.fromkeys(each.figures.label for each in mine))
+            mine.sort(key=lambda each: (labels.index(each.figures.label), modes.index(each.figures.memory_mode)))
+            made = _heat_map("", target, mine)
+            found += [made] if made.cases else []
+            continue
+        for mode in modes:
+            made = _heat_map(mode, target, [each for each in mine if each.figures.memory_mode == mode])
+            if made.cases:
+                found.append(made)
+    return tuple(found)
+
+
+def _heat_map(mode: str, target: str, points: Sequence[PlottedPoint]) -> HeatMap:
+    columns = npus(each for each in points if each.cycles)
+    alone = len({each.figures.label for each in points}) == 1
+    cases: dict[str, dict[str, float]] = {}
+    groups: dict[str, dict[str, list[float]]] = {}
+    for each in points:
+        figures = each.figures
+        row = cases.setdefault(_row_name(each, mode, alone), {})
+        if figures.utilisation:
+            row[figures.npu] = max(figures.utilisation, row.get(figures.npu, 0.0))
+            groups.setdefault(figures.group, {}).setdefault(figures.npu, []).append(figures.utilisation)
+    medians = {name: {npu: statistics.median(values) for npu, values in row.items()} for name, row in groups.items()}
+    return HeatMap(
+        mode,
+        target,
+        tuple(name.removeprefix("ethos-") for name in columns),
+        _heat_rows(medians, columns),
+        _heat_rows({name: row for name, row in cases.items() if row}, columns),
+        tuple(name for name, row in cases.items() if not row),
+    )
+
+
+def _row_name(point: PlottedPoint, mode: str, alone: bool) -> str:
+    figures = point.figures
+    if mode:
+        return figures.label
+    return figures.memory_mode if alone else f"{figures.label} {figures.memory_mode}"
+
+
+def _heat_rows(found: Mapping[str, Mapping[str, float]], columns: Sequence[str]) -> tuple[HeatRow, ...]:
+    return tuple((name, tuple(row.get(npu) for npu in columns)) for name, row in found.items())
+
+
+def heat_step(utilisation: float | None) -> int:
+    """Return the number of a cell's colour, 0 where nothing is known."""
+    return 0 if utilisation is None else sum(utilisation >= step for step in STEPS)
+
+
+def key() -> tuple[tuple[int, str], ...]:
+    """Return the colours: the number of each, and from where to where it is."""
+    ends = [f"{step * 100:.0f}" for step in (*STEPS[1:], 1.0)]
+    begins = [f"{step * 100:.0f}" for step in STEPS]
+    return tuple((at + 1, f"{begin} to {end} %") for at, (begin, end) in enumerate(zip(begins, ends, strict=True)))
+
+
+def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[tuple[BudgetAnswer, ...], str]:
+    """Return the answers that the points of a run's folders give, and why some budgets cannot be read, or "".
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    asked: list[AskedBudget] = []
+    problem = ""
+    for folder in folders:
+        try:
+            asked += [each for each in budgets_of(folder) if each not in asked]
+        except UsageError as error:
+            problem = str(error)
+    points = [record for record in records if record.bench is not None]
+    return tuple(_answer(each, points) for each in asked if points), problem
+
+
+def _answer(asked: AskedBudget, records: Iterable[Record]) -> BudgetAnswer:
+    return answer([figures_of(record, None, asked.energy) for record in records], asked.budget)
+
 
 _PLACES = 3
 """Places, NPU and memory mode, from which on a model's runs are a benchmark."""
@@ -49,12 +167,13 @@ class BenchPage:
         rooflines: by memory mode.
         groups: the cases, by group.
         costliest, costliest_of: the points with the longest times; "of 3,012".
+        with_config: whether an NPU and memory mode has several system configurations.
         refusals: what was not timed, by reason.
     """
 
     title: str
     facts: tuple[tuple[str, str], ...]
-    answers: tuple[BenchAnswer, ...]
+    answers: tuple[BudgetAnswer, ...]
     families: tuple[str, ...]
     modes: tuple[str, ...]
     heat_maps: tuple[HeatMap, ...]
@@ -63,7 +182,8 @@ class BenchPage:
     scaling_lines: tuple[ScalingLine, ...]
     rooflines: tuple[tuple[str, tuple[PlaceRoofline, ...]], ...]
     groups: tuple[tuple[str, tuple[CaseTable, ...]], ...]
-    costliest: tuple[PointLine, ...]
+    costliest: tuple[PlottedPoint, ...]
+    with_config: bool
     costliest_of: str
     refusals: tuple[RefusedPoints, ...]
 
@@ -126,6 +246,7 @@ def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: It
         rooflines=tuple((mode, tuple(plots)) for mode, plots in rooflines.items()),
         groups=tuple((name, tuple(tables)) for name, tables in groups.items()),
         costliest=costliest(timed, _COSTLIEST),
+        with_config=several_configs(timed),
         costliest_of=f"{min(len(timed), _COSTLIEST):,} of {len(timed):,}",
         refusals=refusals(points),
     )

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.bench.figures import PointFigures
-from ethos_hil.results.report.svg import element, number
+from ethos_hil.results.report.chart import element, number
 
 _NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
@@ -59,6 +59,17 @@ class PlottedPoint:
         """Milliseconds of the NPU at its stated clock, 0 where there are none."""
         found = (self.figures.npu_s or 0.0) * 1e3
         return found if 0 < found < _LONGEST else 0.0
+
+    @property
+    def reason(self) -> str:
+        """Why there are no cycles."""
+        return self.figures.reason or "nothing counted its cycles"
+
+    def place(self, with_config: bool) -> str:
+        """Return NPU and memory mode, perhaps with the system configuration."""
+        figures = self.figures
+        parts = (self.npu, figures.memory_mode, figures.system_config if with_config else "")
+        return " ".join(part for part in parts if part)
 
     @property
     def size(self) -> tuple[int, int, str]:
@@ -134,17 +145,10 @@ def clock(point: PlottedPoint) -> str:
 
 
 def milliseconds(value: float) -> str:
-    """Return milliseconds with three digits at least."""
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    """Return milliseconds with three digits at least; "" for none."""
+    return "" if not value else f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def kibibytes(count: float | None) -> str:
     """Return bytes in KiB."""
     return "" if count is None else f"{count / 1024:,.1f}".removesuffix(".0")
-
-
-def percent(part: float | None) -> str:
-    """Return a part in percent with two digits at least; "" for none."""
-    if part is None:
-        return ""
-    return f"{part * 100:.0f}" if part >= 0.1 else f"{part * 100:.2g}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,51 +10,100 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.verdict import Standing
-from ethos_hil.results.latency import per_second
-from ethos_hil.results.report.bench_point import PlottedPoint, clock, kibibytes, milliseconds, percent, told
-from ethos_hil.results.report.pareto import Pareto, front_rows, ladder_rows, pareto
-from ethos_hil.results.report.place_roofline import case_roofline, intensity
+from ethos_hil.base.wording import amount, counted, listed, memory_size
+from ethos_hil.results.report.bench_point import PlottedPoint, mark, milliseconds, told
+from ethos_hil.results.report.chart import PlotFrame, element, log_axis, steps
+from ethos_hil.results.report.roofline import case_roofline
 from ethos_hil.results.report.scaling import ScalingLine, scaling_lines, scaling_plot
-from ethos_hil.results.report.wording import amount, counted, listed
 
-_REASONS = 60
-_NOT_COUNTED = "nothing counted its cycles"
+_FRAME = PlotFrame(left=52.0)
 
 
 @dataclass(frozen=True)
-class PointLine:
-    """A point as a row of a table. What is not known is "".
+class Pareto:
+    """The points of one case on one target.
 
     Attributes:
-        label: case or model.
-        place: NPU and memory mode, with the system configuration where they have several.
-        standing: how it stands.
-        cycles, provenance: of the NPU.
-        clock: of the NPU, that times are made with.
-        millis, per_second: time of the NPU at its clock, and inferences per second.
-        cpu: what the CPU does besides, with its unit.
-        sram, outside: KiB of SRAM that the program needs, and KiB moved to and from memories that are none.
-        use: of the MAC engine, in percent.
-        intensity: MACs a byte of the busiest memory.
-        bound: by what.
-        reason: why there are no cycles.
+        unit: of the times: "ms", or "cycles" where a clock is not known.
+        front: the points on the front, the least SRAM first.
+        ladder: NPUs with memory modes, the smallest first, and of one NPU the fastest.
+        plot: the picture; empty where no point has both.
     """
 
-    label: str
-    place: str
-    standing: Standing
-    cycles: str
-    provenance: str
-    clock: str
-    millis: str
-    per_second: str
-    cpu: str
-    sram: str
-    outside: str
-    use: str
-    intensity: str
-    bound: str
-    reason: str
+    unit: str
+    front: tuple[PlottedPoint, ...]
+    ladder: tuple[PlottedPoint, ...]
+    plot: Markup
+
+    def time(self, point: PlottedPoint) -> str:
+        """Return a point's time."""
+        return milliseconds(point.millis) if self.unit == "ms" else amount(point.cycles)
+
+
+def pareto(name: str, points: Sequence[PlottedPoint]) -> Pareto:
+    """Return the front, the ladder and the picture of some points. What has no cycles is left out."""
+    timed = [each for each in points if each.cycles]
+    unit = "ms" if timed and all(each.millis for each in timed) else "cycles"
+    placed = [each for each in timed if each.figures.sram_peak is not None and each.figures.sram_peak >= 0]
+    front = tuple(_front(placed, unit))
+    plot = _plot(name, placed, front, unit) if placed else Markup()
+    return Pareto(unit, front, tuple(_ladder(timed, unit)), plot)
+
+
+def _time(point: PlottedPoint, unit: str) -> float:
+    return point.millis if unit == "ms" else float(point.cycles)
+
+
+def _sram(point: PlottedPoint) -> int:
+    return point.figures.sram_peak or 0
+
+
+def _least(point: PlottedPoint) -> float:
+    """Return the SRAM that a point needs; one that does not say may need all."""
+    return math.inf if point.figures.sram_peak is None else point.figures.sram_peak
+
+
+def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
+    best = None
+    for point in sorted(points, key=lambda each: (_sram(each), _time(each, unit), each.size)):
+        if best is None or _time(point, unit) < best:
+            best = _time(point, unit)
+            yield point
+
+
+def _ladder(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
+    kept: list[tuple[float, float]] = []
+    for point in sorted(points, key=lambda each: (each.size, _time(each, unit), _least(each))):
+        time, sram = _time(point, unit), _least(point)
+        if not any(other <= time and less <= sram for other, less in kept):
+            kept.append((time, sram))
+            yield point
+
+
+def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoint], unit: str) -> Markup:
+    least = min((_sram(each) for each in points if _sram(each)), default=1)
+    x = log_axis((_sram(each) or least / 2 for each in points), _FRAME.left, _FRAME.right)
+    y = log_axis((_time(each, unit) for each in points), _FRAME.bottom, _FRAME.top)
+    places = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in points]
+    corners = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in front]
+    fastest = front[-1]
+    label = (f"{name}, {counted(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest is "
+             f"{told(fastest)}, with {memory_size(_sram(fastest))} of SRAM. The tables have the same numbers."
+             )  # fmt: skip
+    return _FRAME.picture(
+        label,
+        *_FRAME.uprights(x, (tick for tick in x.sizes(7) if tick >= 1), "SRAM that the program needs", memory_size),
+        # The left edge is no SRAM at all, which a logarithm has no place for.
+        *(() if all(map(_sram, points)) else (_FRAME.below(_FRAME.left, "0"),)),
+        *_FRAME.levels(y, y.tens(6), "ms of the NPU at its clock" if unit == "ms" else "cycles of the NPU"),
+        element("path", d=steps(corners, _FRAME.right), class_="front"),
+        *(mark(point, *place, f"{told(point)}, {memory_size(_sram(point))} of SRAM")
+          for point, place in zip(points, places, strict=True)),
+        *_FRAME.names([(point.npu, *at) for point, at in zip(front, corners, strict=True)], places),
+    )  # fmt: skip
+
+
+_REASONS = 60
 
 
 @dataclass(frozen=True)
@@ -63,10 +113,11 @@ class CaseTable:
     Attributes:
         label, group, target: see there; the group is "" for a model.
         summary: its fastest point in words.
-        pareto, ladder, front: see `Pareto`.
+        pareto: see there.
         scaling, scaling_lines: the picture and what it shows.
         roofline: the picture of its points; empty where those of the places have them.
-        points: a row for each.
+        points: those with cycles, the fastest first, then the others.
+        with_config: whether an NPU and memory mode has several system configurations.
     """
 
     label: str
@@ -74,12 +125,11 @@ class CaseTable:
     target: str
     summary: str
     pareto: Pareto
-    ladder: tuple[tuple[str, str, str, str, str], ...]
-    front: tuple[tuple[str, str, str, str, str], ...]
     scaling: Markup
     scaling_lines: tuple[ScalingLine, ...]
     roofline: Markup
-    points: tuple[PointLine, ...]
+    points: tuple[PlottedPoint, ...]
+    with_config: bool
 
 
 @dataclass(frozen=True)
@@ -112,16 +162,15 @@ def case_tables(cases: Iterable[Sequence[PlottedPoint]], *, alone: bool) -> Iter
             target=first.target,
             summary=_summary(timed, rest),
             pareto=found,
-            ladder=tuple(ladder_rows(found)),
-            front=tuple(front_rows(found)),
             scaling=scaling_plot(name, lines),
             scaling_lines=lines,
             roofline=case_roofline(name, timed) if alone else Markup(),
-            points=tuple(point_line(each, _several(points)) for each in (*timed, *rest)),
+            points=(*timed, *rest),
+            with_config=several_configs(points),
         )
 
 
-def _several(points: Sequence[PlottedPoint]) -> bool:
+def several_configs(points: Sequence[PlottedPoint]) -> bool:
     """Return whether an NPU and memory mode has several system configurations."""
     places = {(each.figures.npu, each.figures.memory_mode, each.figures.system_config) for each in points}
     return len({place[:2] for place in places}) < len(places)
@@ -132,35 +181,9 @@ def _summary(timed: Sequence[PlottedPoint], rest: Sequence[PlottedPoint]) -> str
     return "; ".join(part for part in (told(timed[0]) if timed else "", refused) if part)
 
 
-def point_line(point: PlottedPoint, with_config: bool) -> PointLine:
-    """Return the row of a point."""
-    figures = point.figures
-    config = figures.system_config if with_config else ""
-    near = intensity(point) if point.cycles else None
-    return PointLine(
-        label=figures.label,
-        place=" ".join(part for part in (point.npu, figures.memory_mode, config) if part),
-        standing=point.standing,
-        cycles=amount(point.cycles) if point.cycles else "",
-        provenance=figures.provenance,
-        clock=clock(point),
-        millis=milliseconds(point.millis) if point.millis else "",
-        per_second=per_second(figures.inferences_per_s) if figures.inferences_per_s else "",
-        cpu=f"{figures.cpu:,} {figures.cpu_unit}" if figures.cpu else "",
-        sram=kibibytes(figures.sram_peak),
-        outside=kibibytes(figures.dram_bytes),
-        use=percent(figures.utilisation),
-        intensity=f"{near:.3g}" if near is not None else "",
-        bound=figures.bound_by,
-        reason="" if point.cycles else figures.reason or _NOT_COUNTED,
-    )
-
-
-def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PointLine, ...]:
-    """Return the rows of the points with the longest times, or the most cycles where there are no times."""
-    found = sorted(points, key=lambda each: (-each.millis, -each.cycles))[:most]
-    several = _several(points)
-    return tuple(point_line(each, several) for each in found)
+def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PlottedPoint, ...]:
+    """Return the points with the longest times, or the most cycles where there are no times."""
+    return tuple(sorted(points, key=lambda each: (-each.millis, -each.cycles))[:most])
 
 
 def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
@@ -168,7 +191,7 @@ def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
     found: dict[tuple[str, Standing], list[PlottedPoint]] = {}
     for each in points:
         if not each.cycles:
-            found.setdefault((each.figures.reason or _NOT_COUNTED, each.standing), []).append(each)
+            found.setdefault((each.reason, each.standing), []).append(each)
     rows = [
         RefusedPoints(
             reason,

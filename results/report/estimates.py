@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
+from ethos_hil.base.wording import TIMES, amount, counted
 from ethos_hil.results.gate.account import Accounted
+from ethos_hil.results.ledger.ledger_row import LedgerRow
+from ethos_hil.results.ledger.merge import joined, merged
+from ethos_hil.results.ledger.record_rows import rows_of
+from ethos_hil.results.ledger.summary import (
+    NOT_COUNTED,
+    NOTHING_COUNTED,
+    OVER_COUNT,
+    OVER_VELA,
+    LedgerGroup,
+    RatioSpread,
+    Rules,
+    heading,
+    summarise,
+    trust,
+)
 from ethos_hil.results.report.model_page import is_model
-from ethos_hil.results.report.wording import PROVENANCES, TIMES, amount, counted
 from ethos_hil.results.subject import Names, Subject
 
+PROVENANCES = ("vela", "modelled", "fvp", "measured")
+"""Whence cycles of the NPU come, the more real the later."""
 EMPTY: Mapping[str, str] = {
     "vela": "no estimate of Vela's",
     "modelled": "not run on a virtual board",
@@ -23,19 +42,9 @@ COUNTED = ("fvp", "measured")
 COLUMNS: Mapping[str, str] = {"vela": "Vela's estimate", "modelled": "modelled", "fvp": "FVP", "measured": "board"}
 
 
-@dataclass(frozen=True)
-class EstimateCell:
-    """Cycles of one provenance.
-
-    Attributes:
-        value: the cycles, "" where there are none; `why` says why.
-        ratio: how many times those of the most real provenance of the row, "" for that one itself.
-        why: see there.
-    """
-
-    value: str
-    ratio: str
-    why: str
+EstimateCell = tuple[str, str, str]
+"""Cycles of one provenance; how many times those of the most real one of the row, "" for that one itself; and why
+there are none."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +139,67 @@ def _rows(found: Mapping[tuple[str, str], Sequence[_Cycles]], shown: Sequence[st
 
 def _cell(provenance: str, sums: _Cycles, real: str) -> EstimateCell:
     if provenance not in sums:
-        return EstimateCell("", "", EMPTY[provenance])
+        return "", "", EMPTY[provenance]
     ratio = f"{TIMES}{sums[provenance] / sums[real]:.2f}" if provenance != real and sums[real] else ""
-    return EstimateCell(amount(sums[provenance]), ratio, "")
+    return amount(sums[provenance]), ratio, ""
 
 
 def _spread(points: Iterable[_Cycles], real: str) -> str:
     ratios = [point["vela"] / point[real] for point in points if "vela" in point and point.get(real)]
     return f"{TIMES}{min(ratios):.2f} to {TIMES}{max(ratios):.2f}" if real != "vela" and len(ratios) > 1 else ""
+
+
+ErrorTable = tuple[str, tuple[LedgerGroup, ...], Mapping[str, str]]
+"""What ratios are of, and are not; classes of operations with their families; and what is divided by what."""
+
+
+@dataclass(frozen=True)
+class EstimateErrors:
+    """The ledger of a run.
+
+    Attributes:
+        heading: how many rows there are, and who counted them.
+        tables: of those that were counted, and of the others.
+        trust: a line for each rule that modelled cycles come from.
+        contradictions: a line for each.
+        counted: whether an FVP or a board counted anything.
+    """
+
+    heading: str
+    tables: tuple[ErrorTable, ...]
+    trust: tuple[str, ...]
+    contradictions: tuple[str, ...]
+    counted: bool
+
+
+def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rules: Rules) -> EstimateErrors | None:
+    """Return the ledger of a run, None where no two say how many cycles something takes.
+
+    Args:
+        records: of the run.
+        ledger: counts of others, for the operations that are in the run too.
+        rules: what is known of the timing model's rules.
+    """
+    own = [row for record in records for row in rows_of(record)]
+    streams = {row.stream for row in own if row.stream}
+    found = merged([*own, *(row for row in ledger if row.stream in streams)])
+    summary = summarise(joined(found.rows))
+    tables: list[ErrorTable] = []
+    if summary.counted:
+        tables.append(("Estimates over what an FVP or a board counted.", summary.counted, OVER_COUNT))
+    if summary.estimated:
+        tables.append((NOT_COUNTED if summary.counted else NOTHING_COUNTED, summary.estimated, OVER_VELA))
+    if not tables:
+        return None
+    told = tuple(map(str, found.contradictions))
+    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), told, bool(summary.counted))
+
+
+def ratio_cells(ratio: RatioSpread | None) -> tuple[str, str, str]:
+    """Return the median, the worst, and where that is; all "" for None."""
+    if ratio is None:
+        return "", "", ""
+    row = ratio.worst_row
+    where = f"{row.case} {row.row} for {row.npu}, of {counted(ratio.count, 'row')}"
+    error = f" ±{ratio.error:.0%}" if math.isfinite(ratio.error) else ""
+    return f"{ratio.median:,.2f}{error}", f"{ratio.worst:,.2f}", where

@@ -9,17 +9,13 @@ from dataclasses import dataclass
 from ethos_hil.base.record import Divergence, Record
 from ethos_hil.base.verdict import Standing
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.reproduce import bundle, rerun
-from ethos_hil.results.report.told_since import ToldSince, told
-from ethos_hil.results.report.whose import of_failure
+from ethos_hil.results.report.whose import ToldSince, of_failure, told
 from ethos_hil.results.since import Since
 from ethos_hil.results.subject import Names, Subject
 
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
 """What is not shown here; points of a benchmark that could not be made are in its section."""
-_CONSOLE = 24
-"""Lines of a target's console that are shown, the last ones."""
 _OTHERS = 200
 """Tests that are named besides the first one of a failure."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
@@ -30,33 +26,25 @@ class FailureGroup:
     """Tests that fail in the same way.
 
     Attributes:
-        standing, kind, message, hint: of the first one.
+        standing: of the first one.
         first: the first one's record.
+        label: what to call it.
         reason: of a known defect or of a quarantine.
         new: whether it was right in the run before tonight's; None where that is not known.
         since: since when they fail.
         whose: whose change it is, as far as the first one's record says.
-        divergence: where its wrong answer begins: rows of a name and a value.
-        outputs: its outputs that are wrong, in words.
-        console: what its target wrote last.
         commands: what shows it again.
         others: names of the other tests, `more` is how many are left out.
         more: see there.
     """
 
     standing: Standing
-    kind: str
-    message: str
-    hint: str
     first: Record
     label: str
     reason: str
     new: bool | None
     since: ToldSince | None
     whose: str
-    divergence: tuple[tuple[str, str], ...]
-    outputs: tuple[str, ...]
-    console: tuple[str, ...]
     commands: tuple[str, ...]
     others: tuple[str, ...]
     more: int
@@ -68,7 +56,7 @@ class FailureGroup:
 
 
 def failure_groups(
-    asked: Iterable[Accounted], run: str, since: Mapping[Subject, Since], links: Links, names: Names
+    asked: Iterable[Accounted], run: str, since: Mapping[Subject, Since], names: Names
 ) -> tuple[FailureGroup, ...]:
     """Return what is not verified: red ones first, of these what is new, then those with the most tests.
 
@@ -76,7 +64,6 @@ def failure_groups(
         asked: all that was asked.
         run: the name of the run's folder, "" where there is none.
         since: since when tests are red.
-        links: to commits and jobs.
         names: what to call tests and models.
     """
     found: dict[tuple[object, ...], list[Accounted]] = {}
@@ -87,7 +74,7 @@ def failure_groups(
             known = since.get(each.subject)
             new = known.new if known is not None else None
             found.setdefault((each.standing, each.record.kind, message, each.reason, new), []).append(each)
-    groups = (_group(each, run, since, links, names) for each in found.values())
+    groups = (_group(each, run, since, names) for each in found.values())
     return tuple(sorted(groups, key=_order))
 
 
@@ -95,34 +82,25 @@ def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
     return (not group.standing.red, group.new is False, group.standing, -group.count)
 
 
-def _group(
-    alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since], links: Links, names: Names
-) -> FailureGroup:
+def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since], names: Names) -> FailureGroup:
     first = alike[0].record
     known = [since.get(each.subject) for each in alike]
-    failure = first.failure
     others = [names.full(each.subject) for each in alike[1:]]
     return FailureGroup(
         standing=alike[0].standing,
-        kind=str(first.kind or ""),
-        message=failure.message if failure is not None else "nothing says why",
-        hint=(failure.hint or "") if failure is not None else "",
         first=first,
         label=names.full(alike[0].subject),
         reason=alike[0].reason,
         new=known[0].new if known[0] is not None else None,
-        since=told(known, links),
+        since=told(known),
         whose=of_failure(first, known[0]) if known[0] is not None else "",
-        divergence=tuple(_divergence(first.divergence)) if first.divergence is not None else (),
-        outputs=tuple(_wrong_outputs(first)),
-        console=first.console[-_CONSOLE:],
         commands=tuple(filter(None, (rerun(first), bundle(run, first)))),
         others=tuple(others[:_OTHERS]),
         more=max(0, len(others) - _OTHERS),
     )
 
 
-def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
+def divergence_rows(found: Divergence) -> Iterator[tuple[str, str]]:
     """Yield the place where a wrong answer begins, by what a reader asks first."""
     yield "where it begins", found.message
     names = [found.npu_op, found.tosa_op, ", ".join(found.aten_ops)]
@@ -141,7 +119,8 @@ def _divergence(found: Divergence) -> Iterator[tuple[str, str]]:
     yield from ((name, value) for name, value in told.items() if value)
 
 
-def _wrong_outputs(record: Record) -> Iterator[str]:
+def wrong_outputs(record: Record) -> Iterator[str]:
+    """Yield the outputs that are wrong, in words."""
     for each in record.outputs:
         if each.mismatches:
             first = f", the first at {each.first_mismatch}" if each.first_mismatch else ""

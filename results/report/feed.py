@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED
+from ethos_hil.base.wording import amount, change, counted
 from ethos_hil.results.comparison import RowChange
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
-from ethos_hil.results.gate.word import Cause, Word
-from ethos_hil.results.report.links import Links
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.report.matrix import Moved
 from ethos_hil.results.report.reproduce import accept, also_accepted, bundle, rerun
 from ethos_hil.results.report.summary import SMALL, SPOKEN, moved_by
-from ethos_hil.results.report.told_since import ToldSince, told
-from ethos_hil.results.report.whose import of_cause
-from ethos_hil.results.report.wording import amount, change, counted
+from ethos_hil.results.report.whose import ToldSince, of_cause, told
 from ethos_hil.results.since import NumberNow, Since
 from ethos_hil.results.subject import Names, Subject
 
@@ -51,25 +48,6 @@ _HARMLESS = (Word.EDITED, Word.IMPROVED, Word.CHANGED, Word.NEW, Word.ACCEPTED, 
 
 
 @dataclass(frozen=True)
-class MovedNumber:
-    """A number of a test or model: its name, both sides, and the difference.
-
-    Attributes:
-        word: what became of it.
-        fails: whether the gate fails for it.
-        metric, before, after, difference, allowed: as text.
-    """
-
-    word: Word
-    fails: bool
-    metric: str
-    before: str
-    after: str
-    difference: str
-    allowed: str
-
-
-@dataclass(frozen=True)
 class MovedSubject:
     """A test or model with what moved in it.
 
@@ -83,7 +61,7 @@ class MovedSubject:
 
     label: str
     place: str
-    numbers: tuple[MovedNumber, ...]
+    numbers: tuple[Change, ...]
     rows: tuple[str, ...]
     commands: tuple[str, ...]
     since: ToldSince | None
@@ -131,7 +109,6 @@ class FeedContext:
         run: the name of the run's folder, "" where there is none.
         baseline: the baseline that the run is compared with, "" for none: then there is nothing to accept into.
         since: since when numbers and failures are as they are.
-        links: to commits and jobs.
         newest: the name of the last night before tonight's, "" for none.
     """
 
@@ -140,7 +117,6 @@ class FeedContext:
     run: str
     baseline: str
     since: Mapping[NumberNow | Subject, Since]
-    links: Links
     newest: str = ""
 
 
@@ -245,7 +221,7 @@ def _group(
         tally=_tally(by_subject),
         fails=any(each.effect is Effect.FAIL for each in changes),
         new=new,
-        since=told([_longest(found, context) for found in by_subject.values()], context.links),
+        since=told([_longest(found, context) for found in by_subject.values()]),
         subjects=tuple(_subject(subject, found, context) for subject, found in large[:_MOST_SUBJECTS]),
         small=tuple(_subject(subject, found, context) for subject, found in small[:_MOST_SUBJECTS]),
         more=max(0, len(large) - _MOST_SUBJECTS) + max(0, len(small) - _MOST_SUBJECTS),
@@ -287,10 +263,10 @@ def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) ->
     return MovedSubject(
         label=context.names.name(subject),
         place=", ".join(name for name in where if name),
-        numbers=tuple(_number(each) for each in sorted(found, key=_weight) if not _says_nothing(each, found)),
+        numbers=tuple(each for each in sorted(found, key=_weight) if not _says_nothing(each, found)),
         rows=tuple(_rows(found)),
         commands=tuple(filter(None, commands)),
-        since=told([_longest(found, context)], context.links),
+        since=told([_longest(found, context)]),
     )
 
 
@@ -299,20 +275,12 @@ def _says_nothing(found: Change, beside: Sequence[Change]) -> bool:
     return found.metric == VERDICT and found.before == found.after and len(beside) > 1
 
 
-def _number(found: Change) -> MovedNumber:
-    metric = "verdict" if found.metric == VERDICT else f"{found.metric} ({found.provenance})"
+def sides(found: Change) -> tuple[str, str]:
+    """Return what was before and what is after, as text."""
     digests = found.metric == VERDICT and found.word is Word.CHANGED
     before, after = (str(side)[:12] if digests and side is not None else amount(side)
                      for side in (found.before, found.after))  # fmt: skip
-    return MovedNumber(
-        word=found.word,
-        fails=found.effect is Effect.FAIL,
-        metric=metric,
-        before=before or "—",
-        after=after or "—",
-        difference=change(found.ratio),
-        allowed=found.allowed,
-    )
+    return before or "—", after or "—"
 
 
 def _rows(found: Sequence[Change]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The matrix of a run: a row for each case of an operator or model, a column for each profile and NPU."""
+"""The tests of the suites: a matrix of cases by profile and NPU, and a table of each operator."""
 
 from __future__ import annotations
 
@@ -9,11 +9,42 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.npu.ethos_u import FAMILIES
+from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing
+from ethos_hil.base.wording import amount, short_operator
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.report.sparkline import sparkline
-from ethos_hil.results.report.wording import amount
+from ethos_hil.results.report.chart import element, picture, steps
+from ethos_hil.results.report.model_page import has_page
 from ethos_hil.results.subject import Names, Subject
+
+_SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 16.0
+_LEAST = 0.02
+"""The part of a value that fills the height at least, so that a change of one cycle is no cliff."""
+
+
+def sparkline(lines: Mapping[str, Sequence[float]]) -> Markup:
+    """Return the steps of some series, each against its own first value, and in words what they were and are.
+
+    Args:
+        lines: values, oldest first, by name; none is empty.
+    """
+    ratios = {name: [value / values[0] if values[0] else 1.0 for value in values] for name, values in lines.items()}
+    low = min(min(each) for each in ratios.values())
+    high = max(max(each) for each in ratios.values())
+    spread = max(high - low, _LEAST)
+    middle = (high + low) / 2
+    told, parts = [], []
+    for at, (name, values) in enumerate(ratios.items()):
+        moved = min(values) < max(values)
+        width = _SPARK_WIDTH / max(1, len(values))
+        points = ((number * width, _SPARK_HEIGHT / 2 - (value - middle) / spread * (_SPARK_HEIGHT - 3) + (at - 1) * 0.6)
+                  for number, value in enumerate(values))  # fmt: skip
+        parts.append(element("path", d=steps(points, _SPARK_WIDTH), class_="moved" if moved else None))
+        first, last = lines[name][0], lines[name][-1]
+        told.append(f"{name} {amount(first)} to {amount(last)}" if moved else f"{name} {amount(first)} throughout")
+    runs = max(map(len, lines.values()))
+    return picture(_SPARK_WIDTH, _SPARK_HEIGHT, f"{runs} runs: {', '.join(told)}", *parts, class_="spark")
+
 
 _ORDER = ("MI", "FP", "BI", "INT", *(family.suffix for family in FAMILIES))
 
@@ -29,21 +60,9 @@ class MatrixColumn:
     target: str
 
 
-@dataclass(frozen=True)
-class MatrixCell:
-    """How a case stands in a column.
-
-    Attributes:
-        standing: see there.
-        cycles: where there are some.
-        moved: what is different from the other side of the comparison, "+2.5 %" or "new"; "" for nothing.
-        worse: whether that is for the worse.
-    """
-
-    standing: Standing
-    cycles: str
-    moved: str = ""
-    worse: bool = False
+MatrixCell = tuple[Accounted, str, bool]
+"""A test in a column; what is different from the other side of the comparison, "+2.5 %" or "new", "" for nothing; and
+whether that is for the worse."""
 
 
 @dataclass(frozen=True)
@@ -165,18 +184,74 @@ def _row(
     operator: str, case: str, found: Mapping[MatrixColumn, Accounted], columns: Sequence[MatrixColumn], trends: Series,
     moved: Moved,
 ) -> MatrixRow:  # fmt: skip
-    cells = tuple(_cell(found[column], moved) if column in found else None for column in columns)
+    cells = tuple(
+        (found[column], *moved.get(found[column].subject, ("", False))) if column in found else None
+        for column in columns
+    )
     lines = {}
     for column, each in found.items():
         values = trends.get(each.subject, ())
         if len(values) > 1:
             lines[_place(column, columns) or each.record.target.name] = values
-    letters = "".join(sorted({cell.standing.letter for cell in cells if cell is not None}))
-    calm = not any(cell is not None and (cell.standing.red or cell.moved) for cell in cells)
+    letters = "".join(sorted({cell[0].standing.letter for cell in cells if cell is not None}))
+    calm = not any(cell is not None and (cell[0].standing.red or cell[1]) for cell in cells)
     return MatrixRow(operator, case, cells, letters, sparkline(lines) if lines else Markup(), calm)
 
 
-def _cell(asked: Accounted, moved: Moved) -> MatrixCell:
-    cycles = asked.record.metric("npu_cycles")
-    told, worse = moved.get(asked.subject, ("", False))
-    return MatrixCell(asked.standing, amount(cycles.value) if cycles is not None else "", told, worse)
+_MOST_OPS = 30
+"""Operations that are named in a row."""
+
+
+@dataclass(frozen=True)
+class OperatorTests:
+    """The tests of one operator.
+
+    Attributes:
+        operator: its name.
+        source: where its cases are declared.
+        tally: how they stand: letter and number.
+        tests: each with its place, and its operations with their cycles and what is on the CPU.
+    """
+
+    operator: str
+    source: str
+    tally: tuple[tuple[str, int], ...]
+    tests: tuple[tuple[Accounted, str, str], ...]
+
+
+def operators(asked: Sequence[Accounted], names: Names) -> tuple[OperatorTests, ...]:
+    """Return the tests of the suites by operator. What has a page of its own is there."""
+    found: dict[str, list[Accounted]] = {}
+    for each in asked:
+        if each.record.test is not None and not has_page(each.record):
+            found.setdefault(each.record.test.operator, []).append(each)
+    return tuple(_operator(name, mine, names) for name, mine in sorted(found.items()))
+
+
+def _operator(name: str, asked: Sequence[Accounted], names: Names) -> OperatorTests:
+    tally = Counter(each.standing for each in asked)
+    source = asked[0].record.test.source.rpartition(":")[0] if asked[0].record.test is not None else ""
+    letters = tuple((each.letter, tally[each]) for each in Standing if tally[each])
+    return OperatorTests(name, source, letters, tuple(_test_line(each, names) for each in asked))
+
+
+def _test_line(asked: Accounted, names: Names) -> tuple[Accounted, str, str]:
+    record = asked.record
+    npu = record.npu or record.target.name  # or what computed its answer
+    place = dict.fromkeys((npu, *names.where(asked.subject), names.more(asked.subject)))
+    return asked, " ".join(each.removeprefix("ethos-") for each in place if each), _ops(record)
+
+
+def _ops(record: Record) -> str:
+    """Return the operations with their cycles, then what is on the CPU; of a failure its message."""
+    if record.failure is not None:
+        return f"{record.failure.kind}: {record.failure.message}"
+    told = [f"{op.npu_op} {amount(op.cycles)}".strip() for op in record.ops[:_MOST_OPS]]
+    if len(record.ops) > _MOST_OPS:
+        told.append(f"{len(record.ops) - _MOST_OPS} more")
+    lines = dict.fromkeys(op.source for op in record.ops if op.source)
+    where = f" — {', '.join(list(lines)[:3])}" if lines else ""
+    calls = record.artifact.cpu_calls if record.artifact is not None else ()
+    left = dict.fromkeys(short_operator(call.operator) for call in calls if call.kind == "operator")
+    cpu = f"; CPU: {', '.join(left)}" if left else ""
+    return f"{', '.join(told)}{where}{cpu}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
@@ -11,55 +12,103 @@ from ethos_hil.base.clock import frequency, of_system
 from ethos_hil.base.inference_profile import CpuRow, OpCost, Slice
 from ethos_hil.base.record import JOB, CpuOp, Op, Record
 from ethos_hil.base.verdict import Standing
+from ethos_hil.base.wording import TIMES, amount, duration, memory_size, share, short_operator
 from ethos_hil.results.gate.account import Accounted
-from ethos_hil.results.report import waterfall
-from ethos_hil.results.report.memory_plot import MemoryChart, in_use, memory_charts
+from ethos_hil.results.report.chart import Axis, element, picture
+from ethos_hil.results.report.over_time import (
+    MemoryChart,
+    in_use,
+    memory_charts,
+    npu_timeline,
+    row_bar,
+    slices_by_row,
+    time_axis,
+    time_scale,
+)
 from ethos_hil.results.report.reproduce import rerun
-from ethos_hil.results.report.roofline import intensity, roofline
-from ethos_hil.results.report.source_lines import SourceLine, source_lines
-from ethos_hil.results.report.wording import amount, duration, share, short_operator, size
+from ethos_hil.results.report.roofline import roofline
+
+_BAR = 120.0
+_MAPS = 4
+
+
+@dataclass
+class SourceLine:
+    """A line of the model.
+
+    Attributes:
+        modules: those that it ran in.
+        mapped: what became of it, "conv2d → CONV2D → Conv2D", and how many times.
+        cycles: its cycles of the NPU.
+        cpu: what the CPU does for it, in `unit`.
+        unit: see there.
+    """
+
+    modules: dict[str, None] = field(default_factory=dict)
+    mapped: dict[str, int] = field(default_factory=dict)
+    cycles: int = 0
+    cpu: int = 0
+    unit: str = ""
+
+    def bar(self, total: int) -> Markup:
+        """Return its part of all cycles as a bar."""
+        width = self.cycles / total * _BAR if total else 0.0
+        if not width:
+            return Markup()
+        filled = element("rect", x=0, y=3, width=max(width, 0.5), height=8, class_="lane-npu")
+        return picture(_BAR, 14, share(self.cycles, total) or "none", filled, class_="bar")
+
+    @property
+    def maps(self) -> Iterator[str]:
+        """The most frequent of what became of it."""
+        found = sorted(self.mapped.items(), key=lambda item: -item[1])
+        for mapped, count in found[:_MAPS]:
+            yield f"{mapped} {TIMES}{count}" if count > 1 else mapped
+        if len(found) > _MAPS:
+            yield f"and {len(found) - _MAPS} more"
+
+
+def source_lines(record: Record, most: int) -> tuple[tuple[str, SourceLine], ...]:
+    """Return the lines of a record in the order of the source; where there are more than `most`, the costliest."""
+    found = _lines(record)
+    kept = sorted(found, key=lambda source: -found[source].cycles - found[source].cpu)[:most]
+    return tuple((source, found[source]) for source in sorted(kept, key=_place))
+
+
+def _lines(record: Record) -> dict[str, SourceLine]:
+    found: dict[str, SourceLine] = {}
+    for op in record.ops:
+        if op.id == JOB:
+            continue
+        line = found.setdefault(op.source, SourceLine())
+        line.modules[op.module] = None
+        names = [", ".join(map(short_operator, op.aten_ops)), op.tosa_op, op.npu_op]
+        mapped = " → ".join(name for name in names if name)
+        line.mapped[mapped] = line.mapped.get(mapped, 0) + 1
+        line.cycles += op.cycles or 0
+    for row in record.profile.cpu if record.profile is not None else ():
+        if row.part == "kernel" and row.count:
+            line = found.setdefault(row.source, SourceLine())
+            line.modules[row.module] = None
+            mapped = f"{short_operator(row.operator)} on the CPU"
+            line.mapped[mapped] = line.mapped.get(mapped, 0) + 1
+            line.cpu += row.count
+            line.unit = row.unit
+    return found
+
+
+def _place(source: str) -> tuple[str, int]:
+    """Return the file and the number of a line."""
+    file, _, line = source.rpartition(":")
+    return (file, int(line)) if re.fullmatch(r"\d{1,9}", line) else (source, 0)
+
 
 _CHARTS = 3
 
 
-@dataclass(frozen=True)
-class OpLine:
-    """An operation of the NPU, as a row of a table.
-
-    Attributes:
-        name: what runs.
-        tosa, aten: what it was in TOSA and in PyTorch.
-        module, source: where it is in the model.
-        cycles: its cycles, as text; `count` is the number.
-        share: of all cycles of the NPU.
-        bound: what bounds it, intensity: MACs per byte.
-        memory: bytes that are in use while it runs, of the page's memory.
-        bar: when it runs.
-        count: see there.
-    """
-
-    name: str
-    tosa: str
-    aten: str
-    module: str
-    source: str
-    cycles: str
-    share: str
-    bound: str
-    intensity: str
-    memory: str
-    bar: Markup
-    count: int
-
-
-@dataclass(frozen=True)
-class CpuLine:
-    """What the CPU does for one instruction of the method: instructions or cycles, as the target counts them."""
-
-    name: str
-    module: str
-    source: str
-    count: str
+OpLine = tuple[Op, OpCost | None, Markup, int | None]
+"""An operation of the NPU, what it costs, when it runs as a bar, and the bytes that are in use then, of the page's
+memory."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +118,7 @@ class ModelPage:
     Attributes:
         label, place: its name, and where it ran.
         standing: how it stands.
-        cycles: its cycles with their provenance.
+        total: its cycles.
         facts: what else there is to know: name and value.
         bounds: what bounds it: name, cycles, share.
         advice: what to do about where the time goes, in sentences.
@@ -90,15 +139,15 @@ class ModelPage:
     label: str
     place: str
     standing: Standing
-    cycles: str
+    total: int
     facts: tuple[tuple[str, str], ...]
     bounds: tuple[tuple[str, str, str], ...]
     advice: tuple[str, ...]
     ops: tuple[OpLine, ...]
-    cpu: tuple[CpuLine, ...]
+    cpu: tuple[CpuRow, ...]
     cpu_total: str
     axis: Markup
-    lines: tuple[SourceLine, ...]
+    lines: tuple[tuple[str, SourceLine], ...]
     roofline: Markup
     roofline_note: str
     memories: tuple[MemoryChart, ...]
@@ -121,13 +170,13 @@ def has_page(record: Record) -> bool:
 def model_page(asked: Accounted, most: int, advise: Advise, name: str) -> ModelPage:
     """Return what is shown of a record under a name, with `most` operations."""
     record, profile = asked.record, asked.record.profile
-    timeline = waterfall.of_npu(profile.timeline) if profile is not None else ()
-    slices, scale = waterfall.by_row(timeline), waterfall.scale(timeline)
+    timeline = npu_timeline(profile.timeline) if profile is not None else ()
+    slices, scale = slices_by_row(timeline), time_scale(timeline)
     total = sum(op.cycles or 0 for op in record.ops)
-    ops = list(_op_lines(record, slices, scale, total))
+    ops = list(_op_lines(record, slices, scale))
     shown = _costliest(ops, most)
     left = len(ops) - len(shown)
-    rest = sum(each.count for each in ops) - sum(each.count for each in shown)
+    rest = total - sum(op.cycles or 0 for op, *_ in shown)
     charts = sorted(memory_charts(record, slices), key=lambda chart: -len(chart.tensors))[:_CHARTS]
     where = (record.npu, record.memory_mode, record.target.name)
     plot, note = roofline(record.ops, profile, most) if profile is not None else (Markup(), "")
@@ -137,15 +186,15 @@ def model_page(asked: Accounted, most: int, advise: Advise, name: str) -> ModelP
         label=name,
         place=" · ".join(each for each in where if each),
         standing=asked.standing,
-        cycles=f"{total:,} cycles" if total else "",
+        total=total,
         facts=tuple(_facts(record, total)),
         bounds=tuple(_bounds(record, total)),
         advice=tuple(advise(record)),
         ops=tuple(shown),
-        cpu=tuple(map(_cpu_line, counted[:most])),
+        cpu=tuple(counted[:most]),
         cpu_total=_sums(counted),
-        axis=waterfall.axis(scale) if scale is not None else Markup(),
-        lines=source_lines(record, total, most),
+        axis=time_axis(scale) if scale is not None else Markup(),
+        lines=source_lines(record, most),
         roofline=plot,
         roofline_note=note,
         memories=tuple(charts),
@@ -162,13 +211,11 @@ Advise = Callable[[Record], Iterable[str]]
 
 def _costliest(ops: Sequence[OpLine], most: int) -> list[OpLine]:
     """Return the costliest rows, in their own order."""
-    kept = sorted(range(len(ops)), key=lambda at: -ops[at].count)[:most]
+    kept = sorted(range(len(ops)), key=lambda at: -(ops[at][0].cycles or 0))[:most]
     return [ops[at] for at in sorted(kept)]
 
 
-def _op_lines(
-    record: Record, slices: Mapping[str, Sequence[Slice]], scale: waterfall.TimeScale | None, total: int
-) -> Iterator[OpLine]:
+def _op_lines(record: Record, slices: Mapping[str, Sequence[Slice]], scale: Axis | None) -> Iterator[OpLine]:
     """Yield the operations in the order in which they begin."""
     costs: Mapping[str, OpCost] = record.profile.costs if record.profile is not None else {}
     last = max((each.end for found in slices.values() for each in found), default=0)
@@ -177,13 +224,8 @@ def _op_lines(
     order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(record.ops)}
     for row in sorted(record.ops, key=lambda row: order[row.id]) if slices else record.ops:
         mine = slices.get(row.id, ())
-        bar = waterfall.row(mine, scale) if scale is not None and mine else Markup()
-        yield _npu_line(row, costs.get(row.id), bar, total, used.get(row.id))
-
-
-def _cpu_line(row: CpuRow) -> CpuLine:
-    part = "" if row.part == "kernel" else f": {row.part}"
-    return CpuLine(f"{short_operator(row.operator)}{part}", row.module, row.source, f"{row.count or 0:,} {row.unit}")
+        bar = row_bar(mine, scale) if scale is not None and mine else Markup()
+        yield row, costs.get(row.id), bar, used.get(row.id)
 
 
 def _sums(rows: Iterable[CpuRow]) -> str:
@@ -192,25 +234,6 @@ def _sums(rows: Iterable[CpuRow]) -> str:
     for row in rows:
         found[row.unit] = found.get(row.unit, 0) + (row.count or 0)
     return ", ".join(f"{count:,} {unit}" for unit, count in found.items())
-
-
-def _npu_line(op: Op, cost: OpCost | None, bar: Markup, total: int, used: int | None) -> OpLine:
-    found = intensity(cost) if cost is not None else None
-    cycles = f"with {op.merged_with}" if op.merged_with else amount(op.cycles) if op.cycles is not None else "—"
-    return OpLine(
-        name="the job itself" if op.id == JOB else op.npu_op,
-        tosa=op.tosa_op,
-        aten=", ".join(map(short_operator, op.aten_ops)),
-        module=op.module,
-        source=op.source,
-        cycles=cycles,
-        share=share(op.cycles or 0, total) if op.cycles is not None else "",
-        bound=cost.bound_by if cost is not None else "",
-        intensity=f"{found:.3g}" if found is not None else "",
-        memory=amount(used),
-        bar=bar,
-        count=op.cycles or 0,
-    )
 
 
 def _bounds(record: Record, total: int) -> Iterator[tuple[str, str, str]]:
@@ -241,12 +264,12 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
     for name, title in (("sram_used", "SRAM"), ("ddr_used", "DDR")):
         metric = record.metric(name)
         if metric is not None and metric.value:
-            yield title, size(metric.value)
+            yield title, memory_size(metric.value)
     artifact = record.artifact
     if artifact is not None:
         kernels = [call for call in artifact.cpu_calls if call.kind == "operator"]
         if artifact.sha256:  # a point that was only compiled and timed has no .pte
-            yield "program", f"{size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
+            yield "program", f"{memory_size(artifact.pte_bytes)}, SHA-256 {artifact.sha256[:16]}…"
         if artifact.delegated is not None:
             yield "delegated", f"{artifact.delegated:,} operators; {len(kernels):,} on the CPU{_left(kernels)}"
         if artifact.scheme:

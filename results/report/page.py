@@ -16,9 +16,17 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup, escape
 
 from ethos_hil.base.plain_text import cut
-from ethos_hil.results.report.bench_point import sample
-from ethos_hil.results.report.roofline import bound_class
-from ethos_hil.results.report.svg import MOST_TEXT, safe
+from ethos_hil.base.record import JOB
+from ethos_hil.base.wording import amount, change, day, listed, per_second, percent, share, short_operator
+from ethos_hil.results.bench import answer_text
+from ethos_hil.results.gate.change import VERDICT
+from ethos_hil.results.report.bench_page import heat_step
+from ethos_hil.results.report.bench_point import clock, kibibytes, milliseconds, sample
+from ethos_hil.results.report.chart import MOST_TEXT, safe
+from ethos_hil.results.report.estimates import ratio_cells
+from ethos_hil.results.report.failures import divergence_rows, wrong_outputs
+from ethos_hil.results.report.feed import sides
+from ethos_hil.results.report.roofline import bound_class, intensity, op_intensity
 
 if TYPE_CHECKING:
     import jinja2
@@ -59,7 +67,15 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample}
+    made.filters |= {
+        "long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
+        "amount": amount, "percent": percent, "kib": kibibytes, "ms": milliseconds, "clock": clock,
+        "per_second": per_second, "operator": short_operator, "share": share, "listed": listed, "change": change,
+        "day": day,
+    }  # fmt: skip
+    made.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity, "JOB": JOB,
+                     "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
+                     "wrong_outputs": wrong_outputs, "ratio_cells": ratio_cells}  # fmt: skip
     return made
 
 

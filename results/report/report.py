@@ -2,38 +2,102 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ethos_hil.base.clock import StatedClock, of_system
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
+from ethos_hil.base.regular_file import opened
+from ethos_hil.base.wording import memory_size, moment
 from ethos_hil.results.gate.account import Accounted, account_of
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.history import History
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.ledger.ledger_row import LedgerRow
-from ethos_hil.results.ledger.rule_facts import Rules
-from ethos_hil.results.report.artefacts import run_files
+from ethos_hil.results.ledger.summary import Rules
 from ethos_hil.results.report.bench_page import bench_page
-from ethos_hil.results.report.estimate_errors import estimate_errors
-from ethos_hil.results.report.estimates import estimates
+from ethos_hil.results.report.estimates import estimate_errors, estimates
 from ethos_hil.results.report.failures import failure_groups
 from ethos_hil.results.report.feed import FeedContext, feed, moved_cells, numbers_now
 from ethos_hil.results.report.links import NO_LINKS, Links
-from ethos_hil.results.report.matrix import matrix
+from ethos_hil.results.report.matrix import matrix, operators
 from ethos_hil.results.report.model_page import Advise, ModelPage, has_page, model_page
-from ethos_hil.results.report.operator_tests import operators
 from ethos_hil.results.report.page import render
 from ethos_hil.results.report.summary import SMALL, facts, origins, summary
 from ethos_hil.results.report.trend import trend
-from ethos_hil.results.report.wording import moment
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.since import NumberNow, Since, night_before, red_since, value_since
 from ethos_hil.results.subject import Names, Subject
+
+_MOST = 200
+_PART = 1 << 20
+
+
+@dataclass(frozen=True)
+class RunFile:
+    """A file of a run: its name, a link relative to the report, its size and SHA-256. `problem` says why it was not
+    read.
+    """
+
+    name: str
+    link: str
+    size: str
+    sha256: str
+    problem: str = ""
+
+
+def run_files(folders: Iterable[Path], beside: Path | None, without: Path | None) -> tuple[RunFile, ...]:
+    """Return the files of a run's folders.
+
+    Args:
+        folders: where the run is.
+        beside: the folder that the report is written to; None where it is not known, and links are absolute.
+        without: the report itself.
+    """
+    found: list[RunFile] = []
+    for folder in folders:
+        for path in _files(folder):
+            if len(found) == _MOST:
+                return tuple(found)
+            if without is None or path.resolve() != without.resolve():
+                found.append(_file(path, folder, beside))
+    return tuple(found)
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and the folders in it, in order; links and hidden ones are left alone."""
+    for root, inside, names in os.walk(folder):
+        inside[:] = sorted(name for name in inside if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(root, name)
+            if not name.startswith(".") and path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _file(path: Path, folder: Path, beside: Path | None) -> RunFile:
+    name = f"{folder.name}/{path.relative_to(folder).as_posix()}"
+    where = os.path.relpath(path.resolve(), beside.resolve()) if beside is not None else path.resolve().as_posix()
+    link = quote(os.fsencode(where.replace(os.sep, "/")))
+    digest = hashlib.sha256()
+    try:
+        with opened(path) as file:
+            count = 0
+            while part := file.read(_PART):
+                digest.update(part)
+                count += len(part)
+    except OSError as error:
+        return RunFile(name, link, "", "", error.strerror or str(error))
+    # "./" keeps a name with a colon from being taken for a scheme, such as javascript:.
+    return RunFile(name, link if link.startswith(("/", "../")) else f"./{link}", memory_size(count), digest.hexdigest())
+
 
 _ELEMENTS = 32_000
 """Elements of the file that rows of model pages may be, so that a browser opens it at once."""
@@ -74,7 +138,8 @@ def report(
         links: the addresses of commits and of jobs of the CI.
 
     Raises:
-        OSError, ValueError: the history cannot be read, or a record has a number that is none.
+        OSError: the history cannot be read.
+        UsageError: it is damaged, or a record has a number that nothing counts to.
     """
     if clock is not None:
         results = replace(results, records=tuple(with_latency(each, clock) for each in results.records))
@@ -83,7 +148,7 @@ def report(
             content = _content(results, comparison, history, output, baseline, advise, links)
         return render({**content, "errors": estimate_errors(results.records, ledger, rules or {})})
     except OverflowError as error:
-        raise ValueError(f"a record has a number that nothing counts to: {error}") from error
+        raise UsageError(f"a record has a number that nothing counts to: {error}", hint="leave it out") from error
 
 
 def _content(
@@ -100,9 +165,9 @@ def _content(
     changes = comparison.changes if comparison is not None else ()
     names = Names((*(each.subject for each in asked), *(each.subject for each in changes)))
     red = {key: each for key, each in since.items() if isinstance(key, Subject)}
-    groups = failure_groups(asked, run, red, links, names)
+    groups = failure_groups(asked, run, red, names)
     new = sum(group.count for group in groups if group.standing.red and group.new)
-    shown = FeedContext({each.subject: each.record for each in asked}, names, run, baseline, since, links, newest)
+    shown = FeedContext({each.subject: each.record for each in asked}, names, run, baseline, since, newest)
     return {
         "title": results.name,
         "when": moment(results.created),
@@ -117,6 +182,7 @@ def _content(
         "news": bool(newest),
         "newest": newest,
         "run": run,
+        "links": links,
         "commit_link": links.to_commit(_told(results, "commit")),
         "job_link": links.to_job(_told(results, "job")),
         "matrix": matrix(_without_bench(asked), before.series if before is not None else {},

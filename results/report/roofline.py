@@ -7,20 +7,19 @@ the operations of this program have them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
 from ethos_hil.base.inference_profile import InferenceProfile, OpCost
 from ethos_hil.base.record import Op
-from ethos_hil.results.report.log_axis import LogAxis
-from ethos_hil.results.report.place_names import place_names
-from ethos_hil.results.report.svg import element, grid, line, number, picture, text
-from ethos_hil.results.report.wording import amount, counted
+from ethos_hil.base.wording import amount, counted
+from ethos_hil.results.bench.figures import moved
+from ethos_hil.results.report.bench_point import PlottedPoint, memory_modes, npus
+from ethos_hil.results.report.chart import LogAxis, PlotFrame, element, line, number, text
 
-_WIDTH, _HEIGHT = 460.0, 290.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 450.0, 22.0, 256.0
+_FRAME = PlotFrame(left=44.0)
 _ABOVE = 1.02
 """How far above its roof a point may be by rounding."""
 
@@ -45,7 +44,7 @@ class MemoryRoof:
     rate: float
 
 
-def intensity(cost: OpCost) -> float | None:
+def op_intensity(cost: OpCost) -> float | None:
     """Return MACs for each byte over the busiest port, None where there are none."""
     port = max((0, 1), key=lambda number: cost.port_cycles[number])
     moved = _bytes(cost, port)
@@ -103,12 +102,17 @@ def roof_picture(
     low = 10 ** math.floor(math.log10(min(point.intensity for point in points)))
     high = 10 ** math.ceil(math.log10(max(point.intensity for point in points) * 1.01))
     bottom = 10 ** math.floor(math.log10(min(point.rate for point in points)))
-    x, y = LogAxis(low, high, _LEFT, _RIGHT), LogAxis(bottom, macs_per_cycle * 1.6, _BOTTOM, _TOP)
-    parts = [*_grid(x, y, per_byte_of, rate_of), *_roofs(x, y, macs_per_cycle, roofs), *_marks(x, y, points)]
+    x = LogAxis(low, high, _FRAME.left, _FRAME.right)
+    y = LogAxis(bottom, macs_per_cycle * 1.6, _FRAME.bottom, _FRAME.top)
     places = [(x.at(point.intensity), y.at(point.rate)) for point in points]
-    named = [(name, *at) for name, at in zip(names, places, strict=False)]
-    parts += place_names(named, places, (_LEFT, _RIGHT, _TOP, _BOTTOM))
-    return picture(_WIDTH, _HEIGHT, label, *parts)
+    return _FRAME.picture(
+        label,
+        *_FRAME.uprights(x, x.powers(), f"MACs per byte of {per_byte_of}", _tick),
+        *_FRAME.levels(y, y.powers(), rate_of, _tick),
+        *_roofs(x, y, macs_per_cycle, roofs),
+        *_marks(x, y, points),
+        *_FRAME.names([(name, *at) for name, at in zip(names, places, strict=False)], places),
+    )
 
 
 def _points(ops: Sequence[Op], profile: InferenceProfile) -> Iterator[tuple[RoofPoint, bool]]:
@@ -119,7 +123,7 @@ def _points(ops: Sequence[Op], profile: InferenceProfile) -> Iterator[tuple[Roof
             ran[each.row] = ran.get(each.row, 0) + each.end - each.begin
     for op in ops:
         cost, cycles = profile.costs.get(op.id), op.cycles or 0
-        found = intensity(cost) if cost is not None else None
+        found = op_intensity(cost) if cost is not None else None
         time = max(cycles, ran.get(op.id, 0))
         rate = cost.macs / time if cost is not None and cycles > 0 else 0.0
         if cost is not None and found and rate > 0:
@@ -128,23 +132,8 @@ def _points(ops: Sequence[Op], profile: InferenceProfile) -> Iterator[tuple[Roof
             yield RoofPoint(found, rate, cycles, cost.bound_by, label), time > cycles
 
 
-def _grid(x: LogAxis, y: LogAxis, per_byte_of: str, rate_of: str) -> Iterator[Markup]:
-    yield grid(map(x.at, _powers(x)), map(y.at, _powers(y)), (_LEFT, _RIGHT, _TOP, _BOTTOM))
-    for tick in _powers(x):
-        yield text(x.at(tick), _BOTTOM + 14, _tick(tick), "tick", "end" if x.at(tick) > _RIGHT - 15 else "middle")
-    for tick in _powers(y):
-        yield text(_LEFT - 6, y.at(tick) + 3.5, _tick(tick), "tick", "end")
-    yield text(_RIGHT, _BOTTOM + 30, f"MACs per byte of {per_byte_of}", "tick", "end")
-    yield text(_LEFT - 38, _TOP - 10, rate_of, "tick", "start")
-
-
 def _tick(value: float) -> str:
     return amount(value) if value < 1e6 else f"{value:.0e}"
-
-
-def _powers(axis: LogAxis) -> Iterator[float]:
-    found = range(round(math.log10(axis.low)), math.floor(math.log10(axis.high) + 1e-9) + 1)
-    yield from (10.0**power for power in found)
 
 
 def _port_roofs(profile: InferenceProfile) -> Iterator[MemoryRoof]:
@@ -158,9 +147,9 @@ def _port_roofs(profile: InferenceProfile) -> Iterator[MemoryRoof]:
 
 
 def _roofs(x: LogAxis, y: LogAxis, most: float, roofs: Sequence[MemoryRoof]) -> Iterator[Markup]:
-    yield line(_LEFT, y.at(most), _RIGHT, y.at(most), "roof")
+    yield line(_FRAME.left, y.at(most), _FRAME.right, y.at(most), "roof")
     yield text(
-        _RIGHT, y.at(most) - 5, f"MAC engine: {most:,.0f}" if most > 1 else "all of the MAC engine", "tick", "end"
+        _FRAME.right, y.at(most) - 5, f"MAC engine: {most:,.0f}" if most > 1 else "all of the MAC engine", "tick", "end"
     )
     for roof in roofs:
         # From the left edge, or from where it leaves the bottom, to where it meets the MAC engine's roof.
@@ -193,3 +182,85 @@ def bound_class(bound: str) -> str:
     """Return the class of a colour for what bounds an operation."""
     known = {"mac": "bound-mac", "output": "bound-output", "weights": "bound-weights", "latency": "bound-latency"}
     return known.get(bound, "bound-memory")
+
+
+_LEAST = 3
+"""Cases that a picture needs to be worth it."""
+
+
+@dataclass(frozen=True)
+class PlaceRoofline:
+    """The picture of one NPU in one memory mode."""
+
+    npu: str
+    mode: str
+    plot: Markup
+
+
+def place_rooflines(points: Sequence[PlottedPoint]) -> tuple[PlaceRoofline, ...]:
+    """Return the pictures of all places that some cases were timed at, by memory mode."""
+    found = []
+    for mode in memory_modes(points):
+        mine = [each for each in points if each.figures.memory_mode == mode]
+        for npu in npus(mine):
+            here = [each for each in mine if each.figures.npu == npu]
+            made = sorted(filter(None, map(roof_point, here)), key=lambda point: -point.cycles)
+            if len(made) >= _LEAST and here[0].macs:
+                plot = roof_picture(_label(here[0], made), made, here[0].macs, memory_roofs(here), "the busiest memory")
+                found.append(PlaceRoofline(here[0].npu, mode, plot))
+    return tuple(found)
+
+
+def case_roofline(name: str, points: Sequence[PlottedPoint]) -> Markup:
+    """Return the picture of one case on all NPUs, which have their roofs in common: all of the MAC engine is 1."""
+    made: list[tuple[RoofPoint, str]] = []
+    for each in points:
+        here = roof_point(each)
+        if here is not None and each.macs:
+            label = f"{each.npu} {each.figures.memory_mode} ({each.figures.provenance})"
+            made.append((replace(here, rate=here.rate / each.macs, label=label), each.npu))
+    if len(made) < _LEAST:
+        return Markup()
+    made.sort(key=lambda item: -item[0].cycles)
+    best = max((point for point, _ in made), key=lambda point: point.rate)
+    told = (f"{name}, {counted(len(made), 'point')}: the part of the MAC engine that is used over MACs per byte; "
+            f"{best.label} uses {best.rate:.1%}. The table of points has the same numbers.")  # fmt: skip
+    plotted, names = zip(*made, strict=True)
+    return roof_picture(told, plotted, 1.0, (), "the busiest memory", "part of the MAC engine", names)
+
+
+def _label(place: PlottedPoint, points: Sequence[RoofPoint]) -> str:
+    nearest = max(points, key=lambda point: point.rate)
+    return (f"Roofline of {counted(len(points), 'point')} on {place.npu} {place.figures.memory_mode}; the MAC engine "
+            f"could do {place.macs} MACs a cycle, {nearest.label} does {nearest.rate:.3g}. The tables have the same "
+            "numbers.")  # fmt: skip
+
+
+def roof_point(point: PlottedPoint) -> RoofPoint | None:
+    """Return where a point is below the roofs, None where it multiplies or moves nothing."""
+    figures, cycles = point.figures, point.cycles
+    found = intensity(point)
+    if not cycles or not figures.macs or figures.macs < 0 or found is None:
+        return None
+    return RoofPoint(found, figures.macs / cycles, cycles, figures.bound_by, f"{figures.label} ({figures.provenance})")
+
+
+def intensity(point: PlottedPoint) -> float | None:
+    """Return MACs for each byte of the memory that is used most of what it can do; None where there are none."""
+    figures = point.figures
+    sizes = moved(figures)
+    busiest = max(sizes, key=lambda name: (figures.bandwidth_share.get(name, 0.0), sizes[name]), default=None)
+    if busiest is None or sizes[busiest] <= 0 or (figures.macs or 0) <= 0:
+        return None
+    return (figures.macs or 0) / sizes[busiest]
+
+
+def memory_roofs(points: Iterable[PlottedPoint]) -> list[MemoryRoof]:
+    """Return what each memory lets through, as the points' shares of it say."""
+    found: dict[str, float] = {}
+    for each in points:
+        sizes = moved(each.figures)
+        for name, share in each.figures.bandwidth_share.items():
+            if share > 0 and each.cycles and sizes.get(name, 0) > 0:
+                found.setdefault(name, sizes[name] / (each.cycles * share))
+    return [MemoryRoof(name, rate) for name, rate in sorted(found.items())]

@@ -9,18 +9,16 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from markupsafe import Markup
 
+from ethos_hil.base.wording import TIMES
 from ethos_hil.results.report.bench_point import PlottedPoint, family_class, family_order, memory_modes
-from ethos_hil.results.report.log_axis import LogAxis
-from ethos_hil.results.report.svg import element, grid, line, number, picture, text
-from ethos_hil.results.report.wording import TIMES
+from ethos_hil.results.report.chart import LogAxis, PlotFrame, element, line, number, text
 
-_WIDTH, _HEIGHT = 460.0, 290.0
-_LEFT, _RIGHT, _TOP, _BOTTOM = 44.0, 450.0, 40.0, 254.0
+_FRAME = PlotFrame(left=44.0, top=40.0)
 _GAP = 26.0
 _DOUBLED = 1.5
 """How many times as fast twice the MACs must be to be worth it."""
@@ -109,29 +107,27 @@ def scaling_plot(name: str, lines: Sequence[ScalingLine]) -> Markup:
     families = tuple(dict.fromkeys(each.family for each in lines))
     most = max(max(each.speed_ups) / min(each.speed_ups) for each in lines)
     reached = [value for each in lines for value in each.speed_ups.values()]
-    y = LogAxis(min(1.0, *reached) / 1.1, max(most, *reached) * 1.1, _BOTTOM, _TOP)
-    width = (_RIGHT - _LEFT - _GAP * (len(families) - 1)) / len(families)
-    parts = []
-    for tick in y.twos(7):
-        parts.append(text(_LEFT - 8, y.at(tick) + 3.5, f"{TIMES}{tick:g}", "tick", "end"))
+    y = LogAxis(min(1.0, *reached) / 1.1, max(most, *reached) * 1.1, _FRAME.bottom, _FRAME.top)
+    width = (_FRAME.right - _FRAME.left - _GAP * (len(families) - 1)) / len(families)
+    parts = [text(4, 12, "speed-up over the smallest of the family", "tick", "start"),
+             text(_FRAME.right, _FRAME.bottom + 30, "MACs of the NPU", "tick", "end")]  # fmt: skip
     for at, family in enumerate(families):
-        begin = _LEFT + at * (width + _GAP)
-        parts += _panel(family, [each for each in lines if each.family == family], begin, begin + width, y)
-    parts += [text(4, 12, "speed-up over the smallest of the family", "tick", "start"),
-              text(_RIGHT, _BOTTOM + 30, "MACs of the NPU", "tick", "end")]  # fmt: skip
+        begin = _FRAME.left + at * (width + _GAP)
+        panel = replace(_FRAME, left=begin, right=begin + width)
+        parts += panel.levels(y, y.twos(7), told=(lambda tick: "") if at else lambda tick: f"{TIMES}{tick:g}")
+        parts += _panel(family, [each for each in lines if each.family == family], panel, y)
     told = "; ".join(f"{each.family} {each.mode}: knee at {each.knee}, {each.told}" for each in lines[:9])
-    return picture(_WIDTH, _HEIGHT, f"{name}, speed-up over MACs. {told}", *parts)
+    return _FRAME.picture(f"{name}, speed-up over MACs. {told}", *parts)
 
 
-def _panel(family: str, lines: Sequence[ScalingLine], begin: float, end: float, y: LogAxis) -> Iterator[Markup]:
+def _panel(family: str, lines: Sequence[ScalingLine], panel: PlotFrame, y: LogAxis) -> Iterator[Markup]:
     sizes = sorted({macs for each in lines for macs in each.speed_ups})
     inset = 8.0
-    x = LogAxis(sizes[0], sizes[-1], begin + inset, end - inset)
-    yield grid((), map(y.at, y.twos(7)), (begin, end, _TOP, _BOTTOM))
-    yield text((begin + end) / 2, _TOP - 10, family, "strong", "middle")
+    x = LogAxis(sizes[0], sizes[-1], panel.left + inset, panel.right - inset)
+    yield text((panel.left + panel.right) / 2, panel.top - 10, family, "strong", "middle")
     for at, macs in enumerate(sizes):
-        if end - begin > 26 * len(sizes) or not (len(sizes) - 1 - at) % 2:
-            yield text(x.at(macs), _BOTTOM + 14, str(macs), "tick", "middle")
+        if panel.right - panel.left > 26 * len(sizes) or not (len(sizes) - 1 - at) % 2:
+            yield text(x.at(macs), panel.bottom + 14, str(macs), "tick", "middle")
     yield line(x.at(sizes[0]), y.at(1), x.at(sizes[-1]), y.at(sizes[-1] / sizes[0]), "ideal")
     for each in lines:
         places = [(x.at(macs), y.at(value)) for macs, value in each.speed_ups.items()]

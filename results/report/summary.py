@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from ethos_hil.base.verdict import Standing
+from ethos_hil.base.wording import amount, counted, listed
 from ethos_hil.results.gate.account import Account, Accounted
-from ethos_hil.results.gate.change import VERDICT, Change, RunComparison
-from ethos_hil.results.gate.word import Word
-from ethos_hil.results.report.svg import element, picture
-from ethos_hil.results.report.wording import amount, counted, listed
+from ethos_hil.results.gate.change import VERDICT, Change, RunComparison, Word
+from ethos_hil.results.report.chart import element, picture
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names, Subject
 

@@ -2,20 +2,147 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import math
+import statistics
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain, pairwise
 from typing import Any
 
 from markupsafe import Markup
 
+from ethos_hil.base.wording import amount, change, counted, day
 from ethos_hil.results.history import History, NumberChange
+from ethos_hil.results.report.chart import Axis, PlotFrame, element, line, number, text
 from ethos_hil.results.report.matrix import Series
-from ethos_hil.results.report.step_plot import Mark, NightScale, step_plot
-from ethos_hil.results.report.wording import amount, change, day
 from ethos_hil.results.subject import KEY, Names, Subject
+
+_FRAME = PlotFrame(left=66.0, height=168.0)
+_LEAST_SPREAD = 0.02
+"""The part of a value that fills the height at least: a change of 0.01 % is a dot on a level line, not a cliff."""
+_LEAST_COUNTS = 4
+"""The same for a number that counts things."""
+_MISSING = 1.75
+"""How many times the usual time between two runs is too long: at least one night is missing there."""
+_DATES = 5
+_MOST_DOTS = 60
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A run with which something of the tools is new.
+
+    Attributes:
+        at: the run's number.
+        letter: what the pictures call it.
+        what: what is new.
+    """
+
+    at: int
+    letter: str
+    what: str
+
+
+@dataclass(frozen=True)
+class NightScale:
+    """From the number of a run to its place on an axis of time. `times` are when the runs began, in order."""
+
+    times: Sequence[datetime]
+
+    def at(self, run: int) -> float:
+        """Return where a run is."""
+        return self._place(self.times[run])
+
+    def missing(self, run: int, later: int) -> bool:
+        """Return whether nights are missing between two runs."""
+        return (self.times[later] - self.times[run]).total_seconds() > _MISSING * self._usual
+
+    @functools.cached_property
+    def _usual(self) -> float:
+        """Seconds that are usual between two runs."""
+        between = [(later - earlier).total_seconds() for earlier, later in pairwise(self.times)]
+        return statistics.median(between) if between else 0.0
+
+    def _place(self, time: datetime) -> float:
+        whole = (self.times[-1] - self.times[0]).total_seconds()
+        part = (time - self.times[0]).total_seconds() / whole if whole else 0.0
+        return _FRAME.left + part * (_FRAME.right - _FRAME.left)
+
+    def dates(self) -> Iterator[tuple[float, str]]:
+        """Yield days, about as many as fit, with their places."""
+        first, last = self.times[0], self.times[-1]
+        days = max(1, math.ceil((last - first) / timedelta(days=1) / (_DATES - 1)))
+        day = first.replace(hour=0, minute=0, second=0, microsecond=0)
+        if day < first:
+            day += timedelta(days=1)
+        year = first.year != last.year
+        while day <= last:
+            yield self._place(day), f"{day.day} {day:%b}{f' {day:%y}' if year else ''}"
+            day += timedelta(days=days)
+
+
+def step_plot(
+    name: str, points: Sequence[tuple[int, float]], scale: NightScale, marks: Sequence[Mark], unit: str = "",
+    *, counts: bool = False,
+) -> Markup:  # fmt: skip
+    """Return the picture of a number over time.
+
+    Args:
+        name: what the number is.
+        points: the number of the run, and the value; not empty.
+        scale: when the runs were.
+        marks: what else is new in some of them.
+        unit: of the number.
+        counts: whether it counts things, so that between two values there is nothing.
+    """
+    values = [value for _, value in points]
+    low, high = min(values), max(values)
+    spread = max(high - low, *((_LEAST_COUNTS,) if counts else (_LEAST_SPREAD * abs(high), 1.0)))
+    middle = (low + high) / 2
+    bottom, top = max(0.0, middle - 0.65 * spread), middle + 0.65 * spread
+
+    y = Axis(bottom, top, _FRAME.bottom, _FRAME.top)
+    whole = (float(tick) for tick in dict.fromkeys(map(math.floor, y.ticks(3))) if tick >= bottom)
+    parts = [*_FRAME.levels(y, whole if counts else y.ticks(3)), *_dates(scale)]
+    parts += _letters(marks, [scale.at(mark.at) for mark in marks])
+    placed = [(at, scale.at(at), y.at(value)) for at, value in points]
+    parts.append(element("path", d=_path(placed, scale), class_="series"))
+    moved = [later for earlier, later in pairwise(placed) if later[2] != earlier[2]]
+    parts += [element("circle", cx=x, cy=height, r=2.25, class_="step") for _, x, height in moved[-_MOST_DOTS:]]
+    parts.append(text(placed[-1][1], placed[-1][2] - 6, amount(values[-1]), "strong", "end"))
+    told = f"from {amount(values[0])} to {amount(values[-1])}" if low < high else f"{amount(low)} throughout"
+    runs = counted(len(scale.times), "run")
+    return _FRAME.picture(f"{name}, {runs}: {told} {unit}".strip(), *parts)
+
+
+def _path(placed: Sequence[tuple[int, float, float]], scale: NightScale) -> Markup:
+    """Return a line that keeps each value until the next one, and ends where nights are missing."""
+    _, x, y = placed[0]
+    parts = [f"M{number(x)} {number(y)}h0.1"]
+    for earlier, later in pairwise(placed):
+        if later[0] > earlier[0] + 1 or scale.missing(earlier[0], later[0]):
+            parts.append(f"M{number(later[1])} {number(later[2])}h0.1")
+        else:
+            parts.append(f"H{number(later[1])}")
+            parts.append(f"V{number(later[2])}" if later[2] != earlier[2] else "")
+    return Markup("".join(parts))
+
+
+def _dates(scale: NightScale) -> Iterator[Markup]:
+    yield line(_FRAME.left, _FRAME.bottom, _FRAME.right, _FRAME.bottom, "axis")
+    for place, date in scale.dates():
+        yield line(place, _FRAME.bottom, place, _FRAME.bottom + 3, "axis")
+        yield _FRAME.below(place, date)
+
+
+def _letters(marks: Sequence[Mark], places: Sequence[float]) -> Iterator[Markup]:
+    for mark, place in zip(marks, places, strict=True):
+        yield line(place, _FRAME.top - 6, place, _FRAME.bottom, "event")
+        yield text(place, _FRAME.top - 9, mark.letter, "tick", "middle")
+
 
 RUNS = 120
 """Runs that are looked at, the last ones."""

@@ -1,17 +1,49 @@
-"""Whose change made something different: the first of those who may have, as far as the records say."""
+"""Since when something is as it is, and whose change made it so: the first who may have, as far as the records say."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import NOT_ATTEMPTED
+from ethos_hil.base.wording import counted
 from ethos_hil.results.compaction.columns import row_of
-from ethos_hil.results.gate.word import Cause
-from ethos_hil.results.since import Since
+from ethos_hil.results.gate.change import Cause
+from ethos_hil.results.since import PastNight, Since
 from ethos_hil.results.store import StoredRecord
+
+
+@dataclass(frozen=True)
+class ToldSince:
+    """Since when.
+
+    Attributes:
+        new: whether it was otherwise in the run before.
+        first: the first run in which it was so; None where that is tonight's.
+        last: the last run in which it was otherwise; None where the history has none.
+        nights: for how many runs it has been so, with tonight's.
+        spread: what to say where not all tests of a group are so since one run.
+    """
+
+    new: bool
+    first: PastNight | None
+    last: PastNight | None
+    nights: str
+    spread: str = ""
+
+
+def told(found: Sequence[Since | None]) -> ToldSince | None:
+    """Return since when tests that belong together are so: the longest of them; None where nothing is known of one."""
+    known = [each for each in found if each is not None]
+    if not known:
+        return None
+    longest = max(known, key=lambda each: each.runs)
+    others = sum(each.runs < longest.runs for each in known)
+    spread = f"{counted(others, 'other')} for fewer nights" if others else ""
+    return ToldSince(longest.new, longest.first, longest.last, counted(longest.runs + 1, "night"), spread)
 
 
 class Whose(StrEnum):

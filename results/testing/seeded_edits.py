@@ -15,8 +15,7 @@ from typing import Any
 from ethos_hil.base.record import Accuracy, Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.gate.change import VERDICT
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import VERDICT, Cause, Word
 from ethos_hil.results.testing.seeded_regressions import (
     EARLY,
     Expected,

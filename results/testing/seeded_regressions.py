@@ -17,8 +17,7 @@ from typing import Any
 from ethos_hil.base.record import ArtifactInfo, Metric, Record, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.gate.change import VERDICT
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import VERDICT, Cause, Word
 
 Expected = dict[tuple[str, str], tuple[Word, Cause]]
 """By a test's name and a metric: the word and the cause."""

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
-from ethos_hil.results.gate.cause import can_move, first_cause, known, words
+from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.numbers import can_move, first_cause, known, words
 from ethos_hil.results.gate.observation import FACTS, Observation, of_record
-from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.testing.synthetic_year import nights
 
 FACT = {cause: f"{cause} 1" for cause in FACTS}

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Op, Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.results.export.exporter import EXPORTERS, Exporter
@@ -127,12 +128,12 @@ def test_a_record_in_a_file_is_found(tmp_path: Path) -> None:
 def test_what_is_no_record_is_said_to_be_none(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "record.json"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(UsageError, match=message):
         find_record(path)
 
 
 def test_a_folder_without_records_has_none(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no run in it has a record"):
+    with pytest.raises(UsageError, match="no run in it has a record"):
         find_record(tmp_path)
     with pytest.raises(FileNotFoundError):
         find_record(tmp_path / "absent")

@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange
-from ethos_hil.results.gate.cause import words
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.compare import compare_runs
-from ethos_hil.results.gate.gate import gate
+from ethos_hil.results.gate.gate import Side, gate
+from ethos_hil.results.gate.numbers import words
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.pairing import place_cause
 from ethos_hil.results.gate.policy import Policy, PolicyRule
-from ethos_hil.results.gate.sides import Side
-from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.selection import Selected, Selection
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import EDITS, KEYWORDS, with_models
@@ -531,7 +530,7 @@ def test_only_some_of_the_tests_are_compared_and_that_leaves_some() -> None:
     there = next(label for label in labels if label != gone)
     found = gate(one, two, only=[there])
     assert (found.passed, found.subjects) == (True, 1)
-    with pytest.raises(ValueError, match="no test or model has 'no such test' in its name"):
+    with pytest.raises(UsageError, match="no test or model has 'no such test' in its name"):
         gate(one, two, only=["no such test"])
     assert {change.word for change in gate(one, two, baseline=two).changes} == {Word.ACCEPTED}
     assert {change.word for change in gate(one, two, baseline=three).changes} == {Word.MISSING}

@@ -20,6 +20,7 @@ import duckdb
 import fastparquet
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.tests.test_record import RECORD
@@ -551,7 +552,7 @@ found.rows("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE hash(
 def test_an_empty_question_is_no_question(tmp_path: Path) -> None:
     found = history(tmp_path, record())
     for query in ("", " ", "-- nothing"):
-        with pytest.raises(ValueError, match="the query is empty"):
+        with pytest.raises(UsageError, match="the query is empty"):
             found.rows(query)
 
 
@@ -588,5 +589,5 @@ def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
     assert json.loads(table.to_json(orient="records")) == [
         {"verdict": "failed", "value": 1}, {"verdict": "verified", "value": 2}
     ]  # fmt: skip
-    with pytest.raises(ValueError, match="no_such_column"):
+    with pytest.raises(UsageError, match="no_such_column"):
         found.frame("SELECT no_such_column FROM points")

@@ -8,12 +8,11 @@ from fractions import Fraction
 
 import pytest
 
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.numbers import SampleDifference, difference
 from ethos_hil.results.gate.observation import Key, Number, Observation, of_record
 from ethos_hil.results.gate.policy import Policy, PolicyRule
-from ethos_hil.results.gate.samples import SampleDifference, difference
-from ethos_hil.results.gate.word import Cause, Word
 from ethos_hil.results.testing.synthetic_year import nights
 
 ONE = of_record(next(nights(1, count=1, tests=1))[0].record)

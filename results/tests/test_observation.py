@@ -13,10 +13,9 @@ from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.gate.baseline import accept, dumps
-from ethos_hil.results.gate.change import VERDICT
+from ethos_hil.results.gate.change import VERDICT, Cause
+from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import Number, Observation, merged, of_record
-from ethos_hil.results.gate.sides import side
-from ethos_hil.results.gate.word import Cause
 from ethos_hil.results.history import compact
 from ethos_hil.results.store import RunFolder
 from ethos_hil.results.testing.seeded_edits import with_models

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.tests.test_record import RECORD
-from ethos_hil.results.run_search import find_results
+from ethos_hil.results.run_results import find_results
 from ethos_hil.results.store import MANIFEST, RunFolder
 
 
@@ -55,17 +56,17 @@ def test_a_file_is_a_run_with_its_records(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(ValueError, match="empty is no run folder, and has none in it"):
+    with pytest.raises(UsageError, match="empty is no run folder, and has none in it"):
         find_results([empty])
     with pytest.raises(FileNotFoundError):
         find_results([tmp_path / "absent"])
     run = written(tmp_path / "runs", "night")
-    with pytest.raises(ValueError, match=r"no run in .*runs has a record: .*night has no record"):
+    with pytest.raises(UsageError, match=r"no run in .*runs has a record: .*night has no record"):
         find_results([tmp_path / "runs"])
-    with pytest.raises(ValueError, match="night has no record"):
+    with pytest.raises(UsageError, match="night has no record"):
         find_results([run])
     (run / MANIFEST).write_text("{")
-    with pytest.raises(ValueError, match=r"manifest\.json is damaged"):
+    with pytest.raises(UsageError, match=r"manifest\.json is damaged"):
         find_results([run])
     shutil.rmtree(run)
     for name, text, words in (
@@ -75,5 +76,5 @@ def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
         ("empty.jsonl", "", r"empty\.jsonl has no record"),
     ):
         (tmp_path / name).write_text(text)
-        with pytest.raises(ValueError, match=words):
+        with pytest.raises(UsageError, match=words):
             find_results([tmp_path / name])

@@ -19,9 +19,8 @@ from ethos_hil.base.inference_profile import Slice
 from ethos_hil.base.plain_text import valid
 from ethos_hil.base.record import JOB, Record
 from ethos_hil.results.export import chrome_trace, perfetto
-from ethos_hil.results.export.counters import Levels
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.tracks import _counter
+from ethos_hil.results.export.tracks import Levels, _counter
 from ethos_hil.results.tests.profiled import HOSTILE, hostile, large, record, with_profile
 
 RECORDS = {"small": record(), "hostile": hostile(), "large": large(1500)}
@@ -288,7 +287,7 @@ def test_what_cannot_be_shown_is_said(write: Callable[[Record], bytes | str], of
     with pytest.raises(NotExportable) as raised:
         write(of)
     assert message in raised.value.message
-    assert "profile" in raised.value.hint
+    assert "profile" in str(raised.value.hint)
 
 
 def packets(content: bytes) -> list[bytes]:

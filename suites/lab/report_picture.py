@@ -20,7 +20,7 @@ from typing import Any
 
 from ethos_hil.results.report.links import Links
 from ethos_hil.results.report.report import report
-from ethos_hil.results.run_search import find_results
+from ethos_hil.results.run_results import find_results
 from ethos_hil.results.testing.browser import MISSING, browser_path, started, visited
 from ethos_hil.results.testing.mornings import MORNINGS, morning
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from rich.table import Table
 
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.question import Question
@@ -17,7 +16,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.main import guard
 from ethos_hil.harness.run import run
 from ethos_hil.harness.show.record import summary
-from ethos_hil.harness.terminal.console import console
+from ethos_hil.harness.terminal.console import console, table_of
 from ethos_hil.harness.terminal.progress import Live, Reporter
 from ethos_hil.lowering.model.torch_model import ProgramFile, load_model
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, Photograph, label
@@ -103,9 +102,7 @@ def main() -> int:
         classification = classify(Question(""), live)
     stdout = console()
     stdout.print(summary(classification.record))
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("photograph", "float, PyTorch", "quantised, device", "of five in common"):
-        table.add_column(column)
+    table = table_of("photograph", "float, PyTorch", "quantised, device", "of five in common")
     for answers in classification.answers:
         words = (label(numbers[0]) for numbers in (answers.floating, answers.device))
         table.add_row(answers.photograph.name, *words, f"{answers.in_common}")

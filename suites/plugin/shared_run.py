@@ -121,5 +121,7 @@ def _recorded(options: Options) -> frozenset[str]:
 
 
 def _unusable(options: Options, error: OSError) -> pytest.UsageError:
-    where = error.filename2 or error.filename or options.run_folder
-    return pytest.UsageError(f"{where} cannot be read or written: {error.strerror or error}: choose another --runs")
+    from ethos_hil.base.file_error import unreadable
+
+    told = unreadable(error, options.run_folder, hint="choose another --runs", use="read or written")
+    return pytest.UsageError(f"{told.message}: {told.hint}")

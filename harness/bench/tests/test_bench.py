@@ -24,7 +24,7 @@ from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, facts_of
 from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.results.bench.asked import STATE
+from ethos_hil.results.bench.budget import STATE
 from ethos_hil.results.bench.tests import samples
 from ethos_hil.results.store import StoredRecord, read_run
 

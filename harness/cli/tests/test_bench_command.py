@@ -20,7 +20,7 @@ from ethos_hil.harness.bench.points import PointSettings, facts_of, refused
 from ethos_hil.harness.cli.bench_run import records_of, status_of, unrecorded
 from ethos_hil.harness.cli.tests.conftest import Call
 from ethos_hil.results.bench.tests import samples
-from ethos_hil.results.ledger.contribution import read_contribution
+from ethos_hil.results.ledger.sources import read_contribution
 from ethos_hil.results.store import RunFolder
 
 GRID = """

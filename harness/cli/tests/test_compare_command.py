@@ -162,7 +162,7 @@ def _cut(path: Path) -> None:
         (("compare", "runs", "nix"), "nix is no run folder, record or baseline"),
         (("compare", "runs", "gate.toml"), "gate.toml has no record"),
         (("compare", "runs", "runs", "--policy", "nix.toml"), "nix.toml cannot be read: No such file"),
-        (("compare", "runs", "runs", "--policy", "gate.toml"), "gate.toml: gate.regressed: 'maybe'"),
+        (("compare", "runs", "runs", "--policy", "gate.toml"), "gate.regressed: 'maybe'"),
         (("compare", "runs", "runs", "--policy", "deep.toml"), "deep.toml is not TOML: arrays or tables are nested"),
         (("compare", "runs", "--baseline", "cut.jsonl"), "cut.jsonl:3: no JSON"),
         (("compare", "runs", "--baseline", "runs"), "runs cannot be read: it is a folder"),

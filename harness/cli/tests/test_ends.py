@@ -18,9 +18,9 @@ import pytest
 import typer
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.cli import main
-from ethos_hil.harness.cli.destinations import unwritable
 from ethos_hil.harness.cli.tests.guests import ENDS_WITH_3, FOR_EVER, HANGS, SAYS, UART_FOR_EVER, guest
 from ethos_hil.harness.fvp_stand_in.tests.conftest import children
 from ethos_hil.lowering.testing.processes import alive
@@ -199,7 +199,7 @@ def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytes
     assert words in capsys.readouterr().err
     assert guarded(RuntimeError("wrong")) == 70
     # Nor is a file to blame that was to be written then.
-    assert isinstance(unwritable("file", OSError(errno.EMFILE, "Too many open files")), ToolError)
+    assert isinstance(unwritable(OSError(errno.EMFILE, "Too many open files"), "file"), ToolError)
     # Nor is it one in the record of a worker, which went on after it.
     assert [unforeseen(each).kind for each in (error, RuntimeError())] == ["not-available", "internal"]
 

@@ -15,8 +15,8 @@ from ethos_hil.harness.fvp_stand_in import launcher as launchers_of
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE
 from ethos_hil.harness.targets.tests.conftest import MODELS
 from ethos_hil.harness.targets.tests.variants import ARMS_VERSION, FvpVariant
-from ethos_hil.results.ledger.contribution import read_contribution
 from ethos_hil.results.ledger.ledger_row import NETWORK
+from ethos_hil.results.ledger.sources import read_contribution
 from ethos_hil.results.store import RunFolder
 
 __all__ = ["ethos_hil", "here"]

@@ -27,9 +27,9 @@ from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.gate.account import AUDIT
 from ethos_hil.results.gate.compare import compare_runs
+from ethos_hil.results.gate.gate import side
 from ethos_hil.results.gate.observation import observations
 from ethos_hil.results.gate.policy import DEFAULT
-from ethos_hil.results.gate.sides import side
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.selection import Selected, Selection
@@ -149,7 +149,7 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
     assert config.history is not None
     config.history.mkdir()
     (config.history / "x.parquet").write_text("no")
-    with pytest.raises(UsageError, match="is no history: "):
+    with pytest.raises(UsageError, match=r"x\.parquet is no Parquet file: "):
         before(config, "b")
 
 

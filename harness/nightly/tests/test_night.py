@@ -230,4 +230,4 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
         path.write_text("{")
     with pytest.raises(UsageError, match=f"{path} is damaged: ") as error:
         run_nightly(config, plan, None, Start.RESUME, Silent())
-    assert error.value.hint == "--fresh begins a new night"
+    assert error.value.hint == "start another run: --fresh, or another --run-name"

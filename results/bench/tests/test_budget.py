@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile, MemoryBehind
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.answer import answer, model_error
-from ethos_hil.results.bench.asked import STATE, AskedBudget, budgets_of, keep_budget
-from ethos_hil.results.bench.budget import BadBudget, Budget
+from ethos_hil.results.bench.budget import STATE, AskedBudget, Budget, budgets_of, keep_budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import figures_of
 from ethos_hil.results.bench.tests.samples import point, refused
@@ -63,7 +63,7 @@ def test_a_condition_is_read_in_its_unit(text: str, limit: float) -> None:
     ],
 )
 def test_what_is_no_budget_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(BadBudget, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         Budget.parse(text)
     assert "\n" not in str(caught.value)
 
@@ -177,7 +177,7 @@ def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_p
     for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]",
                     '{"which": [{"budget": "fps>=1", "energy": {"of": ""}}]}'):  # fmt: skip
         (tmp_path / STATE).write_text(damaged)
-        with pytest.raises(ValueError, match=STATE):
+        with pytest.raises(UsageError, match=STATE):
             budgets_of(tmp_path)
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.clock import StatedClock
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.inference_profile import InferenceProfile
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.bench.energy import BadEnergyTable, EnergyTable, read_energy
+from ethos_hil.results.bench.energy import EnergyTable, read_energy
 from ethos_hil.results.bench.figures import figures_of, moved
 from ethos_hil.results.bench.tests.samples import COSTS, point, refused
 
@@ -135,7 +136,7 @@ def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
 def test_what_is_no_table_of_energies_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
     path = tmp_path / "energy.toml"
     path.write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(BadEnergyTable, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         read_energy(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)

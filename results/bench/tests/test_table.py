@@ -14,10 +14,9 @@ import pytest
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.bench.figures import figures_of
-from ethos_hil.results.bench.scaling import scaling
-from ethos_hil.results.bench.table import COLUMNS, bench_rows
-from ethos_hil.results.bench.table_files import as_csv, as_parquet
+from ethos_hil.results.bench.table import COLUMNS, bench_rows, scaling
 from ethos_hil.results.bench.tests.samples import point, refused
+from ethos_hil.results.table_files import as_csv, as_parquet
 
 ROOT = Path(__file__).parents[3]
 RECORDS = [point(), point("ethos-u55-256", 2_500), refused()]
@@ -46,13 +45,13 @@ def test_a_row_has_the_figures_and_what_they_depend_on() -> None:
 def test_csv_and_parquet_say_the_same_with_all_digits(tmp_path: Path) -> None:
     rows = list(bench_rows(RECORDS, StatedClock(300e6, "stated with --clock 300MHz")))
     path = tmp_path / "bench.parquet"
-    path.write_bytes(as_parquet(rows))
+    path.write_bytes(as_parquet(COLUMNS, rows))
     with duckdb.connect() as database:
         answer = database.execute("FROM read_parquet(?)", [str(path)])
         names = [each[0] for each in answer.description or ()]
         read = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
     assert read == rows
-    lines = list(csv.DictReader(io.StringIO(as_csv(rows).decode())))
+    lines = list(csv.DictReader(io.StringIO(as_csv(COLUMNS, (row.values() for row in rows)))))
     assert [list(line) for line in lines] == [list(COLUMNS)] * 3
     for line, row in zip(lines, rows, strict=True):
         for name, value in row.items():
@@ -64,15 +63,15 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
 ) -> None:
     """DuckDB would take `case=1` for a column, and `[12]` for a pattern."""
     rows = list(bench_rows(RECORDS))
-    before = as_parquet(rows)
+    before = as_parquet(COLUMNS, rows)
     (tmp_path / "case=1[12]").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "case=1[12]"))
-    assert as_parquet(rows) == before
+    assert as_parquet(COLUMNS, rows) == before
 
 
 def test_a_text_that_a_spreadsheet_would_compute_is_inert() -> None:
     bench = BenchInfo("g", '=HYPERLINK("x")', "@sum\n", ("+1",), "a,b")
-    text = as_csv(bench_rows([point(bench=bench)])).decode()
+    text = as_csv(COLUMNS, (row.values() for row in bench_rows([point(bench=bench)])))
     (line,) = csv.DictReader(io.StringIO(text))
     assert (line["label"], line["case_group"], line["tags"]) == ('\'=HYPERLINK("x")', "'@sum\\n", "'+1")
     assert text.count("\n") == 2
@@ -96,8 +95,8 @@ def test_a_grid_of_3000_points_is_written_in_seconds() -> None:
     records = [point(bench=BenchInfo("g", f"case{number}", "conv3x3")) for number in range(3_000)]
     began = time.process_time()
     rows = list(bench_rows(records))
-    assert len(as_csv(rows)) > 1_000_000
-    assert len(as_parquet(rows)) < 200_000
+    assert len(as_csv(COLUMNS, (row.values() for row in rows))) > 1_000_000
+    assert len(as_parquet(COLUMNS, rows)) < 200_000
     assert time.process_time() - began < 5
 
 

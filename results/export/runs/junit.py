@@ -14,8 +14,8 @@ from xml.etree.ElementTree import Element, SubElement, tostring
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED, FailureKind, Standing
+from ethos_hil.base.wording import exact
 from ethos_hil.results.export.exporter import NotExportable
-from ethos_hil.results.export.runs.exact_number import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of

@@ -15,7 +15,7 @@ from typing import Any
 from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Metric, Record
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.results.export.runs.exact_number import exact
+from ethos_hil.base.wording import exact
 from ethos_hil.results.export.runs.record_names import distinctions
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Accounted, account_of

@@ -1,11 +1,16 @@
-"""What an exporter of whole runs is, and those of ethos-hil and of other distributions."""
+"""What an exporter of whole runs is, those of ethos-hil and others, and what one of runs or of records makes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.plugins import PluginGroup
+from ethos_hil.base.record import Record
+from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.results.export.exporter import EXPORTERS, Exporter, NotExportable
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 
@@ -31,3 +36,75 @@ class RunExporter:
 
 
 RUN_EXPORTERS = PluginGroup("ethos_hil.run_exporters", RunExporter, "exporter of runs")
+
+
+def is_of_runs(name: str) -> bool:
+    """Return whether a format is of whole runs; else it is of records.
+
+    Raises:
+        UsageError: there is no such format; lists all.
+        ToolError: there is one of both kinds.
+    """
+    records, runs = EXPORTERS.names(), RUN_EXPORTERS.names()
+    if name in records and name in runs:
+        raise ToolError(
+            f"the exporter {name!r} is registered twice: of records by {EXPORTERS.owner(name)}, of runs by "
+            f"{RUN_EXPORTERS.owner(name)}",
+            hint="uninstall one of them",
+        )
+    if name not in records and name not in runs:
+        suggestion = did_you_mean(name, [*records, *runs])
+        raise UsageError(
+            f"no exporter is called {name!r}",
+            hint=f"{suggestion}exporters: {', '.join(records)}; of whole runs: {', '.join(runs)}",
+        )
+    return name in runs
+
+
+def export_record(record: Record, name: str) -> tuple[Exporter, bytes]:
+    """Return an exporter of records by its name, and what it makes of a record.
+
+    Raises:
+        UsageError: there is no such exporter, or the record lacks what the format shows (`NotExportable`).
+        ToolError: the exporter of another distribution does not work.
+    """
+    exporter = EXPORTERS.get(name)
+    return exporter, _content(EXPORTERS, name, lambda: exporter.write(record))
+
+
+def export_run(results: RunResults, comparison: RunComparison | None, name: str) -> bytes:
+    """Return a run in the format called `name`.
+
+    Args:
+        results: the run.
+        comparison: what is different from another run or a baseline; None where it is compared with nothing.
+        name: one of `RUN_EXPORTERS`.
+
+    Raises:
+        UsageError: there is no such exporter, or the run lacks what the format shows.
+        ToolError: the exporter of another distribution does not work.
+    """
+    exporter = RUN_EXPORTERS.get(name)
+    return _content(RUN_EXPORTERS, name, lambda: exporter.write(results, comparison))
+
+
+def _content(group: PluginGroup[Any], name: str, write: Callable[[], object]) -> bytes:
+    """Return what an exporter writes. Its own errors, and what is no content, are the fault of who made it."""
+    try:
+        content = write()
+        content = content.encode() if isinstance(content, str) else content
+    except NotExportable:
+        raise
+    except (Exception, SystemExit) as error:  # the status of sys.exit() would be that of the command
+        owner = group.owner(name)
+        raise ToolError(
+            f"the exporter {name!r} of {owner} failed: {type(error).__name__}: {error}",
+            hint=f"tell those who make {owner}; --debug shows where",
+        ) from error
+    if not isinstance(content, bytes):
+        owner = group.owner(name)
+        raise ToolError(
+            f"the exporter {name!r} of {owner} returned a {type(content).__name__} in place of text or bytes",
+            hint=f"tell those who make {owner}",
+        )
+    return content

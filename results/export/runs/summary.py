@@ -1,22 +1,53 @@
 """A run as Markdown, for the summary of a CI job: a sentence about how it went, then what changed and what failed.
 
-What comes from models, files and targets is code (`base.markdown_text`), so that it is no markup and calls nobody.
+What comes from models, files and targets is code, so that it is not markup and calls no one.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from ethos_hil.base.markdown_text import code, head, row
+from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Standing, Verdict
+from ethos_hil.base.wording import counted
 from ethos_hil.results.export.runs.run_exporter import RunExporter
 from ethos_hil.results.gate.account import Account, Accounted, account_of
-from ethos_hil.results.gate.change import Change, RunComparison
-from ethos_hil.results.gate.word import Word
+from ethos_hil.results.gate.change import Change, RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Names
+
+
+def code(text: str, length: int = 200) -> str:
+    """Return a text as code on one line, that may stand in a sentence or in a cell of a table; "" for an empty one."""
+    shown = cut(one_line(text), length)
+    if not shown:
+        return ""
+    if "|" in shown:
+        # In a cell it would have to be escaped, and elsewhere not. An entity is never markup.
+        plain = "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in shown)
+        return f"<code>{plain}</code>"
+    fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
+    blank = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{blank}{shown}{blank}{fence}"
+
+
+def row(cells: Iterable[str]) -> str:
+    """Return a row of a table. The cells are Markdown."""
+    return f"| {' | '.join(cells)} |"
+
+
+def head(titles: Sequence[str], *, right: Sequence[str] = ()) -> list[str]:
+    """Return the two lines that a table begins with.
+
+    Args:
+        titles: of the columns.
+        right: those of columns of numbers, which are flush right.
+    """
+    return [row(titles), f"|{'|'.join('---:' if title in right else '---' for title in titles)}|"]
+
 
 MOST = 1 << 20
 """Bytes that GitHub shows of the summary of a step; of a longer one it shows nothing."""
@@ -66,7 +97,8 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
     yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
     again = sum(len(each.spoilt) for each in account.tests)
     if again:
-        yield f"{_count(again, 'attempt')} that the target has spoilt, and another one has followed, count for nothing."
+        attempts = counted(again, "attempt")
+        yield f"{attempts} that the target has spoilt, and another one has followed, count for nothing."
     comparison = account.comparison
     if comparison is None:
         return
@@ -74,7 +106,7 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
             if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
     told.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
     failing = len(account.failing)
-    gate = f"The gate fails for {_count(failing, 'change')}." if failing else "The gate passes."
+    gate = f"The gate fails for {counted(failing, 'change')}." if failing else "The gate passes."
     yield f"Against {code(comparison.before)}: {', '.join(told)}. {gate}"
     if comparison.notes:
         yield ""
@@ -194,10 +226,6 @@ def _value(value: float | str | None) -> str:
     if value is None or isinstance(value, str):
         return code(value or "")
     return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 EXPORTER = RunExporter("summary", ".md", "Markdown for the summary of a CI job", write)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.results.ledger.contribution import BadLedger, Contribution, dumps, read_contribution, with_rows
+from ethos_hil.base.errors import UsageError
 from ethos_hil.results.ledger.ledger_row import LedgerRow
+from ethos_hil.results.ledger.sources import Contribution, dumps, read_contribution, with_rows
 from ethos_hil.results.ledger.tests.test_merge import ROW
 
 ROWS = (ROW, replace(ROW, row="npu00001", fvp=300), replace(ROW, case="é \x1b\udc80", held_out=True, clock_hz=5e8))
@@ -46,7 +47,7 @@ def test_an_edited_number_is_seen_wherever_it_is(path: Path) -> None:
     for at in (*random.Random(1).sample(digits, 60), text.index('"fvp":300') + 6):
         other = str((int(text[at]) + 1) % 10)
         path.write_text(text[:at] + other + text[at + 1 :])
-        with pytest.raises(BadLedger):
+        with pytest.raises(UsageError):
             read_contribution(path)
 
 
@@ -63,7 +64,7 @@ def test_lines_that_were_edited_are_seen(path: Path, change: str) -> None:
         "appended": [head, *lines, ""],
     }
     path.write_text("\n".join(changed[change]) + "\n")
-    with pytest.raises(BadLedger, match="is not as it was written"):
+    with pytest.raises(UsageError, match="is not as it was written"):
         read_contribution(path)
 
 
@@ -81,7 +82,7 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
         digest = hashlib.sha256("\n".join([json.dumps(told, separators=(",", ":")), *edited]).encode()).hexdigest()
         whole = "\n".join([re.sub('"sha256":"[0-9a-f]+"', f'"sha256":"{digest}"', head), *edited])
         path.write_text(whole)
-        with pytest.raises(BadLedger, match=r"ledger\.jsonl:\d+ is no row of a ledger"):
+        with pytest.raises(UsageError, match=r"ledger\.jsonl:\d+ is no row of a ledger"):
             read_contribution(path)
 
 
@@ -101,14 +102,14 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
 )
 def test_another_file_is_refused_in_one_line(path: Path, content: bytes, said: str) -> None:
     path.write_bytes(content)
-    with pytest.raises(BadLedger, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         read_contribution(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_nobody_adds_to_somebody_elses_file(path: Path) -> None:
-    with pytest.raises(BadLedger, match="is by 'somebody', not by 'me'"):
+    with pytest.raises(UsageError, match="is by 'somebody', not by 'me'"):
         with_rows(path, ROWS, who="me")
     assert with_rows(path, (), who="somebody")[0] == with_rows(path, ())[0] == path.read_text()
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from ethos_hil.base.errors import UsageError
 from ethos_hil.results.history import compact
-from ethos_hil.results.ledger.contribution import BadLedger, Contribution, dumps
 from ethos_hil.results.ledger.ledger_row import NETWORK
 from ethos_hil.results.ledger.merge import merged
 from ethos_hil.results.ledger.record_rows import rows_of
-from ethos_hil.results.ledger.sources import ledger_source
+from ethos_hil.results.ledger.sources import Contribution, dumps, ledger_source
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
 from ethos_hil.results.store import RunFolder
 
@@ -66,11 +66,11 @@ def test_files_of_a_ledger_records_and_lines_of_records_are_told_apart(tmp_path:
 def test_a_foreign_file_is_refused_in_one_line(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file.json"
     path.write_bytes(content)
-    with pytest.raises(BadLedger, match=r"file\.json") as caught:
+    with pytest.raises(UsageError, match=r"file\.json") as caught:
         ledger_source(path)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadLedger, match="no runs and no history"):
+    with pytest.raises(UsageError, match="no runs and no history"):
         ledger_source(tmp_path)

@@ -8,8 +8,16 @@ import pytest
 
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
 from ethos_hil.results.ledger.merge import joined
-from ethos_hil.results.ledger.rule_facts import RuleFacts, confidence
-from ethos_hil.results.ledger.summary import ALL, NO_RULE, Grouping, LedgerGroup, LedgerSummary, summarise
+from ethos_hil.results.ledger.summary import (
+    ALL,
+    NO_RULE,
+    Grouping,
+    LedgerGroup,
+    LedgerSummary,
+    RuleFacts,
+    confidence,
+    summarise,
+)
 
 CONV = LedgerRow("conv", "net", "ethos-u55-128", "npu00000", "Conv2D", "Shared_Sram", stream="1", vela="5.1.0")
 

@@ -12,8 +12,7 @@ from ethos_hil.base.record_context import BenchInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.comparison import RowChange, RowDifference
-from ethos_hil.results.gate.change import VERDICT, Change, Effect, RunComparison
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.history import History
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import subject_of

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from ethos_hil.base.record import Record
 from ethos_hil.results.ledger.record_rows import rows_of
-from ethos_hil.results.ledger.rule_facts import RuleFacts
+from ethos_hil.results.ledger.summary import RuleFacts
 from ethos_hil.results.ledger.tests.test_record_rows import RECORD
-from ethos_hil.results.report.estimate_errors import estimate_errors
+from ethos_hil.results.report.estimates import estimate_errors
 from ethos_hil.results.report.report import report
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.tests.profiled import HOSTILE

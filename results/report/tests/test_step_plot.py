@@ -11,9 +11,8 @@ from pathlib import Path
 from ethos_hil.base.record import Record
 from ethos_hil.results.compaction.run_file import compact_records
 from ethos_hil.results.history import History
-from ethos_hil.results.report.step_plot import NightScale, step_plot
 from ethos_hil.results.report.tests import samples
-from ethos_hil.results.report.trend import Trend, trend
+from ethos_hil.results.report.trend import NightScale, Trend, step_plot, trend
 from ethos_hil.results.store import StoredRecord
 
 _FIRST = datetime(2026, 11, 20, 2)

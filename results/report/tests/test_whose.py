@@ -12,7 +12,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.results.compaction.columns import row_of
-from ethos_hil.results.gate.word import Cause
+from ethos_hil.results.gate.change import Cause
 from ethos_hil.results.report.tests import samples
 from ethos_hil.results.report.whose import Whose, of_cause, of_failure
 from ethos_hil.results.since import FACTS, PastNight, Since

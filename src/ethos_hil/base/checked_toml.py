@@ -1,9 +1,12 @@
-"""TOML files that a JSON schema describes; what is wrong with one is said with its line and key."""
+"""TOML files that somebody else wrote: reading one ends soon and says what is wrong, by a JSON schema with line and
+key, whatever is in it.
+"""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -12,12 +15,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import reason
+from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.base.toml_file import BadToml, read_toml
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
 
+_MOST = 10 << 20
+"""Largest size of such a file, bytes."""
+DEEPEST = 16
+"""How deep arrays and tables may be nested, and how many parts a key may have. tomllib takes time and memory by the
+square of the parts, 31 s and 6 GB for 50,000, and recurses into arrays. No file of ours needs more than five."""
+_KEY_PART = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')"""
+_TOKEN = re.compile(
+    rf"""(?P<key>(?<![\w-]){_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART}){{{DEEPEST}}})"""
+    r"""|"{3}(?:[^"\\]|\\.|"(?!""))*+"{3}|'{3}(?:[^']|'(?!''))*+'{3}"""
+    r"""|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'|\#[^\n]*+|(?P<opens>[\[{])|(?P<closes>[\]}])""",
+    re.DOTALL,
+)
+"""What has to be known of a text to see how deep it is: brackets outside of strings and comments."""
 _HEADER = re.compile(r"""\s*\[(?P<array>\[)?\s*(?P<name>(?:[\w.-]|"[^"]*"|'[^']*')+)\s*\]""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 _KEY = re.compile(r"""\s*(?P<name>(?:[\w-]+|"[^"]*"|'[^']*'))\s*=""")
@@ -55,12 +72,7 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
         UsageError: it cannot be read, is not TOML, or is not as the schema says.
     """
     shown = str(path) if name is None else name
-    try:
-        text, read = read_toml(path, shown)
-    except OSError as error:
-        raise UsageError(f"{shown} cannot be read: {error.strerror or error}", hint=see) from error
-    except BadToml as error:
-        raise UsageError(str(error), hint=see) from error
+    text, read = read_toml(path, see, shown)
     data: dict[str, Any] = _dates_as_text(read)
     found = CheckedToml(shown, text, data)
     problem = problem_of(data, schema if isinstance(schema, Mapping) else json.loads(schema.read_text()))
@@ -68,6 +80,39 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
         place, message = problem
         raise UsageError(f"{found.line_of(*place)}: {message}", hint=see)
     return found
+
+
+def read_toml(path: Path, see: str, name: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file that somebody else wrote, and what it says. It ends soon, whatever is in it.
+
+    Args:
+        path: the file.
+        see: the document that explains such files, for hints.
+        name: what messages call it; by default its path.
+
+    Raises:
+        UsageError: it cannot be read, is not TOML, or is nested too deeply.
+    """
+    shown = str(path) if name is None else name
+    try:
+        text = read_text(path, most=_MOST)
+        _check_depth(text)
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"{shown} cannot be read: {reason(error)}", hint=see) from error
+    except ValueError as error:
+        raise UsageError(f"{shown} is not TOML: {error}", hint=see) from error
+
+
+def _check_depth(text: str) -> None:
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += bool(token["opens"]) - bool(token["closes"])
+        what = f"a key has more than {DEEPEST} parts" if token["key"] else ""
+        if depth > DEEPEST:
+            what = f"arrays or tables are nested more than {DEEPEST} deep"
+        if what:
+            raise ValueError(f"{what} (at line {text.count(chr(10), 0, token.start()) + 1})")
 
 
 def problem_of(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Sequence[str | int], str] | None:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 MOST_HZ, LEAST_HZ = 10e9, 1e3
 """Clocks beyond these are taken for a slip: no part with an Ethos-U is near them."""
-_UNITS = {"": 1.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9}
-_FREQUENCY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?) *([a-z]*)", re.IGNORECASE)
-
-
-class BadClock(ValueError):
-    """A text is no clock. The message says what was found and what would do."""
 
 
 @dataclass(frozen=True)
@@ -48,27 +41,3 @@ def frequency(hz: float) -> str:
         if hz >= size:
             return f"{hz / size:.6g} {unit}"
     return f"{hz:.6g} Hz"
-
-
-def is_frequency(text: str) -> bool:
-    """Return whether a text has the form of a frequency."""
-    return _FREQUENCY.fullmatch(text.strip()) is not None
-
-
-def parse_frequency(text: str) -> float:
-    """Return the Hz of "400MHz", "1e9" or "0.8 GHz".
-
-    Raises:
-        BadClock: it is no frequency, or one that no part has.
-    """
-    shown = f"{text.strip()!r:.60}"
-    found = _FREQUENCY.fullmatch(text.strip())
-    if found is None:
-        raise BadClock(f"{shown} is no frequency; write 400MHz, 1GHz or 1e9")
-    scale = _UNITS.get(found[2].lower())
-    if scale is None:
-        raise BadClock(f"{shown} has the unit {found[2]!r:.20}; it takes Hz, kHz, MHz and GHz")
-    hz = float(found[1]) * scale
-    if not LEAST_HZ <= hz <= MOST_HZ:
-        raise BadClock(f"a clock of {shown} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
-    return hz

@@ -40,7 +40,7 @@ def cut(text: str, length: int) -> str:
     """Return `text`, or its first `length` characters and how many bytes (UTF-8) follow them."""
     if len(text) <= length:
         return text
-    return f"{text[:length]}{left_out(size(text[length:]))}"
+    return f"{text[:length]}{left_out(utf8_length(text[length:]))}"
 
 
 def left_out(count: int) -> str:
@@ -48,7 +48,7 @@ def left_out(count: int) -> str:
     return f" ... ({count:,} bytes left out)"
 
 
-def size(text: str) -> int:
+def utf8_length(text: str) -> int:
     """Return the bytes of `text` in UTF-8."""
     return len(text.encode("utf-8", "surrogatepass"))
 

@@ -6,8 +6,7 @@ A distribution registers one under an entry point group, in its pyproject.toml:
     my-board = "my_package.my_board:PLUGIN"
 
 ethos-hil registers its own in the same way. A name that two distributions register is an error, so that nobody replaces
-a plug-in of another by accident. This module is in `results`, the lowest room, because the rooms above have plug-ins
-too.
+a plug-in of another by accident.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
+from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.suggestion import did_you_mean
 
 T = TypeVar("T")
@@ -27,22 +27,8 @@ GROUPS = ("ethos_hil.targets", "ethos_hil.exporters", "ethos_hil.run_exporters",
 """All groups of plug-ins."""
 
 
-class PluginError(Exception):
-    """A plug-in cannot be used.
-
-    Attributes:
-        message: what is wrong, and with which distribution.
-        hint: what to do about it.
-    """
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
-
-
-class UnknownPlugin(PluginError):
-    """No distribution registers a plug-in of this name."""
+class PluginError(ToolError):
+    """A plug-in cannot be used. The message names its distribution."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +53,7 @@ class PluginGroup(Generic[T]):
         """Check that a distribution registers `name`. Nothing is imported.
 
         Raises:
-            UnknownPlugin: none does; lists the known names.
+            UsageError: none does; lists the known names.
         """
         names = self.names()
         if name in names:
@@ -77,7 +63,7 @@ class PluginGroup(Generic[T]):
         else:
             suggestion = did_you_mean(name, names)
             hint = f"{suggestion}{self.noun}s: {', '.join(names)}"
-        raise UnknownPlugin(f"no {self.noun} is called {name!r}", hint)
+        raise UsageError(f"no {self.noun} is called {name!r}", hint=hint)
 
     def distributions(self, name: str) -> tuple[str, ...]:
         """Return the distributions that register `name`."""
@@ -91,14 +77,14 @@ class PluginGroup(Generic[T]):
         """Return the plug-in called `name`.
 
         Raises:
-            UnknownPlugin: there is none.
+            UsageError: there is none.
             PluginError: two distributions register it, or it cannot be imported, or is not what it should be.
         """
         self.known(name)
         entries = self._entries()[name]
         if len(entries) > 1:
             raise PluginError(
-                f"the {self.noun} {name!r} is registered by {self.owner(name)}", "uninstall all of them but one"
+                f"the {self.noun} {name!r} is registered by {self.owner(name)}", hint="uninstall all of them but one"
             )
         (entry,) = entries
         owner = self.owner(name)
@@ -107,18 +93,18 @@ class PluginGroup(Generic[T]):
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"the {self.noun} {name!r} of {owner} cannot be imported: {type(error).__name__}: {error}",
-                f"repair or uninstall {owner}",
+                hint=f"repair or uninstall {owner}",
             ) from error
         if not isinstance(found, self.kind):
             raise PluginError(
                 f"the {self.noun} {name!r} of {owner} is no {self.kind.__name__}: {entry.value} is a "
                 f"{type(found).__name__}",
-                f"repair or uninstall {owner}",
+                hint=f"repair or uninstall {owner}",
             )
         called: object = getattr(found, "name", None)
         if called != name:
             raise PluginError(
-                f"{owner} registers the {self.noun} {called!r} as {name!r}", f"repair or uninstall {owner}"
+                f"{owner} registers the {self.noun} {called!r} as {name!r}", hint=f"repair or uninstall {owner}"
             )
         return found
 

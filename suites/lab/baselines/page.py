@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.markdown_text import code, head, row
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.results.export.runs.summary import code, head, row
 from ethos_hil.suites.lab.baselines.baseline_table import BaselineTable
 from ethos_hil.suites.lab.baselines.networks import NETWORKS
 from ethos_hil.suites.lab.baselines.plan import BOOTED, default_mode

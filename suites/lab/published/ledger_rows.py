@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
-from ethos_hil.results.ledger.contribution import Contribution, dumps
 from ethos_hil.results.ledger.ledger_row import NETWORK, LedgerRow
+from ethos_hil.results.ledger.sources import Contribution, dumps
 from ethos_hil.suites.lab.published.comparison import ComparedPoint, label
 from ethos_hil.suites.lab.published.published_point import PointKind
 

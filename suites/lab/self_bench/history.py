@@ -16,8 +16,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.results.gate.gate import gate
-from ethos_hil.results.gate.sides import side
+from ethos_hil.results.gate.gate import gate, side
 from ethos_hil.results.history import History, compact, compact_records
 from ethos_hil.results.report.report import report
 from ethos_hil.results.run_results import read_results

@@ -9,8 +9,7 @@ from ethos_hil.base.record import ArtifactInfo, DelegateInfo, Divergence, Metric
 from ethos_hil.base.record_context import RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.results.comparison import RowChange, RowDifference
-from ethos_hil.results.gate.change import Change, Effect, RunComparison
-from ethos_hil.results.gate.word import Cause, Word
+from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.subject import Subject
 

@@ -11,12 +11,11 @@ from html.parser import HTMLParser
 import pytest
 from markdown_it import MarkdownIt
 
-from ethos_hil.base.markdown_text import code, head, row
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.results.export.runs import summary
+from ethos_hil.results.export.runs.summary import code, head, row
 from ethos_hil.results.export.runs.tests import made
-from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.gate.word import Word
+from ethos_hil.results.gate.change import RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
 from ethos_hil.results.subject import subject_of

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.base.clock import BadClock, StatedClock, frequency, of_system, parse_frequency
+from ethos_hil.base.clock import StatedClock, frequency, of_system
+from ethos_hil.base.errors import UsageError
 from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS, stated_clock
 
 
@@ -13,7 +14,7 @@ from ethos_hil.results.known_clocks import PARTS, SYSTEM_CLOCKS, stated_clock
     [("400MHz", 400e6), ("1e9", 1e9), ("0.8 GHz", 800e6), (" 32mhz ", 32e6), ("500000 kHz", 500e6), (".5GHz", 500e6)],
 )
 def test_a_frequency_is_read(text: str, hz: float) -> None:
-    assert parse_frequency(text) == hz
+    assert stated_clock(text).hz == hz
     assert stated_clock(text) == StatedClock(hz, f"stated with --clock {text.strip()}")
 
 
@@ -38,7 +39,7 @@ def test_a_frequency_is_read(text: str, hz: float) -> None:
     ],
 )
 def test_what_is_no_clock_is_refused_in_one_line(text: str, said: str) -> None:
-    with pytest.raises(BadClock, match=said) as caught:
+    with pytest.raises(UsageError, match=said) as caught:
         stated_clock(text)
     assert "\n" not in str(caught.value)
 

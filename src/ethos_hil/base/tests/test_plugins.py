@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.plugins import PluginError, PluginGroup, UnknownPlugin
+from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plugins import PluginError, PluginGroup
 from ethos_hil.results.export.exporter import Exporter
 
 GROUP = "ethos_hil.tests_of_plugins"
@@ -66,13 +67,13 @@ def test_nothing_is_imported_before_it_is_asked_for(install: Install) -> None:
 
 def test_an_unknown_name_lists_the_known_ones_with_the_nearest(install: Install) -> None:
     install("one", TOOL, hammer="A", saw="A")
-    with pytest.raises(UnknownPlugin, match="no tool is called 'hamer'") as caught:
+    with pytest.raises(UsageError, match="no tool is called 'hamer'") as caught:
         TOOLS.get("hamer")
     assert caught.value.hint == "did you mean hammer? tools: hammer, saw"
 
 
 def test_a_group_without_plugins_is_an_old_installation() -> None:
-    with pytest.raises(UnknownPlugin) as caught:
+    with pytest.raises(UsageError) as caught:
         PluginGroup("ethos_hil.nobody", Exporter, "tool").get("hammer")
     assert caught.value.hint == "install ethos-hil again: its metadata names no tools"
 

@@ -24,7 +24,7 @@ from ethos_hil.harness.npu.timing.memory_system import MODES
 from ethos_hil.harness.scan.environment import VersionEnvironment
 from ethos_hil.harness.scan.releases import VELA
 from ethos_hil.harness.terminal.progress import Silent
-from ethos_hil.results.ledger.contribution import read_contribution
+from ethos_hil.results.ledger.sources import read_contribution
 from ethos_hil.suites.lab.published import __main__ as command
 from ethos_hil.suites.lab.published import compile_streams, ledger_rows, tables
 from ethos_hil.suites.lab.published.adapters import OFF, RELAXED, UNLIMITED, memories

@@ -1,4 +1,4 @@
-"""Numbers and names as the report has them."""
+"""Numbers and names in words, for the terminal, the report and other documents."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 TIMES = "\N{MULTIPLICATION SIGN}"
-PROVENANCES = ("vela", "modelled", "fvp", "measured")
-"""Whence cycles of the NPU come, the more real the later."""
 
 
 def amount(value: float | str | None) -> str:
@@ -45,15 +43,32 @@ def share(part: float, whole: float) -> str:
     return f"{part / whole:.1%}" if whole else ""
 
 
+def percent(part: float | None) -> str:
+    """Return the number of a part in percent, with two digits at least below ten; "" for None."""
+    if part is None:
+        return ""
+    return f"{100 * part:.0f}" if part >= 0.0995 or not part else f"{100 * part:.2g}"
+
+
 def duration(seconds: float) -> str:
-    """Return a short time with a unit that suits it."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:,.3g} {unit}"
-    return f"{seconds * 1e9:,.3g} ns"
+    """Return seconds in the unit that people use: "1.83 ms", "39.9 us"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= 0.9995 * size:  # what is rounded up to it has its unit
+            return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
 
 
-def size(count: float) -> str:
+def per_second(rate: float) -> str:
+    """Return inferences per second with three digits: "25,000", "0.42"."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
+def exact(value: float) -> str:
+    """Return a number as text from which the same one is read; a whole one without a point."""
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+def memory_size(count: float) -> str:
     """Return bytes with a unit that suits them."""
     for unit, factor in (("MiB", 1 << 20), ("KiB", 1 << 10)):
         if count >= factor:

@@ -1,0 +1,202 @@
+"""What happens over an inference: when each row ran on the NPU, DMA below kernels, and what of its memory is in use.
+
+The CPU is not on it. Between two jobs its instructions are counted on most targets, and these are not time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+from markupsafe import Markup
+
+from ethos_hil.base.inference_profile import Buffer, Slice
+from ethos_hil.base.record import JOB, Op, Record
+from ethos_hil.base.wording import amount, memory_size
+from ethos_hil.results.report.chart import (
+    Axis,
+    PlotFrame,
+    bars,
+    element,
+    line,
+    number,
+    picture,
+    round_ticks,
+    steps,
+    text,
+)
+
+WIDTH = 240.0
+_HEIGHT = 14.0
+_KERNEL, _DMA = (2.0, 6.0), (9.5, 2.5)
+"""Top and height of what a row shows."""
+
+
+def npu_timeline(timeline: Iterable[Slice]) -> tuple[Slice, ...]:
+    """Return what ran on the NPU, without the time in which only the CPU worked: the jobs are laid end to end."""
+    slices = sorted(timeline, key=lambda each: each.begin)
+    cpu = [each for each in slices if each.lane == "cpu"]
+    ends = [each.end for each in cpu]
+    before = [0, *accumulate(each.end - each.begin for each in cpu)]
+    found = []
+    for each in slices:
+        if each.lane != "cpu":
+            cut = before[bisect_right(ends, each.begin)]
+            found.append(replace(each, begin=each.begin - cut, end=each.end - cut))
+    return tuple(found)
+
+
+def time_scale(timeline: Sequence[Slice]) -> Axis | None:
+    """Return the scale of a timeline, None where nothing is in it."""
+    begin = min((each.begin for each in timeline), default=None)
+    end = max((each.end for each in timeline), default=0)
+    return Axis(begin, max(end, begin + 1), 0.0, WIDTH) if begin is not None else None
+
+
+def slices_by_row(timeline: Iterable[Slice]) -> Mapping[str, list[Slice]]:
+    """Return the slices of each row."""
+    found: dict[str, list[Slice]] = {}
+    for each in timeline:
+        found.setdefault(each.row, []).append(each)
+    return found
+
+
+def row_bar(slices: Sequence[Slice], at: Axis) -> Markup:
+    """Return the picture of a row. What it says is in words too: from when to when."""
+    parts = []
+    for lane, (top, height) in (("npu", _KERNEL), ("dma", _DMA)):
+        spans = [(at.at(each.begin), at.at(each.end)) for each in slices if each.lane == lane]
+        if spans:
+            parts.append(element("path", d=bars(spans, top, height), class_=f"lane-{lane}"))
+    label = "; ".join(told(slices, lane) for lane in ("npu", "dma") if any(e.lane == lane for e in slices))
+    return picture(WIDTH, _HEIGHT, label, *parts, class_="bar")
+
+
+def told(slices: Iterable[Slice], lane: str) -> str:
+    """Return from when to when a lane was busy with a row."""
+    mine = [each for each in slices if each.lane == lane]
+    return f"{lane.upper()} {min(e.begin for e in mine):,} to {max(e.end for e in mine):,}"
+
+
+def time_axis(at: Axis) -> Markup:
+    """Return the scale itself."""
+    parts = []
+    for tick in at.ticks(3):
+        x = at.at(tick)
+        anchor = "start" if x < 20 else "end" if x > WIDTH - 20 else "middle"
+        parts += [line(x, 11, x, 14, "axis"), text(x, 8, amount(tick), anchor=anchor)]
+    return picture(WIDTH, _HEIGHT, f"cycles from {at.low:,} to {at.high:,}", *parts, class_="bar axis-text")
+
+
+_FRAME = PlotFrame(left=56.0)
+_TENSORS = 8
+
+
+@dataclass(frozen=True)
+class MemoryChart:
+    """One memory during one call of a delegate.
+
+    Attributes:
+        memory: its name.
+        peak: the most that is in use, with the row during which it is.
+        plot: the picture.
+        tensors: what is in it then, the largest first: tensor, the row that writes it, bytes.
+        more: what is left out, in words.
+    """
+
+    memory: str
+    peak: str
+    plot: Markup
+    tensors: tuple[tuple[str, str, str], ...]
+    more: str
+
+
+def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
+    """Yield a chart for each memory of each delegate's call that has something in it."""
+    buffers = record.profile.buffers if record.profile is not None else ()
+    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
+        ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
+        mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
+        used = _in_use(mine, len(ops))
+        if max(used, default=0) > 0:
+            yield _chart(memory, ops, mine, used, _begins(ops, slices))
+
+
+def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
+    """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
+    found: dict[str, dict[str, int]] = {}
+    buffers = record.profile.buffers if record.profile is not None else ()
+    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
+        ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
+        mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
+        found.setdefault(memory, {}).update(zip((op.id for op in ops), _in_use(mine, len(ops)), strict=True))
+    name = max(found, key=lambda memory: max(found[memory].values(), default=0), default="")
+    return name, found.get(name, {})
+
+
+def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
+    """Return the bytes in use during each row."""
+    edges = [0] * (rows + 1)
+    for each in buffers:
+        edges[max(0, min(each.first, rows))] += each.size
+        edges[max(0, min(each.last + 1, rows))] -= each.size
+    total, found = 0, []
+    for edge in edges[:rows]:
+        total += edge
+        found.append(max(0, total))
+    return found
+
+
+def _begins(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
+    """Return when each row begins, and when the last one ends."""
+    found: list[float] = []
+    clock = 0.0
+    for op in ops:
+        mine = [each for each in slices.get(op.id, ()) if each.lane == "npu"]
+        begin = max(clock, min((each.begin for each in mine), default=clock)) if found or mine else 0.0
+        found.append(begin)
+        clock = max((each.end for each in mine), default=begin + (op.cycles or 0))
+        clock = max(clock, begin)
+    return [*found, max(clock, (found[-1] if found else 0.0) + 1)]
+
+
+def _chart(
+    memory: str, ops: Sequence[Op], buffers: Sequence[Buffer], used: Sequence[int], begins: Sequence[float]
+) -> MemoryChart:
+    at = max(range(len(used)), key=lambda row: used[row])
+    living = sorted((each for each in buffers if each.first <= at <= each.last), key=lambda each: -each.size)
+    rest = living[_TENSORS:]
+    names = {op.id: f"{op.npu_op} {op.module}".strip() for op in ops}
+    place = f" at {ops[at].source}" if ops[at].source else ""
+    return MemoryChart(
+        memory,
+        f"{memory_size(used[at])} at most, while {names[ops[at].id]}{place} runs",
+        _plot(memory, used, begins, at),
+        tuple((each.tensor or "—", names.get(each.row, "an input"), amount(each.size)) for each in living[:_TENSORS]),
+        f"and {len(rest):,} more with {memory_size(sum(each.size for each in rest))}" if rest else "",
+    )
+
+
+def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) -> Markup:
+    top = used[peak] * 1.08
+    x = Axis(begins[0], max(begins[-1], begins[0] + 1), _FRAME.left, _FRAME.right)
+    y = Axis(0.0, top, _FRAME.bottom, _FRAME.top)
+    unit = 1 << 20 if top >= 1 << 21 else 1 << 10 if top >= 1 << 11 else 1
+    ticks = (tick * unit for tick in round_ticks(0, top / unit, 4))
+    parts = [
+        *_FRAME.levels(y, ticks, told=memory_size),
+        *(_FRAME.below(x.at(tick), amount(tick)) for tick in x.ticks(4)),
+    ]
+    parts.append(text(_FRAME.right, _FRAME.bottom + 30, "cycles of the NPU", "tick", "end"))
+    levels = [(x.at(begin), y.at(count)) for count, begin in zip(used, begins, strict=False)]
+    area = f"{steps(levels, x.at(begins[-1]))}V{number(_FRAME.bottom)}H{number(x.at(begins[0]))}z"
+    parts.append(element("path", d=Markup(area), class_="area"))
+    begin, end, height = x.at(begins[peak]), x.at(begins[peak + 1]), y.at(used[peak])
+    parts.append(line(begin, height, max(end, begin + 2), height, "peak"))
+    middle = (begin + end) / 2
+    anchor = "start" if middle < 120 else "end" if middle > _FRAME.right - 60 else "middle"
+    parts.append(text(middle, height - 5, memory_size(used[peak]), "strong", anchor))
+    label = f"{memory} in use over the inference, {memory_size(used[peak])} at most; the table has what is in it then."
+    return _FRAME.picture(label, *parts)
