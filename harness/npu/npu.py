@@ -16,11 +16,9 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import effort_budget
-from ethos_hil.harness.npu.compute import blas, branch
-from ethos_hil.harness.npu.compute.convolution import ConvolutionStep
+from ethos_hil.harness.npu.compute.convolution import ConvolutionStep, MatMulStep, single_thread
 from ethos_hil.harness.npu.compute.dma import DmaStep
 from ethos_hil.harness.npu.compute.elementwise import ElementwiseStep
-from ethos_hil.harness.npu.compute.matmul import MatMulStep
 from ethos_hil.harness.npu.compute.pooling import PoolStep
 from ethos_hil.harness.npu.compute.resize import ResizeStep
 from ethos_hil.harness.npu.decode.decoder import decode
@@ -133,7 +131,7 @@ class NpuProgram:
             if not isinstance(one, Branch):
                 yield one, steps[one]
                 last = one
-            elif not one.conditional or branch.flag(one, last, memory):
+            elif not one.conditional or _is_taken(one, last, memory):
                 at = one.target
                 taken += 1
                 if taken > MAX_BRANCHES:
@@ -235,7 +233,7 @@ class Npu:
         touched = sum(_touched(regions.get(n), extent) for n, extent in program.extents.items())
         budget = effort_budget.EffortBudget(touched, len(program.stream))
         ran = []
-        with blas.single_thread():
+        with single_thread():
             for op, step in program.path(memory):
                 budget.spend(op, program.costs[op.offset])
                 if not fits:
@@ -400,3 +398,23 @@ def forget() -> None:
     decompress.forget()
     weight_order_u55.forget()
     weight_order_u85.forget()
+
+
+def _is_taken(branch: Branch, last: Op | None, memory: RegionMemory) -> bool:
+    """Return whether a conditional branch of an Ethos-U85 after `last` is taken.
+
+    The condition is a flag. Compiled streams set it with an operation of one element just before the branch: a
+    comparison, or a logical AND after one. Established with TOSA: the flag is set if that element is not zero. How the
+    hardware derives the flag from larger outputs is not known, so that is refused.
+    """
+    if not isinstance(last, Elementwise) or last.ofm.elements != 1:
+        before = "nothing" if last is None else last.name
+        raise Fault(
+            FailureKind.UNSUPPORTED,
+            branch.offset,
+            branch.name,
+            "BRANCH",
+            branch.target,
+            f"the flag after {before} is not known",
+        )
+    return bool(last.ofm.load(memory).any())

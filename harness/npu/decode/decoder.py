@@ -16,7 +16,6 @@ from ethos_hil.harness.npu.compute.dma import INDEX_BYTES
 from ethos_hil.harness.npu.decode.fields import Fields
 from ethos_hil.harness.npu.decode.fields_u55 import FieldsU55, FieldsU65
 from ethos_hil.harness.npu.decode.fields_u85 import FROM_IFM2, FROM_ZERO, GOING_ON, FieldsU85
-from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.operations import (
@@ -39,7 +38,7 @@ from ethos_hil.harness.npu.isa.operations import (
 from ethos_hil.harness.npu.isa.registers import FIRST_REGISTER, ElementwiseMode, Opcode, PoolMode
 from ethos_hil.harness.npu.isa.registers_u85 import BRANCH
 from ethos_hil.harness.npu.isa.scaling import Rounding, Scale
-from ethos_hil.harness.npu.isa.stream import branch_targets, commands
+from ethos_hil.harness.npu.isa.stream import RegisterFile, branch_targets, commands
 
 FIELDS: dict[CommandSet, Callable[[EthosU], Fields]] = {
     CommandSet.U55: FieldsU55,
@@ -381,3 +380,69 @@ def _reach(op: Dma, side: DmaSide, *, indexed: bool) -> tuple[int, int]:
     rows = op.index.maximum if indexed and op.index is not None else op.sizes[0] - 1
     steps = (rows * side.strides[0], (op.sizes[1] - 1) * side.strides[1])
     return side.base + sum(s for s in steps if s < 0), side.base + sum(s for s in steps if s > 0) + op.length
+
+
+class PoolRepeater:
+    """The last pool decoded, and the registers that it depends on.
+
+    On Ethos-U55 the compiler moves and transposes data with one pool per slice, up to thousands of them. The registers
+    that decoding reads define a pool. So if only base addresses among them were written since, the next pool is the
+    previous one at other addresses; copying it takes a third of the time of decoding.
+    """
+
+    def __init__(self, registers: RegisterFile) -> None:
+        self.registers = registers
+        self._last: tuple[int, int, Pool] | None = None
+        self._needs: set[str] = set()
+
+    def forget(self) -> None:
+        """Forget the last pool, so that the next operation is decoded."""
+        self._last = None
+        self._begin()
+
+    def repeat(self, code: int, parameter: int) -> Op | None:
+        """Return the last pool at its new addresses, or None if the operation must be decoded."""
+        registers = self.registers
+        if self._last is None or self._last[:2] != (code, parameter):
+            self._begin()
+            return None
+        last = self._last[2]
+        sources, targets = last.accesses
+        changed = registers.written & self._needs
+        if not changed <= {sources.register, targets.register}:
+            self._begin()
+            return None
+        ifm, source = _moved(last.ifm, sources, registers)
+        ofm, target = _moved(last.ofm, targets, registers)
+        op = last.moved(registers.offset, ifm, ofm, (source, target))
+        registers.op = op.name
+        registers.written.clear()
+        self._last = (code, parameter, op)
+        return op
+
+    def remember(self, code: int, parameter: int, op: Op) -> None:
+        """Remember `op`, just decoded after `repeat` returned None, with the registers read since then."""
+        movable = (
+            isinstance(op, Pool)
+            and [access.write for access in op.accesses] == [False, True]
+            and op.channel_scales is None
+            and op.start is None
+            and op.ifm.one_tile
+            and op.ofm.one_tile
+        )
+        self._last = (code, parameter, op) if movable and isinstance(op, Pool) else None
+        self._needs = set(self.registers.read)
+
+    def _begin(self) -> None:
+        self.registers.written.clear()
+        self.registers.read.clear()
+
+
+def _moved(source: FeatureMap, access: Access, registers: RegisterFile) -> tuple[FeatureMap, Access]:
+    """Return a map of one tile, and its access, at the address in its base register."""
+    base = registers.get(access.register)
+    by = base - source.bases[0]
+    if not by:
+        return source, access
+    moved = source.moved(base)
+    return moved, Access(access.register, access.region, access.begin + by, access.end + by, access.write, access.size)

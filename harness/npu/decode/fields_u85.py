@@ -8,8 +8,14 @@ from __future__ import annotations
 
 from ethos_hil.harness.npu.compute.elementwise import UNARY
 from ethos_hil.harness.npu.compute.output import table_bytes
-from ethos_hil.harness.npu.decode.fields import MAX_ELEMENTS, Fields
-from ethos_hil.harness.npu.decode.readings import ElementwiseInputs, ElementwiseScales, PoolScaling, Precision
+from ethos_hil.harness.npu.decode.fields import (
+    MAX_ELEMENTS,
+    ElementwiseInputs,
+    ElementwiseScales,
+    Fields,
+    PoolScaling,
+    Precision,
+)
 from ethos_hil.harness.npu.isa import registers_u85
 from ethos_hil.harness.npu.isa.feature_map import STRAIGHT, FeatureMap, Layout
 from ethos_hil.harness.npu.isa.operations import (
@@ -21,11 +27,11 @@ from ethos_hil.harness.npu.isa.operations import (
     DmaSide,
     Kernel,
     ResizeAxis,
+    ScaleLayout,
     Weights,
 )
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Rounding, Scale
-from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
 from ethos_hil.harness.npu.weights.decompress import SCALE_BYTES
 from ethos_hil.harness.npu.weights.weight_order_u85 import WeightOrderU85
 

@@ -6,13 +6,74 @@ in bytes unless the name says otherwise; an address is an offset into a region.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
+from typing import Any, Protocol
+
+import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.feature_map import FeatureMap
 from ethos_hil.harness.npu.isa.registers import ElementwiseMode, PoolMode
 from ethos_hil.harness.npu.isa.scaling import ONE, Scale
-from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
+
+Array = npt.NDArray[Any]
+
+
+class WeightOrder(Protocol):
+    """Shape, coding and order of the weight streams of an operation; immutable and hashable.
+
+    The registers alone decide it. It is what the decoder, the decompressor and the timing model need to know;
+    `ethos_hil.harness.npu.weights` has an implementation for Ethos-U55 and U65 and one for Ethos-U85.
+    """
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether there is one IFM channel per OFM channel; ifm_depth is then 1."""
+
+    @property
+    def part_kernel(self) -> bool:
+        """Whether kernel elements come before IFM channels ("part-kernel-first"), otherwise depth first."""
+
+    @property
+    def ofm_depth(self) -> int:
+        """OFM channels."""
+
+    @property
+    def ifm_depth(self) -> int:
+        """IFM channels per OFM channel."""
+
+    @property
+    def height(self) -> int:
+        """Kernel elements in y."""
+
+    @property
+    def width(self) -> int:
+        """Kernel elements in x."""
+
+    @property
+    def ifm_block(self) -> int:
+        """IFM channels that the NPU sums over before it continues with the next ones."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Weights in each stream, padding included."""
+
+    @property
+    def fast(self) -> bool:
+        """Whether the streams use FWD coding, otherwise MLW."""
+
+    def restore(self, streams: Sequence[Array]) -> Array:
+        """Return the weight tensor (ofm_depth, height, width, ifm_depth) from streams of `lengths` values each."""
+
+
+class ScaleLayout(Enum):
+    """The layout of a record in a scale buffer: bytes of the bias, bytes and bits of the multiplier; then the shift."""
+
+    I40 = (5, 4, 32)  # U55, U65
+    I32 = (4, 4, 31)  # U85, 32-bit accumulator; the last byte is unused
+    I48 = (6, 2, 15)  # U85, 48-bit accumulator; the last byte is unused
+
 
 INTERNAL = -1  # "region" of addresses inside the NPU: SHRAM, or the look-up table memory of an Ethos-U85
 
@@ -64,7 +125,7 @@ class Kernel:
 
 
 class Curve(IntEnum):
-    """An activation function that interpolates a table of tanh (see harness/npu/compute/curves.py)."""
+    """An activation function that interpolates a table of tanh (see harness/npu/compute/output.py)."""
 
     TANH = 0
     SIGMOID = 1

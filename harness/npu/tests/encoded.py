@@ -10,8 +10,7 @@ import numpy as np
 
 from ethos_hil.harness.npu.compute.dma import DmaStep
 from ethos_hil.harness.npu.isa.feature_map import RegionMemory
-from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, Weights
-from ethos_hil.harness.npu.isa.weight_layout import WeightOrder
+from ethos_hil.harness.npu.isa.operations import INTERNAL, Convolution, Dma, WeightOrder, Weights
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import Array, Compressed
 from ethos_hil.harness.testing.compiled_graph import CompiledGraph, compile_graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threadpoolctl  # type: ignore[import-untyped]
 
-from ethos_hil.harness.npu.compute import blas
+from ethos_hil.harness.npu.compute.convolution import single_thread
 
 
 def threads() -> set[int]:
@@ -17,6 +17,6 @@ def test_blas_uses_one_thread_inside_and_its_old_number_afterwards() -> None:
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = threads()
         assert len(before) == 1
-        with blas.single_thread():
+        with single_thread():
             assert threads() == {1}
         assert threads() == before

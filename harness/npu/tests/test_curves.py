@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.harness.npu.compute import curves
+from ethos_hil.harness.npu.compute import output
 from ethos_hil.harness.npu.isa.operations import Curve
 from ethos_hil.harness.npu.tests.test_faults import changed, compiled, fault_of
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
@@ -33,14 +33,14 @@ def table_of(curve: Curve) -> np.ndarray:
 
 @pytest.mark.parametrize("curve", Curve, ids=lambda curve: curve.name)
 def test_the_table_that_is_built_in_is_the_one_that_vela_loads(curve: Curve) -> None:
-    assert np.array_equal(curves.built_in(curve), table_of(curve))
+    assert np.array_equal(output.curve_table(curve), table_of(curve))
 
 
 @pytest.mark.parametrize("curve", Curve, ids=lambda curve: curve.name)
 def test_values_are_those_of_the_function(curve: Curve) -> None:
     """A table of steps of 1/24 or 1/48 is off by a few units in the last place, ends by less than one unit in 200."""
     values = np.arange(-(1 << 18), 1 << 18, 37)
-    found = curves.apply(values, curve, curves.built_in(curve))
+    found = output.apply_curve(values, curve, output.curve_table(curve))
     exact = np.array([FUNCTIONS[curve](value / ONE) * 32768 for value in values.tolist()])
     near = np.abs(values) < 4 * ONE
     assert found.dtype == np.int16
@@ -65,7 +65,7 @@ def test_values_are_those_of_the_function(curve: Curve) -> None:
     ],
 )
 def test_single_values(curve: Curve, value: int, expected: int) -> None:
-    assert curves.apply(np.array([value]), curve, curves.built_in(curve)).tolist() == [expected]
+    assert output.apply_curve(np.array([value]), curve, output.curve_table(curve)).tolist() == [expected]
 
 
 # --- streams

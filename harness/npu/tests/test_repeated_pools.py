@@ -10,8 +10,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu
-from ethos_hil.harness.npu.decode.decoder import decode
-from ethos_hil.harness.npu.decode.repeated_pools import PoolRepeater
+from ethos_hil.harness.npu.decode.decoder import PoolRepeater, decode
 from ethos_hil.harness.npu.isa.operations import Pool
 from ethos_hil.harness.npu.isa.registers_u55 import SHORT
 from ethos_hil.harness.npu.isa.stream import commands

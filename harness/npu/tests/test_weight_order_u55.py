@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ethos_hil.harness.npu.isa.fault import Fault
-from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout
+from ethos_hil.harness.npu.isa.operations import ScaleLayout
 from ethos_hil.harness.npu.tests.encoded import CASES, Encoded, check, compiled, encoded
 from ethos_hil.harness.npu.weights import decompress
 from ethos_hil.harness.npu.weights.decompress import WeightError

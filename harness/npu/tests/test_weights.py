@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
+from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
 from ethos_hil.harness.npu.tests.test_codec import encoded, some_weights
 from ethos_hil.harness.npu.weights import codec, decompress
 from ethos_hil.harness.npu.weights.decompress import Compressed, WeightError

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu.isa.weight_layout import ScaleLayout, WeightOrder
+from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
 from ethos_hil.harness.npu.weights import codec, weight_coding_fwd, weight_coding_mlw
 
 Array = npt.NDArray[Any]

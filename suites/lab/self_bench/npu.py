@@ -21,7 +21,7 @@ from rich.table import Table
 from ethos_hil.base.errors import UndefinedAnswer
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault, Npu, forget
-from ethos_hil.harness.npu.compute import blas
+from ethos_hil.harness.npu.compute.convolution import single_thread
 from ethos_hil.harness.npu.isa.operations import Convolution
 from ethos_hil.harness.npu.weights import codec
 from ethos_hil.harness.terminal.progress import Live
@@ -162,7 +162,7 @@ def multiplications() -> float:
     """Return how many float32 multiplications with additions BLAS does in a second here, with one thread."""
     values = np.ones((LARGE, LARGE), np.float32)
     out = np.empty_like(values)
-    with blas.single_thread():
+    with single_thread():
         seconds = best(lambda: np.matmul(values, values, out=out))
     return LARGE**3 / seconds
 

@@ -19,7 +19,7 @@ import pytest
 
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import forget
-from ethos_hil.harness.npu.compute import curves
+from ethos_hil.harness.npu.compute import output
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.suites.lab.conformance.check import CheckEnding
@@ -83,15 +83,15 @@ def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.
     one = asked("lstm")
     made = compile_tflite(one.tflite, EthosU.parse("ethos-u55-128"), raw=False)
     network = read_tflite(made, "lstm").networks[0]
-    built_in = curves.built_in
+    built_in = output.curve_table
 
-    def changed(curve: curves.Curve) -> np.ndarray:
+    def changed(curve: output.Curve) -> np.ndarray:
         table = built_in(curve).copy()
         table[:, 0] = (table[:, 0].astype(int) + change).clip(-32768, 32767)
         return table
 
     assert outputs_digest(one.run(network)[0]) == ANSWERS["lstm"]["outputs"]
-    monkeypatch.setattr(curves, "built_in", changed)
+    monkeypatch.setattr(output, "curve_table", changed)
     forget()
     assert outputs_digest(one.run(network)[0]) != ANSWERS["lstm"]["outputs"]
 
