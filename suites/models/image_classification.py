@@ -10,9 +10,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.layers import Residual, same
 from ethos_hil.suites.models.seeded import seeded
-from ethos_hil.suites.models.stacks import Residual
 
 SHAPE = (1, 3, 32, 32)
 _CLASSES = 10

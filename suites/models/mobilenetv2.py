@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
+from ethos_hil.suites.models.layers import Residual
 from ethos_hil.suites.models.seeded import seeded
-from ethos_hil.suites.models.stacks import Residual
 
 # expansion, output channels, repeats, stride of the first
 _BLOCKS = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.layers import same
 from ethos_hil.suites.models.seeded import seeded
 
 SHAPE = (1, 3, 96, 96)

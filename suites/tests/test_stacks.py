@@ -17,7 +17,7 @@ from ethos_hil.lowering.model.torch_model import from_module
 from ethos_hil.lowering.repairs.mend import treat
 from ethos_hil.lowering.vela.compiler import flags, run_vela
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
-from ethos_hil.suites.models.stacks import STACKS
+from ethos_hil.suites.models.tests.stacks import STACKS
 
 SIZES = (32, 64, 128, 256)
 TESTED_BETTER = {"inverted", "keywords", "autoencoder", "perceptron", "dilated", "batch"}

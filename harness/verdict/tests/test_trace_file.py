@@ -15,7 +15,7 @@ from ethos_hil.harness.run import run
 from ethos_hil.harness.verdict import trace_file
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
-from ethos_hil.suites.models.stacks import STACKS
+from ethos_hil.suites.models.tests.stacks import STACKS
 
 NPU = EthosU.parse("ethos-u55-128")
 

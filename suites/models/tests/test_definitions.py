@@ -19,7 +19,7 @@ from ethos_hil.suites.models import efficientnet, test_models
 from ethos_hil.suites.models.anomaly_detection import SHAPE, Autoencoder, folded
 from ethos_hil.suites.models.image_classification import ResNet8
 from ethos_hil.suites.models.keyword_spotting import DsCnn
-from ethos_hil.suites.models.padding import same
+from ethos_hil.suites.models.layers import same
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, label
 from ethos_hil.suites.models.seeded import NOTE, seeded
 from ethos_hil.suites.models.wake_words import MobileNetV1

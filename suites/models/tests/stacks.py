@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from ethos_hil.suites.models.layers import Residual
+
 Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
 
 
@@ -31,19 +33,6 @@ class Mean(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return the mean: [N, C, H, W] -> [N, C] or [N, C, 1, 1]."""
         return x.mean((2, 3), keepdim=self.keepdim)
-
-
-class Residual(nn.Module):
-    """body(x) + shortcut(x)."""
-
-    def __init__(self, body: nn.Module, shortcut: nn.Module | None = None) -> None:
-        super().__init__()
-        self.body = body
-        self.shortcut = shortcut or nn.Identity()
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return an image of the shape of body(x)."""
-        return self.body(x) + self.shortcut(x)
 
 
 class ChannelGate(nn.Module):

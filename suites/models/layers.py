@@ -1,8 +1,10 @@
-"""TensorFlow's "same" padding, which most models for microcontrollers were trained with."""
+"""Layers that torch lacks: TensorFlow's "same" padding, which most models for microcontrollers were trained with, and
+a residual connection.
+"""
 
 from __future__ import annotations
 
-from torch import nn
+from torch import Tensor, nn
 
 
 def same(size: tuple[int, int], kernel: tuple[int, int], stride: int) -> list[nn.Module]:
@@ -26,3 +28,16 @@ def same(size: tuple[int, int], kernel: tuple[int, int], stride: int) -> list[nn
 def _halves(size: int, kernel: int, stride: int) -> tuple[int, int]:
     total = max((-(-size // stride) - 1) * stride + kernel - size, 0)
     return total // 2, total - total // 2
+
+
+class Residual(nn.Module):
+    """body(x) + shortcut(x)."""
+
+    def __init__(self, body: nn.Module, shortcut: nn.Module | None = None) -> None:
+        super().__init__()
+        self.body = body
+        self.shortcut = shortcut or nn.Identity()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return an image of the shape of body(x)."""
+        return self.body(x) + self.shortcut(x)
