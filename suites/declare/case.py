@@ -1,11 +1,13 @@
 """Declarations of operator tests: an operator, its cases, and where each is computed.
 
-Declarations are data. They import no torch, so that hundreds of tests are collected quickly.
+Declarations are data. They import no torch, so that hundreds of tests are collected quickly. They are checked when they
+are made: a name that nothing looks up would be ignored in silence.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,11 +17,57 @@ from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.question import Scheme
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.declaration_check import check_by_profile, check_kind
 from ethos_hil.suites.declare.suffix import SUFFIXES
 
 if TYPE_CHECKING:
     from ethos_hil.base.verdict import Failure
+
+
+def check_profiles(owner: str, attribute: str, names: Iterable[object]) -> None:
+    """Check that all of `names` are profiles.
+
+    Args:
+        owner: what is declared, for the message: "operator relu".
+        attribute: the attribute of the declaration that names them.
+        names: the names.
+
+    Raises:
+        UsageError: one is not; names the nearest.
+    """
+    for name in names:
+        if name not in SUFFIXES:
+            close = difflib.get_close_matches(str(name), SUFFIXES, n=1, cutoff=0.4)
+            suggestion = f"did you mean {close[0]}? " if close else ""
+            raise UsageError(
+                f"{owner}: {attribute} names {name!r}, which is no profile",
+                hint=f"{suggestion}profiles: {', '.join(SUFFIXES)}",
+            )
+
+
+def check_by_profile(owner: str, attribute: str, value: object, kind: type[Any]) -> None:
+    """Check that `value` is a mapping from profiles to objects of `kind`.
+
+    Raises:
+        UsageError: it is not; says what it is.
+    """
+    if not isinstance(value, Mapping):
+        raise UsageError(
+            f"{owner}: {attribute} is a {type(value).__name__}", hint="give a dictionary with an entry for each profile"
+        )
+    check_profiles(owner, attribute, value)
+    for profile, entry in value.items():
+        check_kind(owner, f"{attribute}[{profile!r}]", entry, kind)
+
+
+def check_kind(owner: str, attribute: str, value: object, kind: type[Any]) -> None:
+    """Check that `value` is an object of `kind`.
+
+    Raises:
+        UsageError: it is not; says what it is, and what is wanted.
+    """
+    if not isinstance(value, kind):
+        raise UsageError(f"{owner}: {attribute} is {value!r}, a {type(value).__name__}", hint=f"give a {kind.__name__}")
+
 
 PROFILES = SUFFIXES
 _NONE: Mapping[str, Any] = MappingProxyType({})

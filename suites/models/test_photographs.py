@@ -7,13 +7,12 @@ ethos_hil.suites.models.classification` prints it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import NOWHERE, Question
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.suites.declare import capability
-from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models
 from ethos_hil.suites.plugin.options import Options
 
@@ -38,36 +37,38 @@ def test_photographs_U85_BI(pytestconfig: pytest.Config, record_property: Proper
 
 def classify_photographs(profile: str, config: pytest.Config, record_property: Property) -> None:
     options = Options.of(config)
-    npu, settings = options.profiles[profile].npu, options.settings
-    assert npu is not None
+    question = options.question.but(npu=str(options.profiles[profile].npu))
     record_property("operator", "efficientnet_lite0")
     record_property("case", "photographs")
-    reason = lacking(npu, settings)
+    reason = lacking(question, options.replay)
     if reason is not None:
         record_property("verdict", "skipped")
         pytest.skip(reason)
     verdict = "failed"
     try:
-        record_property("agreement", check_the_same_five(npu, settings))
+        record_property("agreement", check_the_same_five(question))
         verdict = "verified"
     finally:
         record_property("verdict", verdict)
 
 
-def lacking(npu: EthosU, settings: SessionSettings) -> str | None:
+def lacking(question: Question, replay: Path | None) -> str | None:
     """Return why photographs cannot be classified on the target, or None."""
-    if settings.compile_only or settings.replay is not None:
+    if question.target == NOWHERE or replay is not None:
         return "no target: photographs are looked at on one, and neither compiled only nor replayed"
+    from ethos_hil.suites.trial.declared import missing_packages
+    from ethos_hil.suites.trial.run_trial import missing
+
     packages = test_models.efficientnet_lite0.requires
-    missing = capability.missing_packages(packages) or capability.missing(settings.question.but(npu=str(npu)))
-    return None if missing is None else f"{missing.message}: {missing.hint}"
+    reason = missing_packages(packages) or missing(question)
+    return None if reason is None else f"{reason.message}: {reason.hint}"
 
 
-def check_the_same_five(npu: EthosU, settings: SessionSettings) -> str:
+def check_the_same_five(question: Question) -> str:
     """Classify all photographs. Return a text about the agreement with the float network."""
     from ethos_hil.suites.models.classification import classify
 
-    classification = classify(settings.question.but(npu=str(npu)))
+    classification = classify(question)
     assert classification.record.verdict == Verdict.VERIFIED, classification.record.failure
     for answers in classification.answers:
         assert answers.device == answers.reference, answers

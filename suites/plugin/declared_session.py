@@ -15,9 +15,8 @@ import pytest
 from ethos_hil.base.interruption import end_on_signals, restore
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.suites.plugin import shared_run
-from ethos_hil.suites.plugin.options import Options
+from ethos_hil.suites.plugin.options import TALLY, Options
 from ethos_hil.suites.plugin.pytest_items import DeclaredItem
-from ethos_hil.suites.plugin.shared_names import TALLY
 from ethos_hil.suites.plugin.verdict_summary import Tally, suffix_of
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pytest
 from ethos_hil.lowering.made_from.code_watch import WATCH  # before any test file is imported
 from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 from ethos_hil.suites.plugin import options
-from ethos_hil.suites.plugin.shared_names import CRASHED, RUN, TALLY
+from ethos_hil.suites.plugin.options import CRASHED, RUN, TALLY
 
 if TYPE_CHECKING:
     from ethos_hil.suites.plugin.pytest_items import DeclaredItem

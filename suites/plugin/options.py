@@ -1,4 +1,4 @@
-"""The suites' command line options, and the settings made from them.
+"""The suites' command line options, what they ask of each test, and names that the plugin's parts share.
 
 Every pytest session of the environment has them. So this module imports nothing slow before they are used, and an
 option gives way where its name is taken.
@@ -19,12 +19,23 @@ from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
-from ethos_hil.suites.plugin.shared_names import RUN
 
 if TYPE_CHECKING:
     from ethos_hil.harness.nightly.shard import Shard
     from ethos_hil.suites.declare.profile import Profile
-    from ethos_hil.suites.declare.settings import SessionSettings
+
+ANY_TEST = Question("", allow_cpu_only=True)
+"""What is asked of any test by default: its declaration says what is on the NPU."""
+TALLY = "ethos-hil-tally"
+"""Name of the plugin that counts verdicts."""
+RUN = "ethos_hil_run"
+"""Key of the run folder's name in the input of xdist's workers."""
+RECORDED = "ethos_hil_recorded"
+"""Key of the tests that a resumed session does not run, in the input of xdist's workers."""
+CONTROLLER = "ethos_hil_controller"
+"""Key of the controller's process id there."""
+CRASHED = "???"
+"""The phase of the report that xdist's controller makes of a test whose worker died (3.8, dsession.py)."""
 
 
 def _attributes_of(name: str, how: FieldOption) -> dict[str, Any]:
@@ -116,7 +127,10 @@ class Options:
         profiles: every profile by its name, for the requested NPU.
         suffixes: the names of the profiles whose tests run; none for all.
         one_in: run every n-th case of each file, and the first.
-        settings: the settings of each test.
+        question: what every test asks, but for the test and its NPU. What is on the NPU a test declares itself.
+        record: folder to keep the answers of targets and the reference model in.
+        replay: folder of such answers, which are judged in place of new ones.
+        root: the project's folder; recordings name files relative to it.
         artifacts: folder for all facts about failed tests.
         runs: folder of run folders, which keep the records.
         run: the name of this session's run folder.
@@ -129,7 +143,10 @@ class Options:
     profiles: Mapping[str, Profile]
     suffixes: frozenset[str]
     one_in: int
-    settings: SessionSettings
+    question: Question
+    record: Path | None
+    replay: Path | None
+    root: Path
     artifacts: Path | None
     runs: Path
     run: str
@@ -138,6 +155,11 @@ class Options:
     shard: Shard | None
     part: str
     attempt: int
+
+    @property
+    def compile_only(self) -> bool:
+        """Whether nothing runs."""
+        return self.question.target == NOWHERE
 
     @property
     def run_folder(self) -> Path:
@@ -167,7 +189,6 @@ class Options:
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
         from ethos_hil.suites.declare.profile import parse
-        from ethos_hil.suites.declare.settings import SessionSettings
 
         def given(name: str) -> Any:
             return _value(config, name)
@@ -204,15 +225,13 @@ class Options:
             profiles=_profiles(given("--npu") or only_npu),
             suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
             one_in=one_in,
-            settings=SessionSettings(
-                question=question_of(
-                    {name: given(OPTIONS[name].flag(name)) for name in TESTING.fields},
-                    compile_only=given("--compile-only"),
-                ),
-                record=_folder(given("--record")),
-                replay=replay,
-                root=_root(config),
+            question=question_of(
+                {name: given(OPTIONS[name].flag(name)) for name in TESTING.fields},
+                compile_only=given("--compile-only"),
             ),
+            record=_folder(given("--record")),
+            replay=replay,
+            root=_root(config),
             artifacts=_folder(given("--artifacts")),
             runs=Path(given("--runs") or DEFAULT_ROOT).absolute(),
             run=run_name(config),
@@ -231,7 +250,6 @@ _PARSED = pytest.StashKey[Options]()
 def question_of(values: Mapping[str, Any], *, compile_only: bool = False) -> Question:
     """Return what the options of a session ask of each test; the NPU is its profile's."""
     from ethos_hil.lowering.vela.memory_mode import MemoryMode
-    from ethos_hil.suites.declare.settings import ANY_TEST
 
     named = {name: value for name, value in values.items() if value and name != "npu"}
     if "memory_mode" in named:

@@ -1,8 +1,10 @@
-"""Declared tests as pytest items."""
+"""Declared tests as pytest items, each with the line in its file that declares it."""
 
 from __future__ import annotations
 
 import abc
+import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +15,6 @@ import pytest
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.suites.declare.case import Case, Defect, Operator
-from ethos_hil.suites.declare.declaration_line import line_of
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.plugin.options import Options
 
@@ -23,6 +24,45 @@ if TYPE_CHECKING:
     from ethos_hil.results.store import RunFolder
     from ethos_hil.suites.trial.declared import Declared
     from ethos_hil.suites.trial.run_trial import Trial
+
+
+def line_of(file: Path, *names: str) -> int | None:
+    """Return the line of the call whose first argument is the last of `names`, inside the call with the name before it.
+
+    If a name is not written out, as in a loop, it is the line of the last name that is; None if none is.
+
+    Args:
+        file: the test file.
+        names: the operator's name and the case's.
+    """
+    line = None
+    calls = _calls(file, file.stat().st_mtime_ns)
+    for name in names:
+        calls = tuple(call for call in calls if call[0] == name)
+        if not calls:
+            break
+        line = calls[0][1]
+        calls = tuple(inner for call in calls for inner in call[2])
+    return line
+
+
+_Call = tuple[str, int, tuple["_Call", ...]]
+"""A call whose first argument is a text: that text, its line, and the calls of this kind inside it."""
+
+
+@functools.lru_cache(maxsize=100)
+def _calls(file: Path, _modified: int) -> tuple[_Call, ...]:
+    return tuple(_inside(ast.parse(file.read_bytes())))
+
+
+def _inside(node: ast.AST) -> Iterator[_Call]:
+    for child in ast.iter_child_nodes(node):
+        match child:
+            case ast.Call(args=[ast.Constant(value=str(name)), *_]):
+                yield name, child.lineno, tuple(_inside(child))
+            case _:
+                yield from _inside(child)
+
 
 _SECONDS = 900
 """Time limit of a test, seconds. Lowering a large model takes a minute of one core, and importing torch for the
@@ -94,8 +134,8 @@ class DeclaredItem(pytest.Item):
 
     def runtest(self) -> None:
         """Lower, run, compare."""
-        settings = self.options.settings
-        if not settings.compile_only and settings.replay is None:
+        options = self.options
+        if not options.compile_only and options.replay is None:
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
             REFERENCE_MODEL.start()  # it is imported while this process imports the rest
@@ -105,7 +145,15 @@ class DeclaredItem(pytest.Item):
         from ethos_hil.suites.trial.run_trial import Trial
 
         about = SuiteTest(self.nodeid, *self.labels, self.profile_name, self.source)
-        trial = Trial(self.declared(), settings, pool=self._pool(), about=about)
+        trial = Trial(
+            self.declared(),
+            options.question,
+            pool=self._pool(),
+            about=about,
+            record=options.record,
+            replay=options.replay,
+            root=options.root,
+        )
         try:
             record = trial.run()
         except (Exception, pytest.fail.Exception) as error:  # pytest-timeout ends a test with the latter
@@ -138,7 +186,7 @@ class DeclaredItem(pytest.Item):
                 from ethos_hil.suites.trial import failure_dump
                 from ethos_hil.suites.trial.run_trial import place
 
-                folder = place(trial.test, options.artifacts, options.settings.root)
+                folder = place(trial.test, options.artifacts, options.root)
                 failure_dump.keep(folder, trial, self.record, error)
                 self._kept = folder
             run_folder(self.config).append(self.record, part=options.part, attempt=options.attempt)
@@ -152,7 +200,7 @@ class DeclaredItem(pytest.Item):
 
     def _pool(self) -> BoardPool | None:
         """Return the pool of this process's virtual boards; they are stopped with the session."""
-        if self.options.settings.question.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
+        if self.options.question.target != "virtual" or self.options.profiles[self.profile_name].npu is None:
             return None
         pool = self.config.stash.get(_POOL, None)
         if pool is None:

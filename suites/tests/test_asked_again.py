@@ -16,8 +16,8 @@ from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import ANY_TEST, SessionSettings
 from ethos_hil.suites.plugin import options
+from ethos_hil.suites.plugin.options import ANY_TEST
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.trial.declared import DeclaredCase
 from ethos_hil.suites.trial.run_trial import Trial
@@ -29,9 +29,7 @@ def record_of(profile: str, question: Question) -> Record:
     """The record, read again, of a test in a session in which nothing can run."""
     case = sample.plus.cases[0]
     about = SuiteTest(ID.format(profile), "plus", "same", profile, "sample.py:1")
-    trial = Trial(
-        DeclaredCase(parse(profile), Path(sample.__file__), sample.plus, case), SessionSettings(question), about=about
-    )
+    trial = Trial(DeclaredCase(parse(profile), Path(sample.__file__), sample.plus, case), question, about=about)
     failure = Failure(FailureKind.TIMEOUT, "it took too long")
     return Record.from_json(json.loads(trial.stop(failure).dumps()))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ethos_hil.suites.declare.declaration_line import line_of
+from ethos_hil.suites.plugin.pytest_items import line_of
 from ethos_hil.suites.tests.session import SAMPLE
 
 

@@ -16,7 +16,7 @@ from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.suites.declare import profile
 from ethos_hil.suites.declare.case import Case, Defect, Operator, case, f32
-from ethos_hil.suites.trial.expectation import Expectation
+from ethos_hil.suites.trial.declared import DeclaredCase
 
 ADD = Operator("add", aten=("add.Tensor",), fp=("ADD",), cases=())
 SUM = case("sum", lambda x: x + x, f32(3, 5))
@@ -40,8 +40,12 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Artifa
     return lower_case
 
 
+def declared_in(name: str, operator: Operator, what: Case) -> DeclaredCase:
+    return DeclaredCase(profile.parse(name), Path(__file__), operator, what)
+
+
 def problem(artifact: Artifact, operator: Operator, what: Case) -> str:
-    return Expectation(operator, what, "MI").problem(artifact) or ""
+    return declared_in("MI", operator, what).problem(artifact) or ""
 
 
 def test_what_is_delegated_must_be_what_is_declared(lowered: Callable[[Case], Artifact]) -> None:
@@ -84,13 +88,13 @@ def test_what_is_delegated_beside_must_be_all_that_is(lowered: Callable[[Case], 
     assert problem(nothing, ADD, replace(left, beside={"MI": ("add.Tensor",)})) != ""
 
 
-def lacking(*kernels: str) -> Expectation:
-    return Expectation(ADD, replace(SUM, lacks={"U55_BI": kernels}), "U55_BI")
+def lacking(*kernels: str) -> DeclaredCase:
+    return declared_in("U55_BI", ADD, replace(SUM, lacks={"U55_BI": kernels}))
 
 
-def verdict(expectation: Expectation, **evidence: Any) -> tuple[str, str]:
+def verdict(declared: DeclaredCase, **evidence: Any) -> tuple[str, str]:
     """Return the verdict and the kind of failure of a test with this declaration."""
-    decision = decide(expectation.declare(Evidence(**evidence)))
+    decision = decide(declared.declare(Evidence(**evidence)))
     return decision.verdict, decision.failure.kind if decision.failure is not None else ""
 
 
@@ -106,7 +110,7 @@ def test_a_kernel_that_is_lacking_is_a_skip_only_when_it_is_just_the_one() -> No
     assert verdict(declared, difference=MISMATCH, compared=3) == ("failed", "mismatch")
     assert verdict(declared, compared=3) == ("failed", "declaration")
     assert verdict(lacking(), stopped=PREFLIGHT) == ("failed", "unsupported")
-    undeclared = Expectation(ADD, SUM, "U55_BI")
+    undeclared = declared_in("U55_BI", ADD, SUM)
     assert verdict(undeclared, stopped=PREFLIGHT, kernels_missing="aten::atan2.out") == ("failed", "unsupported")
 
 
@@ -118,11 +122,11 @@ def failed(kind: FailureKind, message: str) -> Record:
 
 def test_a_defect_is_known_only_when_it_does_what_it_does_today() -> None:
     wrong = failed(FailureKind.MISMATCH, "3 of 9 elements are too far from PyTorch")
-    ill = Expectation(ADD, replace(SUM, defects={"MI": DEFECT}), "MI")
-    assert ill.known(wrong)
-    assert not ill.known(failed(FailureKind.MISMATCH, "another shape"))
-    assert not ill.known(failed(FailureKind.FAULT, "too far"))
-    assert not Expectation(ADD, SUM, "MI").known(wrong)
-    assert not Expectation(ADD, replace(SUM, defects={"BI": DEFECT}), "MI").known(wrong)
+    ill = declared_in("MI", ADD, replace(SUM, defects={"MI": DEFECT}))
+    assert ill.defect(wrong)
+    assert not ill.defect(failed(FailureKind.MISMATCH, "another shape"))
+    assert not ill.defect(failed(FailureKind.FAULT, "too far"))
+    assert not declared_in("MI", ADD, SUM).defect(wrong)
+    assert not declared_in("MI", ADD, replace(SUM, defects={"BI": DEFECT})).defect(wrong)
     assert verdict(ill, compared=9) == ("failed", "declaration")
-    assert not ill.known(failed(FailureKind.DECLARATION, "it is right"))
+    assert not ill.defect(failed(FailureKind.DECLARATION, "it is right"))

@@ -21,7 +21,6 @@ LIGHT = {
     "ethos_hil.suites.plugin",
     "ethos_hil.suites.plugin.hooks",
     "ethos_hil.suites.plugin.options",
-    "ethos_hil.suites.plugin.shared_names",
     "ethos_hil.lowering",
     "ethos_hil.lowering.made_from",
     "ethos_hil.lowering.made_from.chance",

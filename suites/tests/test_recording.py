@@ -24,7 +24,7 @@ from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import ANY_TEST, SessionSettings
+from ethos_hil.suites.plugin.options import ANY_TEST
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
 from ethos_hil.suites.trial import declared
@@ -48,7 +48,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a recording of each profile, made by running."""
     folder = tmp_path_factory.mktemp("recordings")
     for profile in PROFILES:
-        record = Trial(case_in(profile), SessionSettings(record=folder, root=ROOT)).run()
+        record = Trial(case_in(profile), ANY_TEST, record=folder, root=ROOT).run()
         assert record.verdict == "verified", record.failure
     return folder
 
@@ -65,8 +65,7 @@ def replay(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(declared.Declared, "lower", never)
 
     def judged(profile: str, test: DeclaredCase | None = None, **settings: object) -> Record:
-        asked = SessionSettings(ANY_TEST.but(**settings), replay=tmp_path, root=ROOT)
-        return Trial(test or case_in(profile), asked).run()
+        return Trial(test or case_in(profile), ANY_TEST.but(**settings), replay=tmp_path, root=ROOT).run()
 
     return judged
 
@@ -209,7 +208,7 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     before = path.read_bytes()
     real = VirtualTarget.__init__
     monkeypatch.setattr(VirtualTarget, "__init__", functools.partialmethod(real, engine=Zeros))
-    record = Trial(case_in("U55_BI"), SessionSettings(record=tmp_path, root=ROOT)).run()
+    record = Trial(case_in("U55_BI"), ANY_TEST, record=tmp_path, root=ROOT).run()
     assert failure_of(record)[0] == "mismatch"
     assert path.read_bytes() == before
     fresh = path.with_name(f"{path.name}.new")
@@ -217,7 +216,7 @@ def test_a_run_that_fails_does_not_replace_a_good_recording(
     assert str(fresh) in record.notes[-1]
     # The wrong answer can be examined where there is no target, under the good one's name.
     fresh.replace(path)
-    again = Trial(case_in("U55_BI"), SessionSettings(replay=tmp_path, root=ROOT)).run()
+    again = Trial(case_in("U55_BI"), ANY_TEST, replay=tmp_path, root=ROOT).run()
     assert again.failure == record.failure
     assert again.divergence == record.divergence
     assert not [left for left in path.parent.iterdir() if left.name.startswith(".")]

@@ -20,7 +20,7 @@ from ethos_hil.lowering.cache.contents import CacheContents
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.made_from.model_fingerprint import Found, find_artifact, read_at_import
 from ethos_hil.suites.declare.profile import parse
-from ethos_hil.suites.declare.settings import SessionSettings
+from ethos_hil.suites.plugin.options import ANY_TEST
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import SAMPLE
 from ethos_hil.suites.trial import declared
@@ -44,7 +44,7 @@ class Remapped(DeclaredCase):
 
 def came_of(change: Change) -> Record:
     case = sample.plus.cases[1]
-    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), SessionSettings()).run()
+    return Trial(Remapped(parse("U55_BI"), SAMPLE, sample.plus, case, change), ANY_TEST).run()
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
             found = super().lower(memory_mode, cache)
             return Found(dataclasses.replace(found.artifact, delegates=()), found.made_from)
 
-    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), SessionSettings()).run()
+    record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), ANY_TEST).run()
     assert record.verdict == "failed"
     assert record.failure is not None
     assert record.failure.kind == "delegation"
@@ -99,7 +99,7 @@ def test_a_failure_on_the_target_names_it(monkeypatch: pytest.MonkeyPatch) -> No
 def test_missing_tools_are_known_before_anything_is_lowered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ETHOS_HIL_QEMU", str(tmp_path / "absent"))
     test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    record = Trial(test, SessionSettings(), Cache(tmp_path / "cache")).run()
+    record = Trial(test, ANY_TEST, Cache(tmp_path / "cache")).run()
     assert (record.verdict, record.failure and record.failure.kind) == ("failed", "not-launched")
     assert not (tmp_path / "cache").exists()
 
@@ -114,7 +114,7 @@ def test_a_wrong_firmware_is_known_before_anything_is_lowered(
     file.write_bytes(text.encode() if text is not None else find_firmware("corstone-320"))
     monkeypatch.setenv("ETHOS_HIL_FIRMWARE", str(file))
     test = DeclaredCase(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1])
-    record = Trial(test, SessionSettings(), Cache(tmp_path / "cache")).run()
+    record = Trial(test, ANY_TEST, Cache(tmp_path / "cache")).run()
     assert record.failure is not None
     assert (record.verdict, record.failure.kind) == ("failed", kind)
     assert not (tmp_path / "cache").exists()

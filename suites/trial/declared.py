@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Scheme
 from ethos_hil.base.record import Decision
-from ethos_hil.base.verdict import Failure
+from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
@@ -31,14 +34,27 @@ from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
 from ethos_hil.lowering.user_code.user_function import check_bytecode
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
-from ethos_hil.suites.declare.capability import missing_packages
 from ethos_hil.suites.declare.case import Case, Defect, Operator
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import Profile
-from ethos_hil.suites.trial.expectation import BORDER, Expectation
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.model.torch_model import TorchModel
+
+BORDER = ("quantized_decomposed::quantize_per_tensor.out", "quantized_decomposed::dequantize_per_tensor.out")
+"""Kernels between the float inputs and outputs of a program and its delegates."""
+_QUANTISING = tuple(
+    f"quantized_decomposed.{kind}_per_{what}.default"
+    for kind in ("quantize", "dequantize")
+    for what in ("tensor", "channel")
+)
+"""Edge operators that say where in a delegate something is quantised, and how."""
+_EDGE = {
+    **dict.fromkeys(("conv1d.default", "conv2d.default", "conv3d.default"), "convolution.default"),
+    **dict.fromkeys(("conv_transpose1d.default", "conv_transpose2d.input"), "convolution.default"),
+    "max_pool2d.default": "max_pool2d_with_indices.default",
+}
+"""Names of the edge operators that are the only ones that an operator of a model becomes; see `_edge_name`."""
 
 
 @dataclass(frozen=True)
@@ -150,17 +166,56 @@ class DeclaredCase(Declared):
         return build(self.name, self.case, self.file.parent)
 
     def problem(self, artifact: Artifact) -> str | None:
-        return self._expectation.problem(artifact)
+        from ethos_hil.lowering.formats.tosa import TosaGraph
+
+        graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
+        found = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
+        aten = [name.removeprefix("aten.") for name in artifact.delegated if name not in _QUANTISING]
+        reason = self._entry("on_cpu")
+        if reason is not None:
+            beside: tuple[str, ...] = self._entry("beside") or ()
+            if sorted(aten) == sorted(beside):
+                return None
+            taken = f"{', '.join(aten) or 'nothing'}, and `beside` declares {', '.join(beside) or 'nothing'}"
+            return f"declared to be left to the CPU ({reason}), but delegated: {taken}"
+        if not found:
+            left = ", ".join(artifact.cpu_ops) or "nothing"
+            return f"nothing was delegated; on the CPU: {left} (if that is right, say why in `on_cpu`)"
+        wanted = self.operator
+        absent = [name for name in wanted.tosa_in(self.profile.name) if name not in found]
+        if absent:
+            return f"the delegate has no {', '.join(absent)}, it has {', '.join(found)}"
+        absent = [name for name in wanted.aten_in(self.profile.name) if not {name, _edge_name(name)} & {*aten}]
+        if absent:
+            text = f"the delegate has no {', '.join(absent)}, it has {', '.join(aten)}"
+            return f"{text} (`aten` takes these names; the table of a run has those before operators were decomposed)"
+        return self._left(artifact)
+
+    def _left(self, artifact: Artifact) -> str | None:
+        declared: Mapping[str, str] = self._entry("leaves") or {}
+        left = [kernel for kernel in dict.fromkeys(artifact.cpu_ops) if kernel not in BORDER]
+        surplus = [kernel for kernel in left if kernel not in declared]
+        if surplus:
+            return f"left to the CPU, and not declared to be: {', '.join(surplus)}"
+        idle = [kernel for kernel in declared if kernel not in left]
+        return f"declared to be left to the CPU, and is not: {', '.join(idle)}" if idle else None
 
     def declare(self, evidence: Evidence) -> Evidence:
-        return self._expectation.declare(evidence)
+        defect: Defect | None = self._entry("defects")
+        return dataclasses.replace(
+            evidence,
+            kernels_declared_missing=self._entry("lacks"),
+            defect="" if defect is None else f"{defect.what} ({defect.link})",
+        )
 
     def defect(self, decision: Decision) -> Defect | None:
-        return self._expectation.defect if self._expectation.known(decision) else None
+        failure, defect = decision.failure, self._entry("defects")
+        declared = failure is not None and defect is not None and defect.tells(failure)
+        return defect if decision.verdict == Verdict.FAILED and declared else None
 
-    @property
-    def _expectation(self) -> Expectation:
-        return Expectation(self.operator, self.case, self.profile.name)
+    def _entry(self, name: str) -> Any:
+        own, of_all = getattr(self.case, name), getattr(self.operator, name)
+        return own.get(self.profile.name, of_all.get(self.profile.name))
 
 
 @dataclass(frozen=True)
@@ -215,3 +270,19 @@ class DeclaredModel(Declared):
         if self.model.scratch is not None and scratch > self.model.scratch:
             return f"the program needs {scratch:,} bytes of working memory, {self.model.scratch:,} are declared"
         return None
+
+
+def _edge_name(name: str) -> str:
+    """Return what an operator is called in the edge dialect, where it becomes one operator: of "conv2d.default", as in
+    the table of a run, "convolution.default", and of "permute.default" "permute_copy.default".
+    """
+    operator, dot, overload = name.partition(".")
+    return _EDGE.get(name, f"{operator}_copy{dot}{overload}")
+
+
+def missing_packages(packages: Iterable[str]) -> Failure | None:
+    """Return a failure that names the `packages` that are not installed, or None. Nothing is imported."""
+    names = [name for name in packages if find_spec(name) is None]
+    if not names:
+        return None
+    return Failure(FailureKind.CAPABILITY, f"not installed: {', '.join(names)}", "pip install 'ethos-hil[models]'")

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
-from ethos_hil.base.errors import EthosHilError, ToolError
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.judge import Evidence, Findings, decide
-from ethos_hil.base.question import DEFAULT_TARGET, Question
+from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, Question
 from ethos_hil.base.record import Check, Decision, Op, Record, RunFacts, TargetInfo
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.harness.verdict.stopwatch import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
-from ethos_hil.suites.declare.capability import missing
-from ethos_hil.suites.declare.settings import SessionSettings
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.trial.declared import Declared
 
 if TYPE_CHECKING:
@@ -38,6 +38,17 @@ def place(test: Declared, folder: Path, root: Path) -> Path:
     return folder / file.with_suffix("") / f"{test.name}_{test.profile.name}"
 
 
+def missing(question: Question) -> Failure | None:
+    """Return the capability that is missing to answer a question on an NPU, or None. Nothing is started."""
+    try:
+        MemoryMode.chosen(question.memory_mode, question.npu_name)
+        if question.target != NOWHERE:
+            check_npu(find_plugin(question.target), question.npu_name)
+    except UsageError as error:
+        return Failure(FailureKind.CAPABILITY, error.message, error.hint)
+    return None
+
+
 class Trial:
     """One run of a test. Its intermediate results are kept, to examine a failure.
 
@@ -55,14 +66,28 @@ class Trial:
     def __init__(
         self,
         test: Declared,
-        settings: SessionSettings,
+        question: Question,
         cache: Cache | None = None,
         *,
         pool: BoardPool | None = None,
         about: SuiteTest | None = None,
+        record: Path | None = None,
+        replay: Path | None = None,
+        root: Path = Path(),
     ) -> None:
+        """Prepare it.
+
+        Args:
+            test: the test.
+            question: what every test of the session asks.
+            cache: where its artifact is kept; by default the user's.
+            pool: virtual boards that may be used.
+            about: what pytest calls the test, for the record, or None.
+            record, replay, root: as in `ethos_hil.suites.plugin.options.Options`.
+        """
         self.test = test
-        self.settings = settings
+        self._asked, self._compile_only = question, question.target == NOWHERE
+        self._record, self._replay, self._root = record, replay, root
         self._cache = cache
         self._pool = pool
         self.about = about
@@ -96,8 +121,8 @@ class Trial:
         """What the test asks in this session. Its declaration says what is on the NPU, and is compared by itself."""
         npu = self.test.profile.npu
         if npu is None:
-            return self.settings.question.but(model=self.test.name, npu="", target=DEFAULT_TARGET)
-        return self.settings.question.but(model=self.test.name, npu=str(npu))
+            return self._asked.but(model=self.test.name, npu="", target=DEFAULT_TARGET)
+        return self._asked.but(model=self.test.name, npu=str(npu))
 
     def stop(self, failure: Failure) -> Record:
         """Return the record of a test that something else than its own errors ended."""
@@ -138,17 +163,17 @@ class Trial:
 
     def _gather(self) -> Findings:
         """Lower it, run it where that is asked for, and return what is then known."""
-        settings, npu = self.settings, self.test.profile.npu
+        npu = self.test.profile.npu
         question = self.question
         lacking = None if npu is None else missing(question)
         if lacking is not None:
             return self._unanswered(Evidence(missing=lacking))
-        if settings.replay is not None:
-            return self._replayed(settings.replay)
+        if self._replay is not None:
+            return self._replayed(self._replay)
         if self.test.lacking is not None:
             return self._unanswered(Evidence(missing=self.test.lacking))
         # A missing target or firmware is reported before lowering, which may take a minute.
-        if npu is not None and not settings.compile_only:
+        if npu is not None and not self._compile_only:
             from ethos_hil.harness.image.firmware_elf import find_firmware
             from ethos_hil.harness.image.preflight import check_firmware
             from ethos_hil.harness.targets.registry import make_target
@@ -166,13 +191,13 @@ class Trial:
         problem = self.test.problem(found.artifact)
         if problem is not None:
             return self._unanswered(Evidence(misplaced=problem))
-        if settings.compile_only:
+        if self._compile_only:
             return self._unanswered(Evidence(compile_only=True))
         if self.board is None:
             self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
         else:
             self.report = self._on(self.board, found.artifact)
-        if settings.record is not None:
+        if self._record is not None:
             from ethos_hil.harness.targets.recorded import TargetFacts
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
@@ -181,7 +206,7 @@ class Trial:
             if self.report is not None:
                 ran = self.report.answer
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
-            self._write(answered, settings.record)
+            self._write(answered, self._record)
         return self._answered(found.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
@@ -211,7 +236,7 @@ class Trial:
 
         path = self._archive(folder)
         today = read_at_import(self.test.origins)
-        recording = Recording.read(path, self._recorded_question(), self.settings.root, today)
+        recording = Recording.read(path, self._recorded_question(), self._root, today)
         artifact = self.artifact = recording.artifact
         problem = self.test.problem(artifact)
         if problem is not None:
@@ -227,7 +252,7 @@ class Trial:
         return findings.with_facts(notes=(*findings.facts.notes, f"the answer was recorded: {path.name}"))
 
     def _archive(self, folder: Path) -> Path:
-        path = place(self.test, folder, self.settings.root)
+        path = place(self.test, folder, self._root)
         return path.with_name(f"{path.name}.zip")
 
     def _recorded_question(self) -> dict[str, object]:
@@ -235,13 +260,13 @@ class Trial:
 
         question, test = self.question, self.test
         target = _HOST if test.profile.npu is None else question.target
-        name = place(test, Path(), self.settings.root).as_posix()
+        name = place(test, Path(), self._root).as_posix()
         return question_in_recording(name, test.key(question.memory_mode), question.but(target=target))
 
     def _write(self, recording: Recording, folder: Path) -> None:
         path = self._archive(folder)
         try:
-            self._recorded = recording.write(path, self.settings.root)
+            self._recorded = recording.write(path, self._root)
         except OSError as error:
             raise ToolError(
                 f"{path} cannot be written: {error.strerror or error}",

@@ -13,8 +13,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.torch_model import load_model
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.declare.profile import PROFILES, parse
-from ethos_hil.suites.declare.settings import SessionSettings
 from ethos_hil.suites.models import test_models, test_photographs
+from ethos_hil.suites.plugin.options import ANY_TEST
 from ethos_hil.suites.tests.session import session
 from ethos_hil.suites.trial.declared import DeclaredModel
 from ethos_hil.suites.trial.run_trial import Trial
@@ -50,14 +50,14 @@ def test_the_model_cannot_be_made_without_it_and_its_test_is_skipped(missing: st
         load_model("ethos_hil.suites.models:efficientnet_lite0")
     assert raised.value.hint == HINT
     for profile in PROFILES:
-        record = Trial(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), SessionSettings()).run()
+        record = Trial(DeclaredModel(profile, Path(__file__), test_models.efficientnet_lite0), ANY_TEST).run()
         assert (record.verdict, record.outputs) == ("skipped", ())
         assert record.failure is not None
         assert (record.failure.kind, record.failure.message) == ("capability", f"not installed: {missing}")
         assert record.failure.hint == HINT
     u55 = parse("U55_BI").npu
     assert u55 is not None
-    assert test_photographs.lacking(u55, SessionSettings()) == f"not installed: {missing}: {HINT}"
+    assert test_photographs.lacking(ANY_TEST.but(npu=str(u55)), None) == f"not installed: {missing}: {HINT}"
 
 
 def test_nothing_is_missing_here() -> None:
