@@ -16,7 +16,7 @@ from ethos_hil.harness.cli.destinations import STDOUT
 
 if TYPE_CHECKING:
     from ethos_hil.harness.nightly.config import NightlyConfig
-    from ethos_hil.harness.nightly.outcome import NightOutcome
+    from ethos_hil.harness.nightly.nightly import NightOutcome
     from ethos_hil.harness.nightly.plan import NightlyPlan
     from ethos_hil.harness.nightly.shard import Shard
 

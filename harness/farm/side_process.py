@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import interrupts_deferred, wait_for_end
+from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server
@@ -382,14 +382,13 @@ class SideProcess:
         self._buffer = b""
         command = (labgrid_python(), "-I", str(PROGRAM), "serve", self.address, str(os.getpid()))
         try:
-            with interrupts_deferred():
-                self._process = subprocess.Popen(
-                    command,
-                    env={**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONUNBUFFERED": "1"},
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    start_new_session=True,  # Ctrl-C on the terminal ends this process, and the place is given back
-                )
+            self._process = start_child(
+                command,
+                env={**os.environ, "GRPC_VERBOSITY": "NONE", "PYTHONUNBUFFERED": "1"},
+                stdin=subprocess.PIPE,
+                stderr=None,
+                preexec_fn=None,  # it gives back what is borrowed when its stdin ends
+            )
         except OSError as error:
             raise TargetNotAvailable(
                 f"{command[0]} cannot be started: {error.strerror or error}", hint=f"correct {PYTHON_VARIABLE}"
@@ -398,18 +397,8 @@ class SideProcess:
     def _end(self) -> None:
         process, self._process = self._process, None
         self._users.clear()
-        if process is None:
-            return
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(OSError):
-            process.stdin.close()
-        try:
-            wait_for_end(process, _END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        process.stdout.close()
+        if process is not None:
+            end_child(process, _END_SECONDS)
 
 
 @functools.cache

@@ -14,7 +14,7 @@ from ethos_hil.base.verdict import NOT_ATTEMPTED, Verdict
 from ethos_hil.harness.bench.bench import BenchPlan, run_bench
 from ethos_hil.harness.bench.case import BenchPoint
 from ethos_hil.harness.nightly.config import NightlyConfig
-from ethos_hil.harness.nightly.model_worker import ModelCrew, ModelJob
+from ethos_hil.harness.nightly.model_worker import ModelJob, run_models
 from ethos_hil.harness.nightly.night import Night
 from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart, SweepPart, npu_for
 from ethos_hil.harness.nightly.recorded import audited, of_part, of_today, recorded, records_of
@@ -100,12 +100,15 @@ class Conductor:
             before = list(of_part(records_of(self._night.folder), part.name))
             if not any(record.verdict == Verdict.VERIFIED for record in of_today(before)):
                 attempt = 1 + max(map(attempt_of, before), default=0)
-                jobs.append(ModelJob(part, self._config.timeout, attempt))
+                jobs.append(self._job(part, attempt))
         self._crew("Verifying the known model", jobs)
         for job in jobs:
-            (record,) = of_part(records_of(self._night.folder), job.part.name, job.attempt)
+            (record,) = of_part(records_of(self._night.folder), job.part, job.attempt)
             if record.verdict != Verdict.VERIFIED:
-                self._done.down[job.part.target] = f"{job.part.model} is not verified there: {record.why}"
+                self._done.down[job.question.target] = f"{job.question.label} is not verified there: {record.why}"
+
+    def _job(self, part: ModelPart, attempt: int) -> ModelJob:
+        return ModelJob(part.name, part.question.but(timeout=self._config.timeout), attempt)
 
     def _suite(self, number: int, part: SuitePart) -> None:
         self._session(number, part, part.name)
@@ -151,7 +154,7 @@ class Conductor:
     def _models(self, parts: Sequence[ModelPart]) -> None:
         for attempt in (1, 2):
             jobs = [
-                ModelJob(part, self._config.timeout, attempt)
+                self._job(part, attempt)
                 for part in parts
                 if (attempt == 1 or self._to_repeat(part.name, part.target))
                 and not recorded(self._night.folder, part.name, attempt)
@@ -161,8 +164,8 @@ class Conductor:
     def _crew(self, stage: str, jobs: Sequence[ModelJob]) -> None:
         if jobs:
             self._reporter.stage(stage)
-            crew = ModelCrew(self._run_folder, self._config.folder, self._config.jobs)
-            crew.run(jobs, self._counter(lambda: len(jobs)))
+            tick = self._counter(lambda: len(jobs))
+            run_models(jobs, self._run_folder, folder=self._config.folder, processes=self._config.jobs, tick=tick)
 
     def _sweeps(self) -> None:
         """Make the points of all sweeps, one sweep after the other: its points share what is lowered."""

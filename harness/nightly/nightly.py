@@ -1,28 +1,125 @@
-"""A whole nightly: plan, run, history, comparison, report, exports."""
+"""A whole nightly: plan, run, history, comparison, report, exports; what its answers depend on, and how it ended."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from ethos_hil.base import environment
 from ethos_hil.base.file_error import readable
 from ethos_hil.harness.nightly.aftermath import follow_up
 from ethos_hil.harness.nightly.conduct import Conductor
 from ethos_hil.harness.nightly.config import NightlyConfig
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.made_with import made_with
-from ethos_hil.harness.nightly.night import Start, opened, read_state
-from ethos_hil.harness.nightly.outcome import NightOutcome
-from ethos_hil.harness.nightly.plan import NightlyPlan
-from ethos_hil.harness.nightly.preparation import before, check_named, check_written, read_policy_of, read_quarantine_of
-from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.night import STATE, Start, opened, read_state
+from ethos_hil.harness.nightly.plan import ModelPart, NightlyPlan, SuitePart
+from ethos_hil.harness.nightly.preparation import (
+    before,
+    check_named,
+    check_written,
+    read_policy_of,
+    read_quarantine_of,
+    today,
+)
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
 from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.harness.verdict.tool_state import tool_state
+from ethos_hil.results.gate.account import Account, Accounted
 from ethos_hil.results.run_results import RunResults, read_results
+
+SCHEMA_VERSION = 1
+PASSED, RED, INFRASTRUCTURE = 0, 1, 3
+"""Exit statuses."""
+_GIT_SECONDS = 60
+_OF_PYTEST = ("conftest.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
+"""What pytest reads in each folder from that of the nightly's file down to a path."""
+
+
+@dataclass(frozen=True)
+class NightOutcome:
+    """How a night, a shard of one, or the shards of one together ended.
+
+    Attributes:
+        name: of the run.
+        shard: "2/4", or "".
+        folders: the run folders.
+        resumed: whether it was begun before.
+        account: what it says.
+        files: what was written.
+        seconds: how long each step took.
+    """
+
+    name: str
+    shard: str
+    folders: tuple[Path, ...]
+    resumed: bool
+    account: Account
+    files: tuple[Path, ...]
+    seconds: Mapping[str, float]
+
+    @property
+    def red(self) -> tuple[str, ...]:
+        """Everything for which the status is 1, as sentences."""
+        return self.account.red
+
+    @property
+    def status(self) -> int:
+        """The exit status. Where a target could not be used, nobody knows how the night would have ended."""
+        if self.account.down:
+            return INFRASTRUCTURE
+        return RED if self.red else PASSED
+
+    @property
+    def sentence(self) -> str:
+        """How it ended."""
+        return f"{self.name}{f', shard {self.shard}' if self.shard else ''}: {self.account.sentence}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all of it ready for JSON (docs/nightly.md)."""
+        account = self.account
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "run": self.name,
+            "shard": self.shard,
+            "sentence": self.sentence,
+            "status": self.status,
+            "whole": account.whole,
+            "resumed": self.resumed,
+            "folders": [str(folder) for folder in self.folders],
+            "counts": {str(standing): count for standing, count in account.counts.items()},
+            "red": list(self.red),
+            "problems": [each.text for each in account.problems],
+            "tests": [_plain(test) for test in account.tests],
+            "down": dict(account.down),
+            "notes": list(account.notes),
+            "unstable": list(account.unstable),
+            "comparison": account.comparison.to_json() if account.comparison is not None else None,
+            "files": [str(path) for path in self.files],
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+        }
+
+
+def _plain(test: Accounted) -> dict[str, Any]:
+    entry = test.quarantine
+    return {
+        "part": test.part,
+        "name": test.name,
+        "npu": test.record.npu,
+        "memory_mode": test.record.memory_mode,
+        "target": test.record.target.name,
+        "ending": str(test.standing),
+        "letter": test.standing.letter,
+        "red": test.red,
+        "quarantine": {name: str(value) for name, value in asdict(entry).items()} if entry is not None else None,
+    }
 
 
 @dataclass
@@ -118,3 +215,73 @@ def _strangers(results: RunResults) -> list[str]:
     names = {name for folder in results.folders for name in (read_state(folder).run, folder.name)}
     found = dict.fromkeys(each.run.name for each in results.records if each.run is not None)
     return [] if "" in names else [f"there are records of another run: {run}" for run in found if run not in names]
+
+
+def made_with(folder: Path, plan: NightlyPlan) -> dict[str, str]:
+    """Return versions, digests of our code and the firmware, the state of the git work tree, and of the plan's files.
+
+    Of other files that git does not track nothing is known.
+
+    Args:
+        folder: of the nightly's file, in a work tree or not.
+        plan: what runs.
+    """
+    commit = environment.commit(folder)
+    changes = _changes(folder) if commit["dirty"] else ""
+    state = {"commit": str(commit["commit"] or ""), "changes since that commit": changes}
+    return {**tool_state(), **state, "digest of the plan's files": _digest_of_files(folder, plan)}
+
+
+def _digest_of_files(folder: Path, plan: NightlyPlan) -> str:
+    """Return a digest of the tests, models and inputs that a plan names: git may not track them."""
+    whole = hashlib.sha256()
+    for name in sorted(set(_files_of(folder, plan))):
+        whole.update(f"{name}\0".encode(errors="surrogateescape"))
+        try:
+            with (folder / name).open("rb") as file:
+                whole.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError:
+            continue  # who runs it says what is wrong
+    return whole.hexdigest()[:16]
+
+
+def _files_of(folder: Path, plan: NightlyPlan) -> Iterator[str]:
+    for part in plan.parts:
+        if isinstance(part, SuitePart):
+            for path in part.entry.paths:
+                yield from _of_suite(folder, Path(path.partition("::")[0]))
+        elif isinstance(part, ModelPart):
+            name = part.question.label.partition(":")[0]
+            named = (name, f"{name.replace('.', '/')}.py", str(part.question.inputs or ""))
+            yield from (each for each in named if each and (folder / each).is_file())
+
+
+def _of_suite(folder: Path, path: Path) -> Iterator[str]:
+    """Yield pytest's files and the Python files of a path, but for those in folders that pytest does not enter."""
+    for each in (path, *path.parents):
+        yield from (str(each / name) for name in _OF_PYTEST if (folder / each / name).is_file())
+    if (folder / path).is_file():
+        yield str(path)
+    for place, folders, files in os.walk(folder / path):
+        folders[:] = [each for each in folders if not _is_left_out(Path(place, each))]
+        below = path / Path(place).relative_to(folder / path)
+        yield from (str(below / name) for name in files if name.endswith(".py"))
+
+
+def _is_left_out(folder: Path) -> bool:
+    """Return whether a folder has no tests: a hidden one, an environment of Python, a night's run folder."""
+    return folder.name[0] == "." or any((folder / name).exists() for name in ("pyvenv.cfg", STATE))
+
+
+def _changes(folder: Path) -> str:
+    """Return a digest of what is different from the commit, in files that git tracks; "unknown" where git fails."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), "diff", "HEAD", "--binary"],
+            capture_output=True,
+            check=True,
+            timeout=_GIT_SECONDS,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return "unknown"
+    return hashlib.sha256(done.stdout).hexdigest()[:16]

@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
+from pathlib import Path
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
+from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.family import Family
+from ethos_hil.base.question import Question
+from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
@@ -19,12 +22,8 @@ from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
-NPU_SUFFIXES = tuple(family.suffix for family in FAMILIES)
-HOST_SUFFIXES = ("MI", "BI")
-"""Profiles that no target computes: they run once, whatever the targets and memory modes are."""
 KNOWN = "known model: "
 """How the names of the parts begin that have to be verified first."""
-_ALIASES = {"FP": "MI", "INT": "BI"}
 
 
 @dataclass(frozen=True)
@@ -64,23 +63,32 @@ class SuitePart:
 
 @dataclass(frozen=True)
 class ModelPart:
-    """One run of a model. Attributes are those of `ModelEntry` and `SuitePart`; `inputs` is "" for the model's own, and
-    `known` says whether it is the one that has to be verified first.
+    """One run of a model.
+
+    Attributes:
+        name: what records and the report call it.
+        question: what it asks. The time limit is the night's.
+        known: whether it is the one that has to be verified first.
     """
 
     name: str
-    model: str
-    npu: str
-    target: str
-    memory_mode: str = ""
-    profile: bool = False
-    inputs: str = ""
+    question: Question
     known: bool = False
+
+    @property
+    def npu(self) -> str:
+        """The NPU."""
+        return self.question.npu
+
+    @property
+    def target(self) -> str:
+        """Where it runs."""
+        return self.question.target
 
     def asked_of(self, shard: Shard | None) -> tuple[str, ...]:
         """Return what a shard has to run of it, by the names of records. Each shard runs a known model."""
-        mine = shard is None or self.known or shard.takes(self.model)
-        return (self.model,) if mine else ()
+        model = self.question.label
+        return (model,) if shard is None or self.known or shard.takes(model) else ()
 
 
 @dataclass(frozen=True)
@@ -147,7 +155,7 @@ class NightlyPlan:
     @property
     def digest(self) -> str:
         """What tells this plan from another."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def plan_of(config: NightlyConfig) -> NightlyPlan:
@@ -167,7 +175,11 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
     if not config.known_model:
         return plan
     known = tuple(
-        ModelPart(f"{KNOWN}{target}", config.known_model, _npu_of(target, (*models, *sweeps)), target, known=True)
+        ModelPart(
+            f"{KNOWN}{target}",
+            Question(config.known_model, npu=_npu_of(target, (*models, *sweeps)), target=target),
+            known=True,
+        )
         for target in plan.targets
     )
     return NightlyPlan(known, suites, models, config.audit_one_in, sweeps)
@@ -195,7 +207,8 @@ def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
 
 def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
-    asked = tuple(_suffix(each) for each in entry.suffixes) or (*HOST_SUFFIXES, *NPU_SUFFIXES)
+    # The profiles that no target computes run once, whatever the targets and memory modes are.
+    asked = tuple(parse_suffix(each, f"suite {number}: suffixes") for each in entry.suffixes) or SUFFIXES
     modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
     able = {EthosU.parse(npu).family.suffix for npu in entry.npus} or {*NPU_SUFFIXES}
     unable = [each for each in asked if entry.suffixes and each not in (*able, *HOST_SUFFIXES)]
@@ -227,12 +240,12 @@ def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
-    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
+    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or (None,)
+    asked = Question(entry.model, inputs=Path(entry.inputs) if entry.inputs else None, profile=entry.profile)
     for target, mode, npu in product(entry.targets, modes, entry.npus):
         check_name(target)
-        npu = EthosU.parse(npu).name
-        place = " ".join(filter(None, (npu, target, mode)))
-        yield ModelPart(f"model {number}: {place}", entry.model, npu, target, mode, entry.profile, entry.inputs)
+        question = asked.but(npu=EthosU.parse(npu).name, target=target, memory_mode=mode)
+        yield ModelPart(" ".join(filter(None, (f"model {number}:", question.npu, target, mode))), question)
 
 
 def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[SweepPart]:
@@ -257,12 +270,3 @@ def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[S
     for name, points in found.items():
         at, cases = points[0], tuple(point.case for point in points)
         yield SweepPart(name, at.target, at.npu, at.memory_mode, at.system_config, prefix, cases, plan.settings)
-
-
-def _suffix(text: str) -> str:
-    wanted = text.strip().upper()
-    wanted = _ALIASES.get(wanted, wanted)
-    if wanted not in (*HOST_SUFFIXES, *NPU_SUFFIXES):
-        names = (*HOST_SUFFIXES, *NPU_SUFFIXES, *_ALIASES)
-        raise UsageError(f"no profile is called {text!r}", hint=f"there are {', '.join(names)}")
-    return wanted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import dies_with
+from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.harness.nightly.night import SESSIONS
 from ethos_hil.harness.nightly.plan import SuitePart
@@ -102,15 +101,7 @@ class SuiteSession:
 
     def _status(self, command: Sequence[str], log: Path, tick: Callable[[], None]) -> int:
         with log.open("wb") as said:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-                preexec_fn=dies_with(os.getpid()),
-            )
+            process = start_child(command, cwd=self.folder, stdout=said)
         try:
             while True:
                 try:
@@ -119,11 +110,7 @@ class SuiteSession:
                     tick()
         except BaseException:
             process.terminate()
-            try:
-                process.wait(_END)
-            finally:
-                process.kill()
-                process.wait()
+            end_child(process, _END)
             raise
 
 

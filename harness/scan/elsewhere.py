@@ -16,10 +16,10 @@ from pathlib import Path
 from ethos_hil.base.asking import LOWER, TESTING, words
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.process import run_module
 from ethos_hil.base.question import Question
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.scan.child import run_module
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE, LIMIT_VARIABLE
 from ethos_hil.lowering.cache.store import Cache

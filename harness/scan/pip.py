@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.plain_text import cut, one_line
-from ethos_hil.harness.scan.child import run_module
+from ethos_hil.base.process import run_module
 
 _AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 _LISTED = re.compile(r"\s*\(from versions: .*?\)")

@@ -158,4 +158,4 @@ def test_another_size_is_data_alone(family: Family, macs: int, monkeypatch: pyte
     assert len(event_sets(range(9), npu)[0]) == family.event_counters
     assert NpuChoice(larger, (macs,), macs).names == (name,)
     (profile,) = [each for each in PROFILES if each.name == family.suffix]
-    assert profile.with_npu(npu).npu == npu
+    assert dataclasses.replace(profile, target=npu).npu == npu

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.process import state_of
 
 SERVE = Path(__file__).with_name("serve.py")
 LIMIT_SECONDS = 1800
@@ -144,19 +145,12 @@ class _Process:
         poll.register(self._answers, select.POLLIN)
         told = False
         while not poll.poll(_SILENT_SECONDS * 1000):
-            if not told and self._is_stopped():
+            number = self.process.pid
+            if not told and state_of(number) in ("T", "t"):
                 told = True
-                number = self.process.pid
                 remedy = f"`kill -CONT {number}` lets it go on, `kill -KILL {number}` ends it"
                 sys.stderr.write(f"ethos-hil: waiting for {self.tool}, whose process {number} is stopped; {remedy}\n")
                 sys.stderr.flush()
-
-    def _is_stopped(self) -> bool:
-        try:
-            state = Path(f"/proc/{self.process.pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-        except OSError:
-            return False
-        return state[:1] in (["T"], ["t"])
 
     def _read(self, length: int) -> bytes:
         data: bytes = self._answers.read(length)

@@ -16,8 +16,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import FAMILIES
 from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.question import Scheme
+from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.suites.declare.suffix import SUFFIXES
 
 if TYPE_CHECKING:
     from ethos_hil.base.verdict import Failure

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Scheme
+from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.suites.declare.case import check_by_profile, check_profiles
-from ethos_hil.suites.declare.suffix import SUFFIXES
 
 
 @dataclass(frozen=True)

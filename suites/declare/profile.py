@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.suggestion import did_you_mean
+from ethos_hil.base.suffix import SUFFIXES, marker_of, parse_suffix
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
-from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
 
 
 @dataclass(frozen=True)
@@ -38,12 +36,6 @@ class Profile:
         """Whether its programs compute in integers."""
         return isinstance(self.target, EthosU) or self.target.quantised
 
-    def with_npu(self, npu: EthosU) -> Profile:
-        """Return the same profile for another configuration of its NPU."""
-        assert self.npu is not None
-        assert self.npu.family == npu.family
-        return replace(self, target=npu)
-
 
 _TARGETS: tuple[EthosU | TosaSpec, ...] = (
     TosaSpec("1.0", "FP"),
@@ -51,16 +43,9 @@ _TARGETS: tuple[EthosU | TosaSpec, ...] = (
     *EthosU.usual(),
 )
 PROFILES = tuple(Profile(name, target) for name, target in zip(SUFFIXES, _TARGETS, strict=True))
-_ALIASES = {"FP": "MI", "INT": "BI"}
 
 
 def parse(text: str) -> Profile:
     """Return the profile with that suffix, in any case. Raises UsageError, which lists the profiles."""
-    wanted = text.strip().upper()
-    wanted = _ALIASES.get(wanted, wanted)
-    for profile in PROFILES:
-        if profile.name == wanted:
-            return profile
-    names = [*(profile.name for profile in PROFILES), *_ALIASES]
-    suggestion = did_you_mean(wanted, names)
-    raise UsageError(f"--suffix {text!r} is no profile", hint=f"{suggestion}valid: {', '.join(names)}")
+    suffix = parse_suffix(text, "--suffix")
+    return next(profile for profile in PROFILES if profile.name == suffix)

@@ -18,6 +18,7 @@ from ethos_hil.base.asking import TESTING
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
+from ethos_hil.base.suffix import parse_suffix
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 
 if TYPE_CHECKING:
@@ -188,7 +189,6 @@ class Options:
         from ethos_hil.harness.nightly.shard import Shard
         from ethos_hil.harness.targets.plugin import TargetOption
         from ethos_hil.harness.targets.registry import check_name, check_option, find_plugin
-        from ethos_hil.suites.declare.profile import parse
 
         def given(name: str) -> Any:
             return _value(config, name)
@@ -223,7 +223,7 @@ class Options:
             raise UsageError("--resume needs to know what was begun", hint="name its run folder: --run-name")
         return cls(
             profiles=_profiles(given("--npu") or only_npu),
-            suffixes=frozenset(parse(text).name for text in given("--suffix") or []),
+            suffixes=frozenset(parse_suffix(text, "--suffix") for text in given("--suffix") or []),
             one_in=one_in,
             question=question_of(
                 {name: given(OPTIONS[name].flag(name)) for name in TESTING.fields},

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ethos_hil.base.plain_text import escaped
+from ethos_hil.base.suffix import SUFFIXES
 from ethos_hil.base.verdict import Standing, Verdict
-from ethos_hil.suites.declare.suffix import SUFFIXES
 from ethos_hil.suites.plugin.options import CRASHED
 
 _NAMED = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.UNVERIFIED, Standing.SKIPPED, Standing.FAILED,

@@ -17,7 +17,6 @@ LIGHT = {
     "ethos_hil.results.run_name",
     "ethos_hil.suites",
     "ethos_hil.suites.declare",
-    "ethos_hil.suites.declare.suffix",
     "ethos_hil.suites.plugin",
     "ethos_hil.suites.plugin.hooks",
     "ethos_hil.suites.plugin.options",

@@ -23,7 +23,7 @@ from ethos_hil.harness.fvp_stand_in.tests.zeros import Zeros
 from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.suites.declare.profile import parse
+from ethos_hil.suites.declare.profile import Profile, parse
 from ethos_hil.suites.plugin.options import ANY_TEST
 from ethos_hil.suites.tests import sample
 from ethos_hil.suites.tests.session import ROOT, SAMPLE
@@ -115,7 +115,7 @@ def test_a_damaged_recording_fails(replay: Callable[..., Record], tmp_path: Path
 
 
 def test_a_recording_for_another_npu_is_stale(replay: Callable[..., Record]) -> None:
-    other = dataclasses.replace(case_in("U55_BI"), profile=parse("U55_BI").with_npu(EthosU.parse("ethos-u55-256")))
+    other = dataclasses.replace(case_in("U55_BI"), profile=Profile("U55_BI", EthosU.parse("ethos-u55-256")))
     kind, message = failure_of(replay("U55_BI", other))
     assert kind == "stale-recording"
     assert "ethos-u55-128" in message

@@ -149,7 +149,7 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--suffix=U55BI"], "--suffix 'U55BI' is no profile: did you mean U55_BI? valid: MI, BI, U55_BI"),
+        (["--suffix=U55BI"], "--suffix 'U55BI' is not a profile: did you mean U55_BI? valid: MI, BI, U55_BI"),
         (["--npu=ethos-u55-127"], "'ethos-u55-127' is not an Ethos-U configuration: did you mean ethos-u55-128?"),
         (["--npu=ethos-u55-64", "--npu=ethos-u55-256"], "are both for the profile U55_BI"),
         (

@@ -98,7 +98,7 @@ def record(
 def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> RunResults:
     """Return a night that has these records, chose just them, and whose sessions ended as these records say."""
     text, now = str(shard or ""), "2026-11-25T01:00:00+00:00"
-    known = [record(part.model, part.name, npu=part.npu, shard=text) for part in plan.known]
+    known = [record(part.question.label, part.name, npu=part.npu, shard=text) for part in plan.known]
     found = (*(replace(each, test=None) for each in known), *records)
     selections, sessions = [], []
     for part in plan.parts:

@@ -18,10 +18,9 @@ from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import ExportEntry, NightlyConfig, read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.night import STATE, Start, opened
-from ethos_hil.harness.nightly.outcome import NightOutcome
+from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import plan_of
-from ethos_hil.harness.nightly.preparation import before, read_policy_of
-from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.preparation import before, read_policy_of, today
 from ethos_hil.harness.nightly.tests.plans import night, record, write
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.compaction.run_file import compact_records

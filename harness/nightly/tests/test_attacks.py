@@ -17,7 +17,7 @@ from ethos_hil.harness.nightly.conduct import Conducted
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.preparation import today
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account, Accounted
 from ethos_hil.results.gate.change import Cause, Change, Effect, RunComparison, Word

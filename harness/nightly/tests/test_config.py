@@ -53,7 +53,7 @@ def test_links_are_templates(tmp_path: Path) -> None:
         ),
         (f'{SUITE}[links]\njob = "https://g/jobs"\n', "nightly.toml:5: links.job: 'https://g/jobs' does not match"),
         ("", "has nothing to run"),
-        ('[[suite]]\npaths = ["t.py"]\nsuffixes = ["U56"]\n', "no profile is called 'U56'"),
+        ('[[suite]]\npaths = ["t.py"]\nsuffixes = ["U56"]\n', "suite 1: suffixes 'U56' is not a profile"),
         ('[[suite]]\npaths = ["t.py"]\ntargets = ["virtuel"]\n', "no target is called 'virtuel'"),
         ('[[suite]]\npaths = ["t.py"]\nmemory_modes = ["Fast"]\n', "'Fast' is not a memory mode of Vela"),
         ('[[suite]]\npaths = ["t.py"]\nnpus = ["ethos-u55-7"]\n', "'ethos-u55-7' is not an Ethos-U configuration"),

@@ -14,9 +14,9 @@ from ethos_hil.base.verdict import FailureKind, Standing, Verdict
 from ethos_hil.harness.nightly.conduct import Conducted, final, to_repeat
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
-from ethos_hil.harness.nightly.outcome import NightOutcome
+from ethos_hil.harness.nightly.nightly import NightOutcome
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
-from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.preparation import today
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import ended, night, record, write
 from ethos_hil.results.gate.account import AUDIT, Account

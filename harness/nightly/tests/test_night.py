@@ -19,9 +19,8 @@ from ethos_hil.base.crew import error_told, told_of
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.writing import Writing, wait_for_writers
 from ethos_hil.harness.nightly.config import read_config
-from ethos_hil.harness.nightly.made_with import made_with
 from ethos_hil.harness.nightly.night import STATE, Night, Start, nights, opened, read_state
-from ethos_hil.harness.nightly.nightly import run_nightly
+from ethos_hil.harness.nightly.nightly import made_with, run_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.tests.plans import write
 from ethos_hil.harness.terminal.progress import Silent

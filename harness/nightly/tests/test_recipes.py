@@ -24,7 +24,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.cli.main import app
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
-from ethos_hil.harness.nightly.quarantine import read_quarantine
+from ethos_hil.harness.nightly.preparation import read_quarantine
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.tests.plans import kept, record, write
 

@@ -18,7 +18,7 @@ from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.judgement import account_of_night
 from ethos_hil.harness.nightly.night import nights
 from ethos_hil.harness.nightly.plan import plan_of
-from ethos_hil.harness.nightly.quarantine import today
+from ethos_hil.harness.nightly.preparation import today
 from ethos_hil.harness.nightly.recorded import records_of
 from ethos_hil.harness.nightly.tests.plans import night, nightly, record, write
 

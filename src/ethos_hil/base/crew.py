@@ -13,13 +13,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import IO, Generic, Protocol, TypeVar
 
+from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import dies_with
+from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.stopped import StoppedProcesses
+from ethos_hil.base.writing import Writing
 
 DONE = "done"
 _TICK = 0.5
@@ -131,7 +133,7 @@ class WorkerCrew(Generic[_Job]):
             self._stop.set()
         finally:
             if process is not None:
-                _end(process)
+                end_child(process, _END)
 
     def _did(self, process: subprocess.Popen[str], job: _Job, told: Callable[[_Job, str], None]) -> bool:
         """Have a process do a job. Return whether it did, and did not end before."""
@@ -154,16 +156,7 @@ class WorkerCrew(Generic[_Job]):
 
     def _started(self, number: int) -> subprocess.Popen[str]:
         with self._log(number).open("ab") as said:
-            process = subprocess.Popen(
-                self._command,
-                cwd=self._folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=said,
-                text=True,
-                start_new_session=True,
-                preexec_fn=dies_with(os.getpid()),
-            )
+            process = start_child(self._command, cwd=self._folder, stdin=subprocess.PIPE, stderr=said, text=True)
         self._processes.append(process)
         return process
 
@@ -175,19 +168,6 @@ class WorkerCrew(Generic[_Job]):
         status = process.wait()
         why = ", after a signal had stopped it" if process.pid in self._stopped.ended else ""
         return f"signal {-status}{why}" if status < 0 else f"status {status}"
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with contextlib.suppress(BrokenPipeError):
-        process.stdin.close()
-    try:
-        process.wait(_END)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    process.stdout.close()
 
 
 def told_of(error: OSError, folder: Path) -> str:
@@ -203,6 +183,28 @@ def error_told(said: str) -> OSError:
     except (ValueError, TypeError):
         return OSError(said)
     return OSError(number, why, where)
+
+
+def serve(folder: Path, work: Callable[[Iterable[str]], Generator[str]]) -> None:
+    """Do jobs until there are no more, in a process of a crew that writes a run folder.
+
+    A file that cannot be read or written ends it, and is told.
+
+    Args:
+        folder: the run folder.
+        work: takes the lines of all jobs, and yields what is answered.
+    """
+    jobs, answers = own_streams()
+    end_on_signals()
+    writing = Writing(folder)
+    try:
+        with contextlib.closing(work(jobs)) as lines:
+            for line in lines:
+                print(line, file=answers, flush=True)
+    except OSError as error:
+        print(told_of(error, folder), file=answers, flush=True)
+    finally:
+        writing.close()
 
 
 def own_streams() -> tuple[IO[str], IO[str]]:

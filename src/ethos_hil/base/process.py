@@ -1,4 +1,4 @@
-"""Child processes that never outlive this process, however it ends. Linux only."""
+"""Child processes that never outlive this process, however it ends: start, state and end of them. Linux only."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
+_MODULE_END_SECONDS = 10.0
 _EXEC_SECONDS = 0.2
 """How long a process may take to begin a program, until its environment can be seen."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -57,6 +60,71 @@ def interrupts_deferred() -> Iterator[None]:
             signal.raise_signal(sent)
 
 
+def start_child(command: Sequence[str], **how: Any) -> subprocess.Popen[Any]:
+    """Start a program in a session of its own: Ctrl-C is for this process, which ends it. It dies with this process.
+
+    It reads nothing, and its stdout and stderr are one pipe, unless `how` has other arguments of `subprocess.Popen`.
+
+    Raises:
+        OSError: it cannot be started.
+    """
+    usual = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with interrupts_deferred():
+        return subprocess.Popen(
+            command, start_new_session=True, **{**usual, "preexec_fn": dies_with(os.getpid()), **how}
+        )
+
+
+def end_child(process: subprocess.Popen[Any], seconds: float) -> None:
+    """Wait until a child of `start_child` has ended, and kill it with its group if that takes longer than `seconds`.
+
+    It is reaped, and its pipes are closed: that of its stdin first, which ends what reads to the end.
+    """
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            wait_for_end(process, seconds)
+    finally:
+        if process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def run_module(arguments: Sequence[str], variables: Mapping[str, str], seconds: float | None = None) -> tuple[int, str]:
+    """Run a module of this Python as a program, to its end. Return its status, and what it wrote.
+
+    Args:
+        arguments: the module's name, and its arguments.
+        variables: environment variables besides our own.
+        seconds: how long it may take; None for no limit.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer, and was ended with all that it started.
+    """
+    command = [sys.executable, "-P", "-m", *arguments]  # -P: a module in the working directory is not the one meant
+    process = start_child(command, env={**os.environ, **variables})
+    try:
+        said = process.communicate(timeout=seconds)[0]
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGTERM)
+        end_child(process, _MODULE_END_SECONDS)
+    return process.returncode, said.decode(errors="replace")
+
+
+def state_of(process: int) -> str:
+    """Return the letter of a process's state, as in proc(5): T where a signal has stopped it; "" where it has ended."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""
+
+
 def end_marked(variable: str, value: str) -> None:
     """Kill every process of this user that has an environment variable of this value, until there is none.
 
@@ -93,7 +161,7 @@ def _marked(mark: bytes) -> tuple[list[int], bool]:
     return found, doubtful
 
 
-def wait_for_end(process: subprocess.Popen[bytes], seconds: float) -> None:
+def wait_for_end(process: subprocess.Popen[Any], seconds: float) -> None:
     """Wait until a child has ended, and reap it. `Popen.wait` with a limit looks at intervals, and is up to 50 ms late.
 
     Raises:

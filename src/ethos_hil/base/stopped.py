@@ -8,8 +8,9 @@ import signal
 import sys
 import threading
 import time
-from pathlib import Path
 from types import TracebackType
+
+from ethos_hil.base.process import state_of
 
 _TOLD, _ENDED = 5.0, 60.0
 """Seconds after which one is named on stderr, and after which it is ended. What runs for long is not stopped, and has
@@ -67,7 +68,7 @@ class StoppedProcesses:
     def _look(self, process: int, what: str) -> None:
         if process in self.ended:
             return
-        if not _is_stopped(process):
+        if state_of(process) != "T":  # a debugger that looks at it has not stopped it
             self._since.pop(process, None)
             self._told.discard(process)
             return
@@ -84,12 +85,3 @@ class StoppedProcesses:
                 f"`kill -CONT {process}` lets it go on, or {left}\n"
             )
             sys.stderr.flush()
-
-
-def _is_stopped(process: int) -> bool:
-    """Return whether a signal has stopped it. A debugger that looks at it has not."""
-    try:
-        state = Path(f"/proc/{process}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-    except OSError:
-        return False
-    return state[:1] == ["T"]

@@ -1,12 +1,24 @@
-"""A child that ends is reaped at once, and one that does not is not waited for without end."""
+"""A child that ends is reaped at once, and one that does not is ended, with its group and its pipes."""
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.process import wait_for_end
+from ethos_hil.base.process import end_child, run_module, start_child, state_of, wait_for_end
+
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print(subprocess.Popen(["sleep", "60"]).pid, os.getsid(0), flush=True)
+time.sleep(60)
+"""
 
 
 def test_a_child_that_ends_is_reaped() -> None:
@@ -23,3 +35,43 @@ def test_a_child_that_does_not_end_is_not_waited_for_longer() -> None:
         process.kill()
         wait_for_end(process, 10)
         assert process.returncode == -9
+
+
+def test_a_child_whose_stdin_ends_is_not_killed() -> None:
+    process = start_child(["cat"], stdin=subprocess.PIPE)
+    pipes = process.stdin, process.stdout
+    end_child(process, 10)
+    assert process.returncode == 0
+    assert all(pipe is not None and pipe.closed for pipe in pipes)
+
+
+def test_a_child_that_goes_on_is_killed_with_what_it_started() -> None:
+    process = start_child([sys.executable, "-c", STUBBORN])
+    assert process.stdout is not None
+    grandchild, session = map(int, process.stdout.readline().split())
+    assert session == process.pid, "Ctrl-C on the terminal reaches it"
+    process.terminate()
+    end_child(process, 0.1)
+    assert process.returncode == -signal.SIGKILL
+    until = time.monotonic() + 10
+    while state_of(grandchild) not in ("", "Z"):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_a_module_is_run_to_its_end_or_to_its_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "speaks.py").write_text("import os, sys\nprint(os.environ['WORD'], sys.argv[1:])\nsys.exit(3)\n")
+    (tmp_path / "sleeps.py").write_text("import time\ntime.sleep(60)\n")
+    assert run_module(["speaks", "a"], {"WORD": "hello"}) == (3, "hello ['a']\n")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_module(["sleeps"], {}, 0.2)
+
+
+def test_the_state_of_a_process_is_known_until_it_is_reaped() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+        assert state_of(process.pid) == "T"
+        process.kill()
+    assert state_of(process.pid) == ""
