@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.file_error import writable
+from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
@@ -25,7 +28,10 @@ from ethos_hil.harness.image.npu_time_limit import LEAST_MS, npu_time_limit
 from ethos_hil.harness.image.pack import DEFAULT_EVENTS, OWN_CLOCKS, Clocks, Image, RunPlan, pack
 from ethos_hil.harness.image.preflight import Destination, check_firmware, examine, raise_if_failed
 from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.npu import Npu
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES, memory_system
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.npu.trace import records
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.socs.registry import find_soc
@@ -34,16 +40,13 @@ from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.link_choice import run_image
 from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
-from ethos_hil.harness.verdict import trace_file
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
-from ethos_hil.harness.verdict.known_defects import naming_defects
+from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.harness.verdict.model_calls import call_model, require_float_answers
-from ethos_hil.harness.verdict.references import references_of
-from ethos_hil.harness.verdict.run_data import RunData
-from ethos_hil.harness.verdict.stopwatch import Stopwatch
-from ethos_hil.harness.verdict.text import check_text, written_text
-from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.harness.verdict.run_data import RunData, check_text, written_text
+from ethos_hil.harness.verdict.verify import references_of
+from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
 from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 from ethos_hil.lowering.oracle.reference import ReferenceRun
@@ -53,7 +56,6 @@ from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
     from ethos_hil.harness.virtual.board import BoardPool
-
 
 _GRID = (
     "the cycle counter of Arm's FVPs is said to move in steps of 1,000 (seen on an FVP 11.27), so rows may be off by "
@@ -154,9 +156,9 @@ def run(
     text = found.text.get(artifact.method, "")
     check_text(artifact, text)
     if trace is not None:
-        trace_file.write(artifact, npu, trace)
+        write_trace(artifact, npu, trace)
     method = found.model.methods[artifact.method] if found.model is not None else None
-    with naming_defects(artifact), naming_program(artifact):
+    with naming_program(artifact):
         report = _run_artifact(artifact, board, firmware, question, data.of(found.source), reporter, watch, method)
     facts = report.facts
     return report.with_facts(
@@ -410,3 +412,47 @@ def _packed(artifact: Artifact, input_sets: Sequence[InputSet]) -> list[list[byt
     return [
         [tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)] for input_set in input_sets
     ]
+
+
+def trace_lines(artifact: Artifact, npu: EthosU) -> Iterator[dict[str, Any]]:
+    """Return a record for each operation of each delegate, in the order of the calls.
+
+    Raises Fault where a command stream cannot be decoded.
+    """
+    decoder = Npu(artifact.npu or npu)
+    ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
+    system = artifact.system
+    memories = None if system is None else memory_system(system, decoder.configuration.family)
+    for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
+        program = decoder.decode(delegate.blob.command_stream)
+        for record in records(program, program.timing(ports, memories)):
+            yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}
+
+
+def write_trace(artifact: Artifact, npu: EthosU, path: Path) -> None:
+    """Write the file, whole or not at all.
+
+    Raises:
+        UsageError: the file cannot be written.
+        Fault: a command stream cannot be decoded.
+    """
+    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in trace_lines(artifact, npu))
+    with writable(path):
+        write_whole(path, text)
+
+
+def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
+    """Return the delegate map's row for an offset in the stream; empty for a .pte lowered elsewhere."""
+    index = row_at(delegate.npu_ops, offset)
+    if index is None:
+        return {}
+    row = delegate.npu_ops[index]
+    return {
+        "id": row.id,
+        "npu_op": row.npu_op,
+        "tosa_op": row.tosa_op,
+        "aten_ops": list(row.aten_ops),
+        "module": row.module,
+        "source": row.source,
+        "tensor": row.tensor,
+    }

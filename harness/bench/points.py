@@ -16,7 +16,7 @@ from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid, BenchPoint
 from ethos_hil.harness.targets.registry import name_in_records
-from ethos_hil.harness.verdict.failed_record import failed_findings
+from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup

@@ -28,7 +28,7 @@ from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.registry import find_plugin
 from ethos_hil.harness.verdict.artifact_info import info
-from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
+from ethos_hil.harness.verdict.metrics import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact
 
 MODELLED, VELA = "modelled", "vela"

@@ -21,10 +21,8 @@ from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
-from ethos_hil.harness.verdict.known_defects import naming_defects
-from ethos_hil.harness.verdict.references import references_of
 from ethos_hil.harness.verdict.run_data import RunData
-from ethos_hil.harness.verdict.verify import same_bits
+from ethos_hil.harness.verdict.verify import references_of, same_bits
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.program_file import ProgramFile
 
@@ -56,7 +54,7 @@ def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None =
         strict_board=question.strict_board,
         tell=reporter.stage,
     )
-    with naming_defects(bundle.artifact), naming_program(bundle.artifact):
+    with naming_program(bundle.artifact):
         return run_artifact(bundle.artifact, board, question, reporter=reporter)
 
 

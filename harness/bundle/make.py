@@ -30,9 +30,9 @@ from ethos_hil.harness.run import image_of
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.terminal.progress import Reporter
-from ethos_hil.harness.verdict.failed_record import failed_findings
+from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.findings import Report
-from ethos_hil.harness.verdict.references import references_of
+from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 
 _KINDS = ("virtual", "fvp", "board")

@@ -93,7 +93,7 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
 def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
     """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
     from ethos_hil.harness.bundle import again
-    from ethos_hil.harness.verdict.failed_record import failed_findings
+    from ethos_hil.harness.verdict.artifact_info import failed_findings
 
     notes = again.differences(bundle, firmware=not replay)
     there = bundle.answer.board.name if bundle.answer is not None else bundle.record.target.name

@@ -20,7 +20,7 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.arguments import LowerArguments
 from ethos_hil.harness.cli.destinations import STDOUT, write_out
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.failed_record import failed_findings
+from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.night import SESSIONS
-from ethos_hil.harness.verdict.failed_record import failed_findings
+from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
 

@@ -13,15 +13,15 @@ else was compiled than the model. Here is what can, without a tolerance that som
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ethos_hil.base.record import Accuracy
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.verdict.accuracy import accuracy
-from ethos_hil.harness.verdict.permutation import permutation
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import KernelCall
 from ethos_hil.lowering.program.output_names import fitting
@@ -31,6 +31,9 @@ NOT_THE_MODEL = (
     "ethos-hil evaluate says which layers lose most"
 )
 Arrays = Sequence[np.ndarray]
+CHANCE = 1e-9
+"""An order is called wrong if chance explains it with a probability below this."""
+_STEPS_OF_8_BITS = 255
 
 
 @dataclass(frozen=True)
@@ -226,3 +229,144 @@ def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
 
 def _failed(kind: FailureKind, message: str, hint: str = NOT_THE_MODEL) -> PyTorchFinding:
     return PyTorchFinding(Failure(kind, message, hint))
+
+
+def accuracies(artifact: Artifact, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> tuple[Accuracy, ...]:
+    """Return one accuracy for each output, where the artifact has the float model's answer.
+
+    Args:
+        artifact: has the float model's answers for its example inputs only.
+        inputs: the inputs of the run.
+        outputs: its outputs; none if there is nothing to compare.
+    """
+    known = len(artifact.floating) == len(outputs)
+    examples = artifact.example_inputs
+    if not known or len(inputs) != len(examples) or not all(map(np.array_equal, inputs, examples)):
+        return ()
+    named = zip(fitting(artifact.output_names, len(outputs)), artifact.floating, outputs, strict=True)
+    return tuple(accuracy(name, *pair) for name, *pair in named if _comparable(*pair))
+
+
+def reference_name(array: np.ndarray) -> str:
+    """Return the name of PyTorch's float answer."""
+    return f"PyTorch, {array.dtype}"
+
+
+def _comparable(expected: np.ndarray, found: np.ndarray) -> bool:
+    return expected.shape == found.shape and expected.size > 0
+
+
+def accuracy(name: str, expected: np.ndarray, found: np.ndarray) -> Accuracy:
+    """Return the distance of an output from the expected one, of the same shape and not empty."""
+    wanted, given = expected.astype(np.float64), found.astype(np.float64)
+    same = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
+    with np.errstate(invalid="ignore"):
+        error = np.where(same, 0.0, np.abs(wanted - given))
+    error = np.where(np.isnan(error), np.inf, error)
+    worst = np.unravel_index(int(np.argmax(error)), error.shape)
+    return Accuracy(
+        name,
+        reference_name(expected),
+        _sqnr(wanted, error),
+        _cosine(wanted, given),
+        float(error[worst]),
+        tuple(int(axis) for axis in worst),
+        float(wanted[worst]),
+        float(given[worst]),
+    )
+
+
+def _sqnr(wanted: np.ndarray, error: np.ndarray) -> float | None:
+    signal, noise = float(np.sum(wanted[np.isfinite(wanted)] ** 2)), float(np.sum(error**2))
+    if noise == 0:
+        return np.inf if signal else None
+    return 10 * float(np.log10(signal / noise)) if signal and np.isfinite(noise) else -np.inf
+
+
+def _cosine(wanted: np.ndarray, given: np.ndarray) -> float | None:
+    finite = np.isfinite(wanted) & np.isfinite(given)
+    a, b = wanted[finite], given[finite]
+    length = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
+    return float(np.sum(a * b)) / length if length else None
+
+
+def permutation(
+    wanted: Sequence[np.ndarray], found: Sequence[np.ndarray], steps: Sequence[float]
+) -> tuple[int, ...] | None:
+    """Return the order in which the program's outputs are PyTorch's, or None if it is the model's or uncertain.
+
+    Two outputs of equal shape and type may be swapped while a model is lowered. The program then computes exactly what
+    it says, and PyTorch's answers are there, in another order. After many layers the distance from PyTorch has no
+    useful bound, so the order is judged by chance.
+
+    Let d be PyTorch's answers in the other order minus those in the model's order, and e what the program's answers
+    differ from the latter. If the program is right, e is made of roundings, which know nothing of d. The other order
+    fits better where e lies close to d: the distance of e from d, relative to the length of e, is the square root of
+
+        r = (energy of the difference in the other order) / (energy of the difference in the model's order).
+
+    A vector of n independent components whose direction is random lies so close to a given direction with a probability
+    of at most r**((n - 1) / 2), the part of a sphere's surface in a cap of that width. As n only the number of
+    different values of d, in steps, is counted, since equal components may have an error in common. One step for each
+    element is added to the energy above the line: answers are multiples of a step, and may agree by rounding.
+
+    Args:
+        wanted: PyTorch's answer.
+        found: the program's, of as many outputs.
+        steps: of each output, the difference between neighbouring values; 0 where it is not known.
+
+    Returns:
+        For each of the program's outputs the index of PyTorch's.
+    """
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
+        if one.shape == other.shape and one.size > 1 and other.dtype.kind in "fi":
+            groups.setdefault((one.shape, other.dtype.str), []).append(index)
+    order = list(range(len(found)))
+    for members in groups.values():
+        for at, nearest in zip(members, _nearest(members, wanted, found), strict=True):
+            order[at] = nearest
+    moved = [at for at, other in enumerate(order) if at != other]
+    if not moved or sorted(order) != list(range(len(order))):
+        return None
+    return tuple(order) if _by_chance(wanted, found, steps, order, moved) < CHANCE else None
+
+
+def _nearest(members: Sequence[int], wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> list[int]:
+    """Return for each member of a group the output of PyTorch's that is nearest; its own if several are."""
+    nearest = []
+    for at in members:
+        energies = {other: _energy(wanted[other], found[at]) for other in members}
+        best = min(energies.values())
+        nearest.append(at if energies[at] == best else min(energies, key=lambda other: energies[other]))
+    return nearest
+
+
+def _by_chance(
+    wanted: Sequence[np.ndarray],
+    found: Sequence[np.ndarray],
+    steps: Sequence[float],
+    order: Sequence[int],
+    moved: Sequence[int],
+) -> float:
+    """Return the largest probability that the other order fits so well by chance."""
+    above = below = 0.0
+    different = 0
+    for at in moved:
+        one, other = _numbers(wanted[at]), _numbers(wanted[order[at]])
+        step = steps[at] or float(np.ptp(one)) / _STEPS_OF_8_BITS or 1.0
+        above += _energy(wanted[order[at]], found[at]) + one.size * step**2
+        below += _energy(wanted[at], found[at])
+        different = max(different, len(np.unique(np.rint((other - one) / step))))
+    if not math.isfinite(above) or not below or above >= below:
+        return 1.0
+    return float((above / below) ** ((different - 1) / 2))
+
+
+def _energy(one: np.ndarray, other: np.ndarray) -> float:
+    return float(np.sum((_numbers(one) - _numbers(other)) ** 2))
+
+
+def _numbers(array: np.ndarray) -> np.ndarray:
+    """Return finite numbers: NaNs and infinities, which are compared elsewhere, count as 0."""
+    return np.nan_to_num(array.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)

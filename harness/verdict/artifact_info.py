@@ -1,19 +1,27 @@
-"""What a record says of the program that ran."""
+"""What a record says of the program that ran, also where its run has no answer."""
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from ethos_hil.base.errors import EthosHilError
-from ethos_hil.base.record import ArtifactInfo, CpuOp, DelegateInfo
+from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.judge import Evidence, Findings
+from ethos_hil.base.question import Question
+from ethos_hil.base.record import ArtifactInfo, CpuOp, DelegateInfo, RunFacts, RunnerInfo, TargetInfo
+from ethos_hil.base.regular_file import read_bytes
+from ethos_hil.base.verdict import Failure
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.program.placement import Placement
 
 _PROGRAM = "program"
 """The attribute of an error that has the description of a program."""
+_REPAIRED = "leave out --as-upstream: they are repaired then"
 
 
 def info(artifact: Artifact) -> ArtifactInfo:
@@ -55,15 +63,70 @@ def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:
 
 @contextmanager
 def naming_program(artifact: Artifact) -> Iterator[None]:
-    """While inside, an error of the run knows the program that ran (`program_of`)."""
+    """While inside, an error of the run knows the program that ran (`program_of`), and names its known defects.
+
+    A program has known defects of Vela where it was lowered with `--as-upstream`.
+    """
     try:
         yield
     except EthosHilError as error:
         vars(error).setdefault(_PROGRAM, info(artifact))
-        raise
+        defects = () if isinstance(error, UsageError) else left_in(artifact)
+        if not defects:
+            raise
+        raise error.replace(message=f"{error.message}; {_defects_left(defects)}", hint=_REPAIRED) from error
 
 
 def program_of(error: EthosHilError) -> ArtifactInfo | None:
     """Return the description of the program that ran into an error, or None where none did."""
     found = vars(error).get(_PROGRAM)
     return found if isinstance(found, ArtifactInfo) else None
+
+
+def left_in(artifact: Artifact) -> tuple[str, ...]:
+    """Return the ids of the known defects that an artifact's compiled programs have."""
+    kept = (each for each in artifact.delegates if each.compiled is None)
+    return tuple(dict.fromkeys(defect for each in kept for defect in each.defects))
+
+
+def named(failure: Failure, artifact: Artifact) -> Failure:
+    """Return a failure that names the known defects that the program has, if it has any."""
+    defects = left_in(artifact)
+    if not defects:
+        return failure
+    return dataclasses.replace(failure, message=f"{failure.message}; {_defects_left(defects)}", hint=_REPAIRED)
+
+
+def _defects_left(defects: tuple[str, ...]) -> str:
+    return f"the program has known defects of Vela 5.1, left in by --as-upstream: {', '.join(defects)}"
+
+
+def failed_findings(question: Question, error: EthosHilError) -> Findings:
+    """Return what is known of a question that ended in an error."""
+    from ethos_hil.base import environment
+    from ethos_hil.harness.image.preflight import PreflightFailed
+    from ethos_hil.harness.targets.registry import kind_of, name_in_records
+
+    examined = error if isinstance(error, PreflightFailed) else None
+    facts = RunFacts(
+        model=question.label,
+        npu=question.npu,
+        target=TargetInfo(name_in_records(question.target), kind_of(question.target), ""),
+        versions=environment.versions(),
+        console=error.console,
+        memory_mode=question.memory_mode or "",
+        method=question.method or "forward",
+        runner=_runner(question.runner),
+        artifact=examined.artifact if examined is not None else program_of(error),
+        preflight=examined.checks if examined is not None else (),
+        created=environment.now(),
+        question=question.kept(),
+    )
+    return Findings(facts, Evidence(stopped=error.failure))
+
+
+def _runner(path: Path | None) -> RunnerInfo | None:
+    try:
+        return None if path is None else RunnerInfo(str(path), hashlib.sha256(read_bytes(path)).hexdigest())
+    except OSError:
+        return None

@@ -14,22 +14,19 @@ from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
-from ethos_hil.harness.verdict.accuracy import accuracies
 from ethos_hil.harness.verdict.against_pytorch import (
     PyTorchFinding,
+    accuracies,
     against_example,
     against_float,
     against_limit,
     integers_that_do_not_fit,
 )
-from ethos_hil.harness.verdict.artifact_info import info
+from ethos_hil.harness.verdict.artifact_info import info, named
 from ethos_hil.harness.verdict.divergence import localise
-from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, compare, not_compared
-from ethos_hil.harness.verdict.known_defects import named
 from ethos_hil.harness.verdict.metrics import metrics, rows
-from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example
-from ethos_hil.harness.verdict.state import state_of, steps_of
-from ethos_hil.harness.verdict.verify import Comparison, verify
+from ethos_hil.harness.verdict.model_calls import ModelCalls, is_example, state_of, steps_of
+from ethos_hil.harness.verdict.verify import Comparison, ExpectedOutputs, compare, not_compared, verify
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 

@@ -1,24 +1,43 @@
-"""The numbers of a run, each with its unit and provenance."""
+"""The numbers of a run, each with its unit and provenance.
+
+Cycles are assigned to the rows of the delegate map: the target reports operations by their offset in the register
+command stream, and the artifact's delegate map has the model's operation for each offset. Every reported cycle counts
+in exactly one row: an operation outside the map's rows gets its own row, so that the rows always sum to the total.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import statistics
+import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from ethos_hil.base.errors import TargetError
-from ethos_hil.base.record import Metric, Op
+from ethos_hil.base.record import JOB, Metric, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.link.outcome import DelegateRun, Outcome
+from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.profile.prefix import prefix_rows
 from ethos_hil.harness.targets.base import Capability, Target
-from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated, traced
-from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.artifact import Artifact, NpuOp, row_at
+from ethos_hil.lowering.conditions.progress import phase_of
 
 _MEMORY = ("planned_bytes", "scratch_bytes", "fast_scratch_bytes", "sram_used", "ddr_used", "stack_size")
+TRACE = "pmu-trace"
+"""Method of the rows: a simulator's trace says it."""
+SHARES = "shares"
+"""Method of the rows: the target says what each operation takes (`ethos_hil.harness.profile.options.ProfileMethod`)."""
+_PHASES = {
+    "loading the model": "loading",
+    "exporting": "exporting",
+    "loading ExecuTorch": "importing",
+    "quantising": "quantising",
+    "compiling with Vela": "vela",
+    "bounding the distance from PyTorch": "bounding",
+}
+"""Names of a lowering's stages in records; of the others it is "lowering"."""
 
 
 def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePlan | None = None) -> tuple[Op, ...]:
@@ -107,3 +126,118 @@ def _counted(board: Target, outcome: Outcome) -> bool:
     if Capability.NPU_CYCLES not in board.capabilities() or not outcome.runs:
         return False
     return bool(outcome.run_id) or all(run.counted is not None for run in outcome.runs)
+
+
+def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
+    """Return rows for one execution, in the order of the program.
+
+    Args:
+        artifact: the artifact with the delegate map.
+        run: an execution on a target that reports operations.
+        provenance: provenance of the target's cycles.
+    """
+    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
+    rows: list[Op] = []
+    for call in run.delegates:
+        rows.extend(_rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance))
+    return tuple(rows)
+
+
+def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
+    """Return rows for an execution whose operations come from a trace, in the order of the program. What the trace
+    lacks of a call's cycles is the row of its job.
+
+    Raises:
+        TargetError: kind "profile": the trace has more cycles than the target counted.
+    """
+    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
+    rows: list[Op] = []
+    for call in run.delegates:
+        found = _rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance, TRACE)
+        rest = call.cycles - sum(op.cycles or 0 for op in found)
+        if rest < 0:
+            raise TargetError(
+                f"instruction {call.instruction}: the trace has {call.cycles - rest:,} cycles, the NPU counted "
+                f"{call.cycles:,}",
+                kind=FailureKind.PROFILE,
+            )
+        rows.append(Op(JOB, JOB, "", (), "", "", rest, provenance, instruction=call.instruction, method=TRACE))
+        rows += found
+    return tuple(rows)
+
+
+def estimated(artifact: Artifact) -> tuple[Op, ...]:
+    """Return rows with the compiler's estimates, for targets that report no operations."""
+    return tuple(
+        _row(op, op.vela_cycles, "vela", delegate.instruction)
+        for delegate in artifact.delegates
+        for op in delegate.npu_ops
+    )
+
+
+def _rows(
+    instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str, method: str = SHARES
+) -> list[Op]:
+    cycles = [0] * len(npu_ops)
+    unmapped: dict[str, int] = {}
+    for event in events:
+        index = row_at(npu_ops, event.offset)
+        if index is not None:
+            cycles[index] += event.cycles
+        else:
+            unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
+    rows = [_row(op, count, provenance, instruction, method) for op, count in zip(npu_ops, cycles, strict=True)]
+    rows += [
+        Op("unmapped", name, "", (), "", "", count, provenance, instruction=instruction, method=method)
+        for name, count in unmapped.items()
+    ]
+    return rows
+
+
+def _row(op: NpuOp, cycles: int, provenance: str, instruction: int, method: str = "") -> Op:
+    return Op(
+        op.id,
+        op.npu_op,
+        op.tosa_op,
+        op.aten_ops,
+        op.module,
+        op.source,
+        cycles,
+        provenance,
+        op.sources,
+        instruction,
+        method,
+    )
+
+
+class Stopwatch:
+    """Adds up the wall seconds of each phase. At any moment one phase goes on.
+
+    Attributes:
+        seconds: the phases in the order in which they began.
+    """
+
+    def __init__(self, phase: str, began: float | None = None) -> None:
+        """Begin the first phase, now or on the monotonic clock at `began`."""
+        self.seconds: dict[str, float] = {}
+        self._began = self._since = time.monotonic() if began is None else began
+        self._phase = phase
+
+    def begin(self, phase: str) -> None:
+        """End the phase that goes on, and begin another one."""
+        now = time.monotonic()
+        self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+
+    def begin_stage(self, text: str) -> None:
+        """Begin the phase of a stage of a lowering, by `ethos_hil.lowering.conditions.progress.Progress`'s words."""
+        self.begin(_PHASES.get(phase_of(text), "lowering"))
+
+    def metrics(self) -> tuple[Metric, ...]:
+        """End the last phase. Return a metric for each, and "total_seconds", which is their sum."""
+        self.begin("")
+        total = {"total": self._since - self._began}
+        return tuple(
+            Metric(f"{phase}_seconds", round(value, 4), "s", "host")
+            for phase, value in {**self.seconds, **total}.items()
+        )

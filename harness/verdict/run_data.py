@@ -1,4 +1,4 @@
-"""The data of a run: the inputs of the program, and the outputs that the user expects."""
+"""The data of a run: the inputs of the program, the outputs that the user expects, and the text that it writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile, InputSet, describe
-from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance
+from ethos_hil.harness.link.outcome import Outcome
+from ethos_hil.harness.verdict.verify import ExpectedOutputs, FloatTolerance
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.formats.pte_reader import BundledCase
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 ONES = "no inputs were given, so every element of every input is 1"
 _BUNDLE = "the bundle's expected outputs"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True)
@@ -138,3 +140,48 @@ def _check_fit(where: str, what: str, arrays: Sequence[np.ndarray], tensors: Seq
     for index, (array, tensor) in enumerate(zip(arrays, tensors, strict=True)):
         if array.shape != tensor.sizes or array.dtype != tensor.dtype:
             raise UsageError(f"{where}: {what} {index} is {describe(array)}, the program has {tensor}")
+
+
+def check_text(artifact: Artifact, output: str) -> None:
+    """Check that a program has the output whose values are characters.
+
+    Args:
+        artifact: the program.
+        output: the output's name, or "" where the model writes no text.
+
+    Raises:
+        UsageError: it has no such output, or its values are no integers.
+    """
+    if not output:
+        return
+    types = dict(zip(artifact.outputs, (tensor.dtype for tensor in artifact.plan.output_tensors), strict=True))
+    if output not in types:
+        raise UsageError(
+            f"{artifact.model} says that its text is the output {output!r}, and has no such output",
+            hint=f"it has: {', '.join(types)}",
+        )
+    if types[output].kind not in "iu":
+        raise UsageError(
+            f"{artifact.model} says that its text is the output {output!r}, which is {types[output]}",
+            hint="give the numbers of Unicode characters as integers",
+        )
+
+
+def written_text(outcome: Outcome, names: Sequence[str], output: str) -> str:
+    """Return the characters that a target sent, those of all executions in order.
+
+    Args:
+        outcome: the target's outcome.
+        names: the names of the program's outputs.
+        output: the name of the one with the characters, by their numbers in Unicode; "" if there is none. A number
+            that is no character's becomes U+FFFD.
+    """
+    if output not in names:
+        return ""
+    at = list(names).index(output)
+    return "".join(_character(number) for run in outcome.runs for number in np.ravel(run.outputs[at]).tolist())
+
+
+def _character(number: int) -> str:
+    valid = 0 <= number <= 0x10FFFF and not 0xD800 <= number <= 0xDFFF
+    return chr(number) if valid else _REPLACEMENT

@@ -1,4 +1,4 @@
-"""One delegate on the functional NPU, without a board: inputs in, outputs out."""
+"""A delegate, or a network that Vela compiled, on the functional NPU: inputs in, outputs out. There is no board."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ethos_hil.harness.npu import Execution, Npu
+from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.npu import Observer
+from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.lowering.formats.npu_network import CONSTANTS, NetworkTensor, NpuNetwork
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
+from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 # How Ethos-U programs of ExecuTorch address memory: region 0 has the constants, region 1 the scratch area, region 2 the
 # fast memory of the runtime; a delegate does not state the size of region 2.
 WEIGHTS, SCRATCH, FAST = 0, 1, 2
 POISON = 0x5A  # fills memory that nothing has written; zeros would hide reads of it
+Memory = dict[int, npt.NDArray[np.uint8]]
 
 
 @dataclass(frozen=True)
@@ -74,3 +78,53 @@ def regions(
             raise ValueError(f"an input of {place.size} bytes was given {len(data)}")
         place.of(memory[SCRATCH])[:] = np.frombuffer(data, np.uint8)
     return memory
+
+
+class NetworkRunner:
+    """A network with its memory, which keeps states from one inference to the next."""
+
+    def __init__(self, network: NpuNetwork, *, mode: MemoryMode | None = None, strict: bool = False) -> None:
+        """Decode the network, and set its states to what means 0.
+
+        Args:
+            network: the network.
+            mode: the memory mode that it was compiled for, which only its cycles depend on; ExecuTorch's default for
+                the NPU if None.
+            strict: whether a missing wait is a fault.
+
+        Raises:
+            Fault: the command stream cannot be decoded.
+        """
+        self.network = network
+        self.mode = mode or MemoryMode.default(network.npu)
+        self._npu = Npu(network.npu, strict=strict)
+        self.program: NpuProgram = self._npu.decode(network.stream)
+        self._memory: Memory = {
+            **{region: np.full(size, POISON, np.uint8) for region, size in network.memory.items()},
+            CONSTANTS: np.frombuffer(network.weights, np.uint8),
+        }
+        for state in network.states:
+            self._place(state)[:] = np.frombuffer(np.full(state.shape, state.zero, state.dtype).tobytes(), np.uint8)
+
+    def run(self, inputs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Execution]:
+        """Return the outputs of an inference, and the NPU's report.
+
+        Args:
+            inputs: arrays of the inputs' shapes and types.
+
+        Raises:
+            Fault: the NPU cannot execute the command stream.
+            ValueError: an input is missing, or has another shape or type.
+        """
+        for tensor, given in zip(self.network.inputs, inputs, strict=True):
+            if given.shape != tensor.shape or given.dtype != tensor.dtype:
+                raise ValueError(f"{tensor.name} is {tensor}, given is {given.dtype}{list(given.shape)}")
+            self._place(tensor)[:] = np.frombuffer(np.ascontiguousarray(given).tobytes(), np.uint8)
+        execution = self._npu.run(self.program, self._memory, MODES[self.mode.kind])
+        outputs = [
+            self._place(tensor).view(tensor.dtype).reshape(tensor.shape).copy() for tensor in self.network.outputs
+        ]
+        return outputs, execution
+
+    def _place(self, tensor: NetworkTensor) -> npt.NDArray[np.uint8]:
+        return self._memory[tensor.region][tensor.offset : tensor.offset + tensor.nbytes]

@@ -1,20 +1,29 @@
-"""Compare a target's outcome with the reference, for equality, bit by bit.
+"""Compare a target's outcome with what is right.
 
-There is no tolerance: delegates compute integers, and the CPU kernels around them have one right answer
-(docs/decisions/0002). An output that is missing, has another shape or another dtype is a mismatch too.
+With the reference it is compared for equality, bit by bit. There is no tolerance: delegates compute integers, and the
+CPU kernels around them have one right answer (docs/decisions/0002). An output that is missing, has another shape or
+another dtype is a mismatch too.
+
+What the user says is right, of a file or the test cases of a bundled program, is compared for equality, too. Floats may
+differ by as much as the user says (`--atol`, `--rtol`); integers and truth values may not.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ethos_hil.base.errors import OracleError
 from ethos_hil.base.record import Output
 from ethos_hil.base.verdict import Failure, FailureKind
+from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.link.outcome import Outcome, Run
-from ethos_hil.lowering.oracle.reference import ReferenceRun
+from ethos_hil.harness.terminal.progress import Reporter
+from ethos_hil.lowering.artifact import Artifact
+from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun
 
 REFERENCE = "tosa_reference_model"
 HOST = "the host's kernels"
@@ -24,6 +33,14 @@ BATCH_HINT = (
     "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
     "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
 )
+_NOTHING_KNOWN = (
+    "say what is right with --expected Y.npz, or run the model it was made from (file.py:function or .pt2); "
+    "--allow-unverified accepts it as it is"
+)
+_TOLERANCE_HINT = "--atol and --rtol say how far a float may be from what is expected"
+
+
+Answers = tuple[np.ndarray, ...]
 
 
 @dataclass(frozen=True)
@@ -71,7 +88,7 @@ def verify(
             continue
         for name, value in found.items():
             output, difference = _compare(called.get(name, name), expected[name], value, run, reference)
-            outputs[name] = output if name not in outputs else merged(outputs[name], output)
+            outputs[name] = merged(outputs.get(name), output)
             problem = problem or difference
     failure = None if problem is None else Failure(FailureKind.MISMATCH, problem)
     return Comparison(tuple(outputs.values()), failure)
@@ -111,16 +128,21 @@ def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run, refer
     mismatches = int(np.count_nonzero(different))
     if mismatches == 0:
         return Output(name, found.shape, str(found.dtype), reference, found.size, 0, 0.0), None
-    first = tuple(int(axis[0]) for axis in np.nonzero(different)) if found.ndim else ()
-    first_mismatch = (
-        f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
-        f"expected {expected[first]}, found {found[first]}"
-    )
+    first_mismatch = _first(different, expected, found, run)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line handles
         error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
     output = Output(name, found.shape, str(found.dtype), reference, found.size, mismatches, largest, first_mismatch)
     return output, f"{name}: {mismatches} of {found.size} elements differ from {reference}; first at {first_mismatch}"
+
+
+def _first(different: np.ndarray, expected: np.ndarray, found: np.ndarray, run: Run) -> str:
+    """Return where the first element lies that is different, and its values."""
+    first = tuple(int(axis[0]) for axis in np.nonzero(different)) if found.ndim else ()
+    return (
+        f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
+        f"expected {expected[first]}, found {found[first]}"
+    )
 
 
 def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:
@@ -141,16 +163,157 @@ def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)
 
 
-def merged(first: Output, second: Output) -> Output:
-    """Return one comparison for two of the same output, in different executions."""
-    return Output(
-        first.name,
-        first.shape,
-        first.dtype,
-        first.reference,
-        first.compared + second.compared,
-        first.mismatches + second.mismatches,
-        max(first.max_abs_error, second.max_abs_error),
-        first.first_mismatch or second.first_mismatch,
-        max(first.tolerance, second.tolerance),
+def merged(first: Output | None, second: Output) -> Output:
+    """Return one comparison for those of the same output in different executions."""
+    if first is None:
+        return second
+    return replace(
+        first,
+        compared=first.compared + second.compared,
+        mismatches=first.mismatches + second.mismatches,
+        max_abs_error=max(first.max_abs_error, second.max_abs_error),
+        first_mismatch=first.first_mismatch or second.first_mismatch,
+        tolerance=max(first.tolerance, second.tolerance),
     )
+
+
+def references_of(
+    artifact: Artifact, input_sets: Sequence[InputSet], repeat: int, reporter: Reporter
+) -> tuple[tuple[ReferenceRun, ...], Failure | None]:
+    """Compute the right answer to each input set.
+
+    Returns:
+        The answers, and None; or no answers, and why there are none: of a program that was not lowered here, nothing
+        says what is right.
+
+    Raises:
+        OracleError: there is no answer for a program that was lowered here.
+        UsageError: the inputs do not fit the program.
+    """
+    reporter.stage("Computing the reference with tosa_reference_model")
+    references = []
+    try:
+        reference = Reference(artifact)
+        for index, input_set in enumerate(input_sets):
+            references.append(reference.run(input_set, repeat))
+            reporter.step(index + 1, len(input_sets))
+    except OracleError as error:
+        if not artifact.foreign:
+            raise
+        return (), Failure(FailureKind.NO_REFERENCE, error.message, _NOTHING_KNOWN)
+    return tuple(references), None
+
+
+@dataclass(frozen=True)
+class FloatTolerance:
+    """How far a float may be from what is expected: `absolute` + `relative` times the expected value's size."""
+
+    absolute: float = 0.0
+    relative: float = 0.0
+
+    def __bool__(self) -> bool:
+        return self != FloatTolerance()
+
+    def __str__(self) -> str:
+        return f"--atol {self.absolute:g}, --rtol {self.relative:g}"
+
+    def of(self, expected: np.ndarray) -> np.ndarray:
+        """Return the largest difference allowed for each element; 0 for integers and truth values."""
+        if expected.dtype.kind != "f":
+            return np.zeros(expected.shape)
+        with np.errstate(invalid="ignore"):  # nothing is within 0 times infinity of infinity
+            return self.absolute + self.relative * np.abs(expected.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class ExpectedOutputs:
+    """The outputs expected.
+
+    Attributes:
+        source: what says so, for the record.
+        answers: one for each input set; or one for each execution, in order.
+        repeat: executions of each input set, if there is an answer for each; else 1.
+        tolerance: how far floats may be away.
+    """
+
+    source: str
+    answers: tuple[Answers, ...]
+    repeat: int = 1
+    tolerance: FloatTolerance = field(default_factory=FloatTolerance)
+
+    def of(self, run: Run) -> Answers:
+        """Return the outputs expected of one execution."""
+        return self.answers[run.input_set * self.repeat + (run.repeat if self.repeat > 1 else 0)]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about the tolerance, if there is one."""
+        if not self.tolerance:
+            return ()
+        return (f"floats may differ from {self.source} as far as the command says: {self.tolerance}",)
+
+
+def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -> Comparison:
+    """Compare every output of every execution with what is expected.
+
+    Args:
+        outcome: the outcome of a complete plan.
+        expected: what is right, in the shapes and dtypes of the program's outputs.
+        names: the outputs' names.
+    """
+    outputs: dict[str, Output] = {}
+    problem: str | None = None
+    asked = len(expected.answers) // expected.repeat
+    if {run.input_set for run in outcome.runs} != set(range(asked)):
+        text = f"{asked} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
+        return Comparison((), Failure(FailureKind.MISMATCH, text))
+    for run in outcome.runs:
+        for name, wanted, found in zip(names, expected.of(run), run.outputs, strict=True):
+            output, difference = _compare_within(name, wanted, found, run, expected)
+            outputs[name] = merged(outputs.get(name), output)
+            problem = problem or difference
+    if problem is None:
+        return Comparison(tuple(outputs.values()))
+    floats = any(np.dtype(output.dtype).kind == "f" and output.mismatches for output in outputs.values())
+    return Comparison(
+        tuple(outputs.values()), Failure(FailureKind.MISMATCH, problem, _TOLERANCE_HINT if floats else None)
+    )
+
+
+def not_compared(outcome: Outcome, names: Sequence[str]) -> Comparison:
+    """Return the outputs of a program for which nothing says what is right."""
+    first = outcome.runs[0].outputs if outcome.runs else ()
+    return Comparison(
+        tuple(
+            Output(name, array.shape, str(array.dtype), "", 0, 0, 0.0) for name, array in zip(names, first, strict=True)
+        )
+    )
+
+
+def _compare_within(
+    name: str, wanted: np.ndarray, found: np.ndarray, run: Run, expected: ExpectedOutputs
+) -> tuple[Output, str | None]:
+    """Return the comparison of one output, and a text about what is wrong, or None."""
+    if wanted.shape != found.shape or wanted.dtype != found.dtype:
+        text = f"{name}: expected {wanted.dtype}{list(wanted.shape)}, found {found.dtype}{list(found.shape)}"
+        return Output(
+            name, found.shape, str(found.dtype), expected.source, found.size, found.size, math.inf, text
+        ), text
+    allowed = expected.tolerance.of(wanted)
+    same = (wanted == found) | ((wanted != wanted) & (found != found))
+    with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is not within any tolerance
+        error = np.where(same, 0.0, np.abs(wanted.astype(np.float64) - found.astype(np.float64)))
+        different = ~same & ~((allowed > 0) & np.isfinite(error) & (error <= allowed))
+    largest = float(np.nan_to_num(error, nan=math.inf, posinf=math.inf).max(initial=0.0))
+    finite = allowed[np.isfinite(allowed)]
+    facts = (name, found.shape, str(found.dtype), expected.source, found.size)
+    tolerance = float(finite.max(initial=0.0))
+    count = int(np.count_nonzero(different))
+    if not count:
+        return Output(*facts, 0, largest, tolerance=tolerance), None
+    place = _first(different, wanted, found, run)
+    text = (
+        f"{name}: {count} of {found.size} elements differ from {expected.source}, by at most {largest:.3g}; first at "
+        f"{place}"
+    )
+    return Output(*facts, count, largest, place, tolerance), text

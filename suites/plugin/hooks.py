@@ -19,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ethos_hil.base.suffix import SUFFIXES, marker_of
-from ethos_hil.lowering.made_from import session_start as session_start  # before any test file is imported
-from ethos_hil.lowering.made_from.code_watch import WATCH
-from ethos_hil.suites.declare.suffix import SUFFIXES, marker_of
+from ethos_hil.lowering.made_from.code_watch import WATCH  # before any test file is imported
 from ethos_hil.suites.plugin import options
 from ethos_hil.suites.plugin.options import CRASHED, RUN, TALLY
 

@@ -14,7 +14,7 @@ from ethos_hil.base.record import Check, Decision, Op, Record, RunFacts, TargetI
 from ethos_hil.base.record_context import SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
-from ethos_hil.harness.verdict.stopwatch import Stopwatch
+from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.lowering.artifact import Artifact, NpuOp
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun

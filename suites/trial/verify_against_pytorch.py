@@ -13,8 +13,7 @@ from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.record import Output, RunFacts, TargetInfo
 from ethos_hil.base.verdict import Failure, FailureKind
 from ethos_hil.harness.run import info
-from ethos_hil.harness.verdict.accuracy import accuracies, reference_name
-from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL
+from ethos_hil.harness.verdict.against_pytorch import NOT_THE_MODEL, accuracies, reference_name
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.oracle.bounds.tolerance import Tolerance, tolerances
 from ethos_hil.lowering.oracle.reference import Reference, ReferenceRun

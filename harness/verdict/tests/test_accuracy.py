@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.record import Accuracy
 from ethos_hil.harness.show.record import accuracy_text
-from ethos_hil.harness.verdict.accuracy import accuracies
+from ethos_hil.harness.verdict.against_pytorch import accuracies
 from ethos_hil.lowering.artifact import Artifact
 
 INPUT = np.arange(4, dtype=np.float32)

@@ -8,7 +8,7 @@ import pytest
 
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.show.record import ops_table
-from ethos_hil.harness.verdict.cycles_to_rows import attribute, estimated
+from ethos_hil.harness.verdict.metrics import attribute, estimated
 from ethos_hil.lowering.artifact import Artifact, Delegate, NpuOp
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ethos_hil.base.record import Output
 from ethos_hil.harness.link.outcome import Outcome, Run
-from ethos_hil.harness.verdict.expected_outputs import ExpectedOutputs, FloatTolerance, compare, not_compared
+from ethos_hil.harness.verdict.verify import ExpectedOutputs, FloatTolerance, compare, not_compared
 
 NAN, INF = math.nan, math.inf
 

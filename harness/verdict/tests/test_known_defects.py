@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
-from ethos_hil.base.errors import TargetError, UsageError
+from ethos_hil.base.errors import EthosHilError, TargetError, UsageError
+from ethos_hil.base.record import ArtifactInfo
 from ethos_hil.base.verdict import Failure, FailureKind
-from ethos_hil.harness.verdict.known_defects import left_in, named, naming_defects
+from ethos_hil.harness.verdict.artifact_info import left_in, named, naming_program, program_of
 from ethos_hil.lowering.artifact import Artifact, Delegate
 
 HINT = "leave out --as-upstream: they are repaired then"
@@ -37,14 +38,21 @@ def test_a_failure_names_the_defects() -> None:
     assert named(failure, MENDED) == failure
 
 
+def of_a_program(error: EthosHilError) -> EthosHilError:
+    """An error that knows its program already: the artifacts here have no bytes to describe."""
+    vars(error)["program"] = ArtifactInfo("1234", 0, 0, ())
+    return error
+
+
 def test_an_error_of_the_run_names_them_too() -> None:
-    error = TargetError("it stopped", kind=FailureKind.FAULT, hint="look")
-    with pytest.raises(TargetError) as caught, naming_defects(DEFECTIVE):
+    error = of_a_program(TargetError("it stopped", kind=FailureKind.FAULT, hint="look"))
+    with pytest.raises(TargetError) as caught, naming_program(DEFECTIVE):
         raise error
     assert (caught.value.message, caught.value.hint, caught.value.kind) == (f"it stopped; {KNOWN}", HINT, "fault")
-    with pytest.raises(TargetError) as caught, naming_defects(MENDED):
+    with pytest.raises(TargetError) as caught, naming_program(MENDED):
         raise error
     assert caught.value is error
-    with pytest.raises(UsageError) as refused, naming_defects(DEFECTIVE):
-        raise UsageError("no such target")
+    assert program_of(caught.value) == ArtifactInfo("1234", 0, 0, ())
+    with pytest.raises(UsageError) as refused, naming_program(DEFECTIVE):
+        raise of_a_program(UsageError("no such target"))
     assert refused.value.message == "no such target"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ethos_hil.harness.verdict.permutation import permutation
+from ethos_hil.harness.verdict.against_pytorch import permutation
 
 STEP = 0.05
 

@@ -14,8 +14,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.verdict.against_pytorch import PyTorchFinding
-from ethos_hil.harness.verdict.model_calls import ModelCalls
-from ethos_hil.harness.verdict.state import state_of, steps_of
+from ethos_hil.harness.verdict.model_calls import ModelCalls, state_of, steps_of
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module

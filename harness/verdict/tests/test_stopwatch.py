@@ -11,7 +11,7 @@ import pytest
 from ethos_hil.base.deadline import process_began
 from ethos_hil.harness.terminal import progress
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.stopwatch import Stopwatch
+from ethos_hil.harness.verdict.metrics import Stopwatch
 from ethos_hil.lowering.conditions.progress import tell, tell_within, telling
 
 

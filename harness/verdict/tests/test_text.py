@@ -7,7 +7,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.link.outcome import Outcome, Run
-from ethos_hil.harness.verdict.text import check_text, written_text
+from ethos_hil.harness.verdict.run_data import check_text, written_text
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55

@@ -11,8 +11,7 @@ import pytest
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
-from ethos_hil.harness.run import run
-from ethos_hil.harness.verdict import trace_file
+from ethos_hil.harness.run import run, trace_lines, write_trace
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.models.tests.stacks import STACKS
@@ -42,7 +41,7 @@ def test_a_run_leaves_a_trace_whose_cycles_are_its_own(tmp_path: Path) -> None:
 
 def test_operations_are_in_stream_order_and_belong_to_a_delegate(tmp_path: Path) -> None:
     artifact = lower(model(), NPU)
-    lines = list(trace_file.lines(artifact, NPU))
+    lines = list(trace_lines(artifact, NPU))
     assert {line["delegate"] for line in lines} == {delegate.instruction for delegate in artifact.delegates}
     offsets = [line["offset"] for line in lines]
     assert offsets == sorted(offsets)
@@ -53,19 +52,19 @@ def test_what_no_row_covers_has_no_place(tmp_path: Path) -> None:
     """As in a program that was lowered elsewhere."""
     artifact = lower(model(), NPU)
     rowless = tuple(dataclasses.replace(delegate, npu_ops=()) for delegate in artifact.delegates)
-    lines = list(trace_file.lines(dataclasses.replace(artifact, delegates=rowless), NPU))
+    lines = list(trace_lines(dataclasses.replace(artifact, delegates=rowless), NPU))
     assert lines
     assert not any("id" in line for line in lines)
-    assert sum(line["cycles"] for line in lines) == sum(line["cycles"] for line in trace_file.lines(artifact, NPU))
+    assert sum(line["cycles"] for line in lines) == sum(line["cycles"] for line in trace_lines(artifact, NPU))
 
 
 def test_a_program_that_names_no_npu_is_traced_on_the_targets() -> None:
     artifact, other = lower(model(), NPU), EthosU.parse("ethos-u55-256")
-    own = list(trace_file.lines(artifact, NPU))
-    assert list(trace_file.lines(artifact, other)) == own, "what it names counts"
-    assert list(trace_file.lines(dataclasses.replace(artifact, npu=None), NPU)) == own
+    own = list(trace_lines(artifact, NPU))
+    assert list(trace_lines(artifact, other)) == own, "what it names counts"
+    assert list(trace_lines(dataclasses.replace(artifact, npu=None), NPU)) == own
 
 
 def test_what_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot write"):
-        trace_file.write(lower(model(), NPU), NPU, tmp_path / "missing" / "trace.jsonl")
+        write_trace(lower(model(), NPU), NPU, tmp_path / "missing" / "trace.jsonl")

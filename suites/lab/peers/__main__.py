@@ -16,7 +16,7 @@ from rich.table import Table
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.harness.terminal.console import add_row, console
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.run_network import NetworkRunner
+from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NetworkTensor, read_tflite
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.suites.lab.command import start

@@ -10,7 +10,7 @@ import numpy as np
 from ethos_hil.base.errors import CompileError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu import Fault
-from ethos_hil.harness.verdict.run_network import NetworkRunner
+from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.lowering.formats.npu_network import NpuNetwork, VelaTflite, read_tflite
 from ethos_hil.lowering.testing.compile_tflite import Generator, compile_tflite
 from ethos_hil.lowering.testing.tflite_graph import Array

@@ -15,7 +15,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.fvp_stand_in.launcher import install
 from ethos_hil.harness.image.lint.lint import lint
 from ethos_hil.harness.socs.registry import MODELS, find_soc
-from ethos_hil.harness.verdict.run_network import NetworkRunner
+from ethos_hil.harness.verdict.run_delegate import NetworkRunner
 from ethos_hil.harness.virtual.mps3_an547 import RAMS
 from ethos_hil.lowering.formats.npu_network import read_tflite
 from ethos_hil.lowering.testing.compile_tflite import compile_tflite
