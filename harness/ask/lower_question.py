@@ -1,20 +1,40 @@
-"""The model of a question, lowered; loaded only where that is needed."""
+"""The model of a question, quantised as it says, and lowered; loaded only where that is needed."""
 
 from __future__ import annotations
 
-from typing import Any
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question
-from ethos_hil.harness.ask.quantisation import check_calibration, in_user_code, quantise_as_asked
+from ethos_hil.base.question import ARRAYS, ModelOptions, Question
+from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.lowering.conditions.progress import Progress, silent
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
-from ethos_hil.lowering.model.torch_model import TorchModel, load_model
+from ethos_hil.lowering.model.quantisation import chosen_modules, modules_in
+from ethos_hil.lowering.model.torch_model import TorchModel, calibrated, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
+from ethos_hil.lowering.upstream.names.operators import is_quantised
+from ethos_hil.lowering.user_code.user_function import called, load_function
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.known_clocks import asked_clock
+
+if TYPE_CHECKING:
+    import torch
+
+    from ethos_hil.lowering.model import Method
+
+Quantizer = Callable[[Any], Any]
+_FIELDS = ("calibrate", "int16", "quantizer")
+_CALIBRATE = "--calibrate"
+_CALIBRATION_HINT = "it takes no arguments and returns a list of input tuples"
 
 
 def check_question(question: Question) -> None:
@@ -71,3 +91,130 @@ def lower_question(
     assert isinstance(model, TorchModel | ProgramFile)
     model = quantise_as_asked(model, question)
     return LoweredModel.of(lower(model, target, **settings), model)
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """Dtype and shape of an input of a model."""
+
+    dtype: np.dtype[Any]
+    sizes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.dtype}{list(self.sizes)}"
+
+
+def check_calibration(options: ModelOptions) -> None:
+    """Raise UsageError if a file of calibration inputs is missing."""
+    if isinstance(options.calibrate, str) and options.calibrate.lower().endswith(ARRAYS):
+        InputFile.read(Path(options.calibrate), "calibration inputs")
+
+
+def in_user_code(options: ModelOptions) -> bool:
+    """Return whether the quantisation depends on functions or files of the user's."""
+    return options.calibrate is not None or options.quantizer is not None
+
+
+def quantise_as_asked(model: TorchModel | ProgramFile, options: ModelOptions) -> TorchModel | ProgramFile:
+    """Return the model with what is asked of its quantisation beside the scheme.
+
+    Args:
+        model: the model. Where nothing is asked it is returned as it is.
+        options: calibration inputs, modules with 16 bits, a quantiser; and the method that the inputs are for: by
+            default forward, or the first.
+
+    Raises:
+        UsageError: they do not fit the model, or a function of the user's raises.
+    """
+    flags = options.flags(_FIELDS)
+    if not flags:
+        return model
+    if isinstance(model, ProgramFile):
+        raise UsageError(f"{model.label} is compiled already, so {flags[0]} says nothing", hint="leave it out")
+    name = model.default_name if options.method is None else options.method
+    if name not in model.methods:
+        raise UsageError(f"{model.label} has no method {name!r}", hint=f"it has: {', '.join(model.methods)}")
+    quantised = [key for key, method in model.methods.items() if is_quantised(method.module)]
+    if quantised == list(model.methods) or (options.calibrate is not None and name in quantised):
+        raise UsageError(f"{model.label} is quantised already, so {flags[0]} says nothing", hint="give the float model")
+    if options.calibrate is not None:
+        if model.methods[name].on_cpu:
+            raise UsageError(
+                f"method {name} stays on the CPU in float, so --calibrate says nothing", hint="leave it out"
+            )
+        model = calibrated(model, name, *_calibration(options.calibrate, model.methods[name]))
+    if options.int16:
+        model = _with_int16(model, options.int16)
+    if options.quantizer is not None:
+        function = _function(options.quantizer, "--quantizer")
+        model = replace(
+            model,
+            methods={
+                key: method if key in quantised or method.on_cpu else replace(method, quantizer=function)
+                for key, method in model.methods.items()
+            },
+        )
+    return model
+
+
+def _calibration(given: str | Sequence[tuple[Any, ...]], method: Method) -> tuple[Any, str]:
+    """Return the calibration inputs, and where they come from."""
+    if not isinstance(given, str):
+        return list(given), "calibrate"
+    if given.lower().endswith(ARRAYS):
+        import torch
+
+        forms = [InputForm(_dtype(tensor), tuple(tensor.shape)) for tensor in method.example_inputs]
+        file = InputFile.read(Path(given), "calibration inputs")
+        sets = file.input_sets(forms, _argument_names(method))
+        return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], given
+    return called(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
+
+
+def _argument_names(method: Method) -> tuple[str, ...]:
+    """Return the names of forward's arguments, as `torch.export` names the inputs of a program."""
+    named = inspect.signature(method.module.forward).parameters.values()
+    names = [each.name for each in named if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    return tuple(names[: len(method.example_inputs)])
+
+
+def _with_int16(model: TorchModel, names: tuple[str, ...]) -> TorchModel:
+    """Return the model with 16 bits in modules; each method gets the names that it has."""
+    known = {key: _module_names(method) for key, method in model.methods.items() if not method.on_cpu}
+    chosen_modules(names, tuple(dict.fromkeys(name for own in known.values() for name in own)), model.label)
+    methods = {
+        key: replace(method, int16=tuple(dict.fromkeys((*method.int16, *_of_method(names, known.get(key, ()))))))
+        for key, method in model.methods.items()
+    }
+    return replace(model, methods=methods)
+
+
+def _of_method(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if any(path == name or path.startswith(f"{name}.") for path in known))
+
+
+def _module_names(method: Method) -> tuple[str, ...]:
+    import torch
+
+    if isinstance(method.module, torch.fx.GraphModule):
+        return modules_in([method.module])
+    return tuple(name for name, _ in method.module.named_modules() if name)
+
+
+def _function(given: str | Quantizer, what: str) -> Callable[..., Any]:
+    if not isinstance(given, str):
+        if callable(given):
+            return given
+        raise UsageError(f"the quantizer is a {type(given).__name__}", hint="give a function of the compile spec")
+    function: Callable[..., Any]
+    function, _ = load_function(given, what)
+    return function
+
+
+def _dtype(tensor: torch.Tensor) -> np.dtype[Any]:
+    try:
+        return tensor[:0].numpy().dtype if tensor.ndim else tensor.numpy().dtype
+    except TypeError:
+        raise UsageError(
+            f"an input has type {tensor.dtype}, which an .npz lacks", hint="calibrate with file.py:function"
+        ) from None

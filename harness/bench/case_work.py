@@ -1,4 +1,7 @@
-"""The points of one case: its model is lowered once for each TOSA program, and compiled for every point."""
+"""The points of one case: its model is built, lowered once for each TOSA program, and compiled for every point.
+
+torch is imported when a case's model is built.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,37 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError
+from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, UsageError, raise_if_interrupted
 from ethos_hil.base.judge import Findings
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.ask.lower_question import lower_question
-from ethos_hil.harness.bench.booted import booted_findings
-from ethos_hil.harness.bench.case import BenchCase, BenchPoint
-from ethos_hil.harness.bench.case_model import case_model
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint, BenchStep
+from ethos_hil.harness.bench.point_findings import booted_findings, timed_findings
 from ethos_hil.harness.bench.points import PointSettings, refusal_of, refused
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
-from ethos_hil.harness.bench.timed import timed_findings
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.targets.plugin import TargetPlugin
 from ethos_hil.harness.targets.registry import check_npu, find_plugin
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.lower import lower
+from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
+from ethos_hil.lowering.user_code.source import summary
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from ethos_hil.harness.virtual.board import BoardPool
     from ethos_hil.lowering.model.torch_model import TorchModel
+
+_OF_A_LIST = ("cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack")
+"""Functions of torch that take their tensors as one list."""
 
 
 class CaseWork:
@@ -147,3 +155,62 @@ def _without_npu(plugin: TargetPlugin, point: BenchPoint) -> UsageError | None:
     except UsageError as error:
         return error
     return None
+
+
+def case_model(case: BenchCase) -> TorchModel:
+    """Return the model of a case. Its random values come from its name.
+
+    Raises:
+        UsageError: torch has no layer or function of that name, it cannot be made or called so, or the model is none;
+            the message names the case and its line.
+    """
+    try:
+        return _loaded_model(case) if case.model else _steps(case)
+    except EthosHilError as error:
+        raise UsageError(f"{case.source}: case {case.name}: {error.message}", hint=error.hint) from error
+
+
+def _loaded_model(case: BenchCase) -> TorchModel:
+    loaded = load_model(case.model)
+    if not isinstance(loaded, TorchModel):
+        raise UsageError(f"{case.model} is a compiled program", hint="name a function or a .pt2, which can be compiled")
+    return loaded
+
+
+def _steps(case: BenchCase) -> TorchModel:
+    import torch
+
+    from ethos_hil.harness.declared.modules import Chain, random_inputs, seed
+
+    seed(case.name)
+    modules = [_module(step) for step in case.steps]
+    module = modules[0] if len(modules) == 1 else Chain(modules)
+    try:
+        example, calibration = random_inputs(case.inputs)
+        with torch.no_grad():
+            module.eval()(*example)
+    except Exception as error:
+        raise_if_interrupted(error)
+        shapes = ", ".join(str(list(each.shape)) for each in case.inputs)
+        raise UsageError(f"its steps cannot be computed: {summary(error)}", hint=f"the inputs are {shapes}") from error
+    return from_module(module, example, calibration, label=case.name)
+
+
+def _module(step: BenchStep) -> nn.Module:
+    from ethos_hil.harness.declared.modules import Function, new_layer, tensor_function
+
+    if step.layer:
+        try:
+            return new_layer(step.layer, step.args, step.options)
+        except EthosHilError:
+            raise
+        except Exception as error:
+            raise_if_interrupted(error)
+            raise UsageError(
+                f"torch.nn.{step.layer} cannot be made with these arguments: {summary(error)}",
+                hint=f"args are {list(step.args)}, options are {dict(step.options)}",
+            ) from error
+    function = tensor_function(step.call)
+    if step.call in _OF_A_LIST:
+        return Function(lambda *inputs, **options: function(inputs, **options), **step.options)
+    return Function(function, **step.options)

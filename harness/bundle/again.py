@@ -11,8 +11,7 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
-from ethos_hil.harness.bundle.run_bundle import RunBundle
+from ethos_hil.harness.bundle.run_bundle import RunBundle, ended, ended_alike
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact

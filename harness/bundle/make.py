@@ -11,17 +11,17 @@ from ethos_hil.base.judge import Findings
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.again import asked_of, run_again, without_times
-from ethos_hil.harness.bundle.choice import ChosenRecord, name_of
 from ethos_hil.harness.bundle.found_program import (
+    ChosenRecord,
     KeptFiles,
     find_expected,
     find_inputs,
     find_program,
+    name_of,
     question_of,
     soc_of,
 )
-from ethos_hil.harness.bundle.outcome_words import ended, ended_alike
-from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle
+from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle, ended, ended_alike
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.npu_time_limit import npu_time_limit

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.question import GROUP_OF, GROUPS, OPTIONS, Question
 from ethos_hil.base.record import Record
 from ethos_hil.harness.bundle.archive import json_member, packed, refused, unpacked
-from ethos_hil.harness.bundle.arrays import (
-    named_arrays,
-    packed_sets,
-    references_of_json,
-    references_to_json,
-    sets_of,
-)
-from ethos_hil.harness.bundle.readme import readme
-from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome
-from ethos_hil.harness.bundle.typed import mistyped
-from ethos_hil.harness.image.inputs import InputSet
+from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome, mistyped
+from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome
-from ethos_hil.harness.link.outcome_json import Arrays, outcome, outcome_to_json
+from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
 from ethos_hil.harness.targets.recorded import TargetFacts
 from ethos_hil.harness.verdict.verify import HOST, REFERENCE
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays
+from ethos_hil.lowering.formats.array_archive import BadArchive, packed_arrays, read_arrays
+from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.oracle.reference import ReferenceRun
 from ethos_hil.lowering.program.output_names import archive_names
 
@@ -40,6 +36,18 @@ INPUTS, EXPECTED, IMAGE, RECORD, AGAIN = "inputs.npz", "expected.npz", "image.el
 README = "README.txt"
 _DEMANDS = ("allow_cpu_only", "require_delegated", "max_cpu_ops")
 _OLD_DEMANDS = ("allow_cpu_only", "require_all", "most")
+_MEMBERS: Mapping[str, str] = {
+    "artifact/model.pte": "the program, as ExecuTorch writes it",
+    "artifact/": "what is known of it: each delegate's TOSA and compiled form, the map to source lines",
+    "inputs.npz": "its inputs, for `ethos-hil run --inputs`",
+    "expected.npz": "the outputs that are right, for `ethos-hil run --expected`",
+    "image.elf": "the firmware with both in it, for a debugger or a board; `ethos-hil run` never boots it",
+    "record.json": "what the run kept: verdict, failure, cycles, versions",
+    "again.json": "the same of the run that was made for this bundle",
+    "recording.json": "what the target answered in that run, with recording.npz",
+    "reference.json": "what the reference answered, with reference.npz",
+    "manifest.json": "the size and SHA-256 of each file, and what was asked",
+}
 
 
 @dataclass(frozen=True)
@@ -262,3 +270,127 @@ def _with_arrays(name: str, document: Mapping[str, Any], arrays: Arrays) -> dict
 
 def _json(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1, allow_nan=False) + "\n").encode()
+
+
+def readme(
+    record: Record, again: Record | None, question: Question, soc: str, artifact: Artifact, names: Sequence[str]
+) -> str:
+    """Return the text.
+
+    Args:
+        record: as the run kept it.
+        again: the record of the run that was made for the bundle, or None.
+        question: what was asked.
+        soc: name of the target's system on chip.
+        artifact: the program.
+        names: of the other members.
+    """
+    lines = [
+        f"One run of ethos-hil: {question.label} for {question.npu} on {question.target} {soc}",
+        *([f"of the test {record.test.id}"] if record.test is not None else []),
+        f"that ended as {one_line(ended(record))}",
+        "",
+        "Show it again, with the name of this file, on any machine that has ethos-hil:",
+        "",
+        "    ethos-hil run failure.zip",
+        "",
+        "It needs QEMU, and neither the model nor a board. Nothing in this file is executed on your machine itself:",
+        "the program runs on the virtual board, with the firmware that you have.",
+    ]
+    if "recording.json" in names:
+        lines += ["Without QEMU, the answer that was recorded is judged again: ethos-hil run failure.zip --replay"]
+    if again is not None and not ended_alike(record, again):
+        lines += ["", f"It did not end alike when this file was made: {one_line(ended(again))}"]
+    lines += ["", f"program  SHA-256 {artifact.sha256}"]
+    lines += [f"versions {', '.join(f'{name} {text}' for name, text in sorted(record.versions.items()))}", ""]
+    for name, what in _MEMBERS.items():
+        if name in names or name == "manifest.json" or (name.endswith("/") and any(name in each for each in names)):
+            lines.append(f"{name:20}{what}")
+    return "".join(f"{escaped(line)}\n" for line in lines)
+
+
+def ended(record: Record) -> str:
+    """Return the end of a run as a part of a sentence: "failed (mismatch): output 0: 3 of 4 elements differ"."""
+    if record.failure is None:
+        return str(record.verdict)
+    return f"{record.verdict} ({record.failure.kind}): {record.failure.message}"
+
+
+def ended_alike(one: Record, other: Record) -> bool:
+    """Return whether two runs have one verdict, one kind of failure, and the same wrong elements."""
+    return _facts(one) == _facts(other)
+
+
+def _facts(record: Record) -> tuple[object, ...]:
+    outputs = [(each.name, each.compared, each.mismatches, each.first_mismatch) for each in record.outputs]
+    return record.verdict, record.kind, outputs
+
+
+def packed_sets(sets: Sequence[InputSet], names: Sequence[str]) -> bytes:
+    """Return input sets, or sets of outputs, as an .npz that `--inputs` and `--expected` read.
+
+    Args:
+        sets: at least one; each has an array for each name.
+        names: the arrays' names.
+    """
+    columns = zip(*sets, strict=True)
+    arrays = [np.stack(column) if len(sets) > 1 else np.asarray(column[0]) for column in columns]
+    return packed_arrays(dict(zip(names, arrays, strict=True)))
+
+
+def sets_of(data: bytes, tensors: Sequence[Tensor], name: str) -> tuple[InputSet, ...]:
+    """Return the sets of `packed_sets`, which must fit the tensors of a program.
+
+    Args:
+        data: the .npz.
+        tensors: the program's inputs or outputs.
+        name: of the member, for an error.
+
+    Raises:
+        BadArchive: they do not fit, or the .npz is damaged.
+    """
+    arrays = list(named_arrays(data, name).values())
+    if len(arrays) != len(tensors):
+        raise BadArchive(f"{name} has {len(arrays)} arrays, the program takes {len(tensors)}")
+    columns = []
+    for array, tensor in zip(arrays, tensors, strict=True):
+        column = array[None] if array.shape == tensor.sizes else array
+        if column.dtype != tensor.dtype or column.shape[1:] != tensor.sizes or not len(column):
+            raise BadArchive(f"{name} has {describe(array)}, the program has {tensor}")
+        columns.append(column)
+    if len({len(column) for column in columns}) > 1:
+        raise BadArchive(f"the arrays of {name} hold different numbers of sets")
+    return tuple(zip(*columns, strict=True)) or ((),)
+
+
+def named_arrays(data: bytes, name: str) -> Arrays:
+    """Return the arrays of a member. Raises BadArchive, which names it."""
+    try:
+        return read_arrays(io.BytesIO(data))
+    except BadArchive as error:
+        raise BadArchive(f"{name}: {error}") from error
+
+
+def references_to_json(references: Sequence[ReferenceRun], arrays: Arrays) -> list[dict[str, Any]]:
+    """Return answers as JSON; their arrays are added to `arrays`."""
+    return [_reference_to_json(each, f"set{index}.", arrays) for index, each in enumerate(references)]
+
+
+def references_of_json(data: Sequence[Mapping[str, Any]], arrays: Arrays) -> tuple[ReferenceRun, ...]:
+    """Return the answers of `references_to_json`. Raises KeyError or TypeError where it has another form."""
+    return tuple(_reference(each, f"set{index}.", arrays) for index, each in enumerate(data))
+
+
+def _reference_to_json(reference: ReferenceRun, prefix: str, arrays: Arrays) -> dict[str, Any]:
+    own: Arrays = {}
+    document = answer_to_json(reference, own)
+    arrays.update({prefix + name: array for name, array in own.items()})
+    later = [_reference_to_json(each, f"{prefix}later{at}.", arrays) for at, each in enumerate(reference.later)]
+    return {**document, "later": later}
+
+
+def _reference(data: Mapping[str, Any], prefix: str, arrays: Arrays) -> ReferenceRun:
+    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    first = answer(data, own)
+    later = tuple(_reference(each, f"{prefix}later{at}.", arrays) for at, each in enumerate(data["later"]))
+    return ReferenceRun(first.outputs, first.delegate_outputs, first.delegate_inputs, later)

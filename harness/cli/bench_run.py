@@ -14,10 +14,9 @@ from ethos_hil.base.file_error import unwritable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import FailureKind, Standing
-from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
+from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded, resumed_run, run_bench
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
-from ethos_hil.harness.bench.run_state import recorded
 from ethos_hil.harness.cli.bench_output import BenchOutput, said
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run

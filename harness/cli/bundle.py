@@ -81,8 +81,7 @@ def bundle(
     check_distinct({"--output": output}, {name: path for name, path in read.items() if path is None or path.is_file()})
     with Live() as live:
         live.stage(f"Looking into {run}")
-        from ethos_hil.harness.bundle.choice import choose, name_of
-        from ethos_hil.harness.bundle.found_program import KeptFiles
+        from ethos_hil.harness.bundle.found_program import KeptFiles, choose, name_of
         from ethos_hil.harness.bundle.make import make
 
         chosen = choose(run, test)

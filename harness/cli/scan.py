@@ -42,8 +42,8 @@ def scan(
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_written(question, {"--json": json_file, "--csv": csv_file})
     prepare_torch()
-    from ethos_hil.harness.scan.document import document, table
-    from ethos_hil.harness.scan.order import ScanOrder
+    from ethos_hil.harness.scan.report import document, table
+    from ethos_hil.harness.scan.scan import ScanOrder
     from ethos_hil.harness.scan.scan import scan as made
 
     with Live() as live, never_exiting():

@@ -12,30 +12,49 @@ files; one that does not fit is made anew. Python itself and its standard librar
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
+import re
+import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import locked
 from ethos_hil.base.files import write_whole
-from ethos_hil.base.plain_text import one_line
+from ethos_hil.base.plain_text import cut, one_line
+from ethos_hil.base.process import run_module
 from ethos_hil.base.regular_file import read_text
-from ethos_hil.harness.scan import overlay, pip
 from ethos_hil.harness.scan.releases import EXECUTORCH
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.cache.contents import discard
 
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
 SCHEMA_VERSION = 1
 _MANIFEST, _SITE = "environment.json", "site"
 _MOST_MANIFEST = 1 << 20
+_AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+_LISTED = re.compile(r"\s*\(from versions: .*?\)")
+_NETWORK = (
+    "check the network, and `pip config list`; versions that are named in full, and were installed before, need no "
+    "index"
+)
+_MOST_REASON = 400
+_ASK_SECONDS = 120
+_EXTRA = "ethos-u"
+_NEVER = "torch"
+"""What an overlay never replaces: ExecuTorch's libraries are built against one torch, and it is a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +149,7 @@ class KeptEnvironments:
             temporary.mkdir(parents=True)
             _install(package, version, site, temporary)
             discard(temporary)
-            manifest = _Manifest(package, version, overlay.packages(site), _files(site), environment.now())
+            manifest = _Manifest(package, version, installed_packages(site), _files(site), environment.now())
             write_whole(fresh / _MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
             if folder.exists() or folder.is_symlink():  # it is not whole, or it would have been found
                 folder.rename(fresh.with_name(f"{fresh.name}.old"))
@@ -156,12 +175,12 @@ class KeptEnvironments:
 def _install(package: str, version: str, site: Path, temporary: Path) -> None:
     wanted = f"{package}=={version}"
     if package != EXECUTORCH:
-        pip.install([wanted], site, temporary=temporary, dependencies=True)
+        pip_install([wanted], site, temporary=temporary, dependencies=True)
         return
-    pip.install([wanted], site, temporary=temporary, dependencies=False)
-    missing = overlay.unmet(site, package)
+    pip_install([wanted], site, temporary=temporary, dependencies=False)
+    missing = unmet(site, package)
     if missing:
-        pip.install(missing, site, temporary=temporary, dependencies=False)
+        pip_install(missing, site, temporary=temporary, dependencies=False)
 
 
 def _files(site: Path) -> str:
@@ -178,3 +197,106 @@ def _files(site: Path) -> str:
             path = Path(folder, name)
             digest.update(f"{path.relative_to(site)}\0{path.lstat().st_size}\n".encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
+
+
+class PipFailed(Exception):
+    """pip could not do what it was asked; the message is its own reason."""
+
+
+def releases(package: str) -> tuple[str, ...]:
+    """Return the releases of a package that are no pre-releases, as the user's index lists them.
+
+    Raises:
+        ToolError: pip is missing, or cannot reach the index.
+    """
+    try:
+        text = _called(["index", "versions", package, "--timeout", "15", "--retries", "1"], seconds=_ASK_SECONDS)
+    except PipFailed as error:
+        raise ToolError(f"pip cannot list the releases of {package}: {error}", hint=_NETWORK) from error
+    found = _AVAILABLE.search(text)
+    if found is None:
+        raise ToolError(f"pip lists no releases of {package}", hint=_NETWORK)
+    return tuple(each.strip() for each in found[1].split(","))
+
+
+def pip_install(requirements: Sequence[str], folder: Path, *, temporary: Path, dependencies: bool) -> None:
+    """Install wheels into a folder that is nothing but Python's path; nothing is built from source.
+
+    Args:
+        requirements: as pip takes them.
+        folder: where they go.
+        temporary: a folder for what pip unpacks meanwhile. If pip is ended, what is in it stays.
+        dependencies: whether what they require is installed, too.
+
+    Raises:
+        PipFailed: it could not be done.
+        ToolError: pip is missing.
+    """
+    more = () if dependencies else ("--no-deps",)
+    _called(
+        ["install", "--quiet", "--target", str(folder), "--only-binary=:all:", *more, *requirements],
+        variables={"TMPDIR": str(temporary)},
+    )
+
+
+def _called(
+    arguments: Sequence[str], *, variables: Mapping[str, str] | None = None, seconds: float | None = None
+) -> str:
+    """Call pip and return what it printed."""
+    if importlib.util.find_spec("pip") is None:
+        raise ToolError(f"pip is not installed beside {sys.executable}", hint="python -m ensurepip installs it")
+    command = ["pip", *arguments, "--no-input", "--disable-pip-version-check"]
+    try:
+        status, said = run_module(command, variables or {}, seconds)
+    except subprocess.TimeoutExpired:
+        raise PipFailed(f"no answer within {seconds:g} s") from None
+    if status:
+        raise PipFailed(_reason(said, status))
+    return said
+
+
+def _reason(said: str, status: int) -> str:
+    """Return pip's first line that is an error, without the list of all versions there are."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
+    reason = next(iter(errors), lines[-1] if lines else f"it ended with status {status}")
+    return cut(one_line(_LISTED.sub("", reason)), _MOST_REASON)
+
+
+def unmet(site: Path, package: str) -> tuple[str, ...]:
+    """Return what a package in a folder requires, and neither the folder nor this environment has; torch excepted."""
+    return tuple(str(each) for each in _wanted(site, package) if each.name != _NEVER)
+
+
+def torch_wanted(site: Path, package: str) -> str | None:
+    """Return which torch a package in a folder requires, if it is not the one of this environment; else None."""
+    return next((str(each.specifier) for each in _wanted(site, package) if each.name == _NEVER), None)
+
+
+def installed_packages(site: Path) -> dict[str, str]:
+    """Return the versions of the packages in a folder, by name."""
+    return {each.metadata["Name"]: each.version for each in importlib.metadata.distributions(path=[str(site)])}
+
+
+def _wanted(site: Path, package: str) -> Iterator[Requirement]:
+    from packaging.requirements import Requirement
+    from packaging.utils import canonicalize_name
+
+    here = {canonicalize_name(name): version for name, version in installed_packages(site).items()}
+    found = next(iter(importlib.metadata.distributions(name=package, path=[str(site)])))
+    for text in found.requires or ():
+        wanted = Requirement(text)
+        wanted.name = canonicalize_name(wanted.name)
+        if wanted.marker is not None and not wanted.marker.evaluate({"extra": _EXTRA}):
+            continue
+        version = here.get(wanted.name) or _installed(wanted.name)
+        if version is None or not wanted.specifier.contains(version, prereleases=True):
+            wanted.marker = None
+            yield wanted
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -8,9 +8,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ethos_hil.harness.scan.changes import QUANTITIES, VersionChange, first_changes
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
-from ethos_hil.harness.scan.report import PackageScan, PointScan, ScanReport
+from ethos_hil.harness.scan.report import QUANTITIES, PackageScan, PointScan, ScanReport, VersionChange, first_changes
 from ethos_hil.harness.show.comparison import row_table
 from ethos_hil.harness.terminal.console import plain, right, table_of, whole
 

@@ -70,7 +70,8 @@ def naming_program(artifact: Artifact) -> Iterator[None]:
     try:
         yield
     except EthosHilError as error:
-        vars(error).setdefault(_PROGRAM, info(artifact))
+        if program_of(error) is None:
+            vars(error)[_PROGRAM] = info(artifact)
         defects = () if isinstance(error, UsageError) else left_in(artifact)
         if not defects:
             raise

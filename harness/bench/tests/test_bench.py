@@ -19,10 +19,19 @@ from ethos_hil.base.npu.u55 import U55
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.base.writing import wait_for_writers
-from ethos_hil.harness.bench.bench import BenchPlan, new_run, resumed_run, run_bench
+from ethos_hil.harness.bench.bench import (
+    ASKED_AGAIN,
+    LOGS,
+    BenchPlan,
+    new_run,
+    recorded,
+    resumed_run,
+    run_bench,
+    set_aside,
+    settled,
+)
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, facts_of
-from ethos_hil.harness.bench.run_state import ASKED_AGAIN, LOGS, recorded, set_aside, settled
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.results.bench.budget import STATE
 from ethos_hil.results.bench.tests import samples

@@ -13,10 +13,10 @@ from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
+from ethos_hil.harness.bench.bench import settled
 from ethos_hil.harness.bench.case import SHORT, BenchCase, BenchInput, BenchPoint, BenchStep
 from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
-from ethos_hil.harness.bench.run_state import settled
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.latency import NPU_SECONDS
 

@@ -6,7 +6,7 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.bench.case import BenchCase, BenchGrid
-from ethos_hil.harness.bench.selection import select
+from ethos_hil.harness.bench.order import select
 
 GRID = BenchGrid(
     "mine",

@@ -14,8 +14,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import Verdict
 from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
-from ethos_hil.harness.bench.case_model import case_model
-from ethos_hil.harness.bench.case_work import CaseWork
+from ethos_hil.harness.bench.case_work import CaseWork, case_model
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.run import run

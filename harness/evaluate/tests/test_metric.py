@@ -10,8 +10,7 @@ import torch
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.evaluate.dataset import Item
-from ethos_hil.harness.evaluate.metric import ItemMetric, class_of
-from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT, QUANTISED, ScoreTally
+from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally, class_of
 
 INF, NAN = np.inf, np.nan
 SCORES = (np.array([[0.1, 0.9, 0.9, 0.3, 0.2, 0.05, -1.0]], np.float32),)

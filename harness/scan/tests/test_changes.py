@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ethos_hil.base.record import Op
-from ethos_hil.harness.scan.changes import changes, findings, first_changes
 from ethos_hil.harness.scan.compiled_version import CompiledVersion, ScanAnswer
+from ethos_hil.harness.scan.report import changes, findings, first_changes
 from ethos_hil.results.comparison import RowChange
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.harness.scan import overlay, pip
-from ethos_hil.harness.scan.environment import KeptEnvironments, VersionEnvironment
+from ethos_hil.harness.scan.environment import KeptEnvironments, PipFailed, VersionEnvironment, releases, torch_wanted
 from ethos_hil.harness.scan.tests.small_wheels import only_from, wheel
 from ethos_hil.harness.terminal.progress import Silent
 
@@ -107,7 +106,7 @@ def test_what_python_compiles_does_not_break_it(kept: KeptEnvironments) -> None:
 
 
 def test_one_that_cannot_be_installed_leaves_nothing(kept: KeptEnvironments) -> None:
-    with pytest.raises(pip.PipFailed, match="not-there-at-all"):
+    with pytest.raises(PipFailed, match="not-there-at-all"):
         kept.get(VELA, "9.2.0", Silent())
     assert made(kept) == []
 
@@ -143,10 +142,10 @@ def test_a_folder_that_cannot_be_written_is_one_error(kept: KeptEnvironments, tm
 
 
 def test_releases_are_those_of_the_index(kept: KeptEnvironments, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert pip.releases(VELA) == ("9.2.0", "9.1.0")
+    assert releases(VELA) == ("9.2.0", "9.1.0")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ToolError, match=f"pip cannot list the releases of {VELA}: No matching distribution"):
-        pip.releases(VELA)
+        releases(VELA)
 
 
 def test_an_overlay_has_what_is_missing_here_and_never_a_torch(kept: KeptEnvironments) -> None:
@@ -156,7 +155,7 @@ def test_an_overlay_has_what_is_missing_here_and_never_a_torch(kept: KeptEnviron
     ])  # fmt: skip
     environment = kept.get(EXECUTORCH, "9.0.0", Silent())
     assert environment.packages == {EXECUTORCH: "9.0.0", "small-thing": "1.5"}
-    assert overlay.torch_wanted(environment.site, EXECUTORCH) == ">=99"
+    assert torch_wanted(environment.site, EXECUTORCH) == ">=99"
 
 
 def test_ctrl_c_ends_pip_and_leaves_nothing(kept: KeptEnvironments) -> None:

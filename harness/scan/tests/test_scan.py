@@ -18,12 +18,10 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import Question
 from ethos_hil.harness.scan.compiled_version import ScanAnswer, answers, measured
-from ethos_hil.harness.scan.document import document, table
-from ethos_hil.harness.scan.order import ScanOrder
 from ethos_hil.harness.scan.origins import mapped
 from ethos_hil.harness.scan.releases import EXECUTORCH, VELA, WantedVersions
-from ethos_hil.harness.scan.report import PointScan, ScanReport
-from ethos_hil.harness.scan.scan import scan
+from ethos_hil.harness.scan.report import PointScan, ScanReport, document, table
+from ethos_hil.harness.scan.scan import ScanOrder, scan
 from ethos_hil.harness.terminal.progress import Silent
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache

@@ -2,7 +2,7 @@
 
 A question has four groups of fields: what it is about, what it is compiled for, where it runs, and how the answer is
 judged. Each field carries its help, its bounds and its command-line name. The options of every command
-(`ethos_hil.harness.cli.asking`), the keywords of the API (`ethos_hil.harness.ask.keywords`), the options of pytest,
+(`ethos_hil.harness.cli.asking`), the keywords of the API (`ethos_hil.harness.api`), the options of pytest,
 JSON both ways, the digest, the checks, and the commands that ask a record's question again (`ethos_hil.base.asking`)
 are all made from them.
 """

@@ -19,7 +19,7 @@ from rich.table import Table
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.api import evaluate
-from ethos_hil.harness.evaluate.tally import DEVICE, FLOAT
+from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.run import image_of

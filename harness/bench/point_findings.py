@@ -1,13 +1,16 @@
-"""A point that is compiled and timed, and not booted: what the timing model says of its command streams.
+"""What is known of a point: of one that is compiled and timed, and of one that is booted.
 
-The numbers are those of `ethos-hil profile` on the virtual target, to the cycle: both take the operations of one
-stream, the memories of one system, and one timing model. Nothing is executed, so nothing is verified.
+A point that is not booted has what the timing model says of its command streams. The numbers are those of `ethos-hil
+profile` on the virtual target, to the cycle: both take the operations of one stream, the memories of one system, and
+one timing model. Nothing is executed, so nothing is verified. A point that is booted runs with a profile, and every
+output is compared with its reference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import UsageError
@@ -24,12 +27,19 @@ from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.formats import DeviceMemoryMode
 from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Run
 from ethos_hil.harness.npu.timing.model_id import timing_model_id
+from ethos_hil.harness.profile.account import inference_profile
 from ethos_hil.harness.profile.compiled import CompiledDelegate, costs, memories_behind, system_of
+from ethos_hil.harness.profile.options import default_repeat
+from ethos_hil.harness.run import run, run_artifact
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.targets.registry import find_plugin
+from ethos_hil.harness.targets.registry import find_plugin, make_target
 from ethos_hil.harness.verdict.artifact_info import info
-from ethos_hil.harness.verdict.metrics import attribute, estimated
+from ethos_hil.harness.verdict.findings import Report
+from ethos_hil.harness.verdict.metrics import attribute, estimated, metrics, rows
 from ethos_hil.lowering.artifact import Artifact
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.virtual.board import BoardPool
 
 MODELLED, VELA = "modelled", "vela"
 _UNKNOWN = "its cycles depend on data, because a delegate has branches or loops; --boot runs it"
@@ -173,3 +183,50 @@ def _said(artifact: Artifact, mode: DeviceMemoryMode, soc: str) -> tuple[str, ..
     return (
         f"it is too large for the SRAM of {soc} in {asked}, so it is timed as it runs there: in {mode.name.title()}",
     )
+
+
+def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifact | None, pool: BoardPool) -> Findings:
+    """Run a point. Return what is then known of it.
+
+    Args:
+        point: the point.
+        settings: of the run.
+        artifact: lowered for it; None for a case's MODEL, which is lowered, or found, as for `ethos-hil run`.
+        pool: where boards wait.
+
+    Raises:
+        UsageError, ToolError, TargetError, OracleError: as `ethos_hil.harness.run.run`; or nothing is on the NPU.
+    """
+    npu = EthosU.parse(point.npu)
+    board = make_target(point.target, npu, pool=pool)
+    question = settings.question(point, repeat=(settings.repeat or default_repeat(board)) + settings.warm_up)
+    if artifact is None:
+        report = run(question, pool=pool)
+        check_delegated(report.artifact)
+    else:
+        check_delegated(artifact)
+        report = run_artifact(artifact, board, question)
+    report = _without_warm_up(report, settings.warm_up)
+    names = {metric.name for metric in report.facts.metrics}
+    further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in names)
+    return report.with_facts(metrics=(*report.facts.metrics, *further), **facts_of(point, settings.grid))
+
+
+def _without_warm_up(report: Report, count: int) -> Report:
+    """Return the report without the cycles of the first executions; they were compared all the same."""
+    plan, facts, answer = report.answer.profile, report.facts, report.answer
+    if not count or plan is None:
+        return report
+    first = count * len(plan.event_sets)
+    outcome = replace(answer.outcome, runs=tuple(each for each in answer.outcome.runs if each.repeat >= first))
+    ops = rows(answer.artifact, answer.board, outcome, plan)
+    counted = metrics(answer.artifact, answer.board, outcome, ops)
+    profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
+    names = {metric.name for metric in counted}
+    # Of the whole run: the times of the host.
+    rest = (metric for metric in facts.metrics if metric.name not in names and metric.provenance == "host")
+    said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
+    return report.with_facts(
+        ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
+        notes=(*facts.notes, said),
+    )  # fmt: skip
