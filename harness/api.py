@@ -13,8 +13,8 @@ import numpy as np
 from ethos_hil.base.asking import API, API_LOWER, API_OPEN, EVALUATE, PREFLIGHT, PROFILE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Question
-from ethos_hil.harness.ask.default_npu import npu_of
 from ethos_hil.harness.ask.keywords import asks_by_keyword
+from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.image.inputs import InputSet
 from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter

@@ -21,6 +21,7 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.record import RunnerInfo
 from ethos_hil.base.regular_file import read_bytes
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
+from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.image.firmware_elf import MOST_ELF, Firmware, find_firmware
 from ethos_hil.harness.image.footprint import Footprint, memory_mode
 from ethos_hil.harness.image.inputs import InputSet
@@ -38,7 +39,6 @@ from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.targets.base import Target
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
 from ethos_hil.harness.targets.link_choice import run_image
-from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
@@ -119,16 +119,7 @@ def run(
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     check_question(question)
     npu = question.npu_name
-    board = make_target(
-        question.target,
-        npu,
-        strict=question.strict,
-        fast=question.fast,
-        trust_elf=question.trust_elf,
-        strict_board=question.strict_board,
-        pool=pool,
-        tell=reporter.stage,
-    )
+    board = target_of(question, pool=pool, tell=reporter.stage)
     firmware = find_firmware(board.soc) if question.runner is None else Runner.read(question.runner)
     if not isinstance(firmware, Runner):
         check_firmware(firmware, board.soc)

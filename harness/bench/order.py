@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import cast
 
-from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import DEFAULT_TARGET, OPTIONS, Scheme
@@ -37,7 +36,7 @@ class BenchOrder:
         npus, memory_modes, system_configs: in place of the grid's; "all" is every one that there is.
         targets: by name.
         scheme: in place of the cases' own.
-        vela_ini, boot, repeat, warm_up, timeout, clock: as in `PointSettings`.
+        settings: what holds for all points; its grid is named by the plan.
     """
 
     models: tuple[str, ...] = ()
@@ -49,12 +48,7 @@ class BenchOrder:
     system_configs: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     scheme: str | None = None
-    vela_ini: Path | None = None
-    boot: bool | None = None
-    repeat: int | None = None
-    warm_up: int = 0
-    timeout: float = 120.0
-    clock: StatedClock | None = None
+    settings: PointSettings = field(default_factory=PointSettings)
 
     def plan(self, *, targets_there: bool = True) -> BenchPlan:
         """Return the plan.
@@ -72,16 +66,14 @@ class BenchOrder:
             if problem is not None:
                 raise problem
             grid = replace(grid, cases=tuple(replace(case, scheme=cast(Scheme, self.scheme)) for case in grid.cases))
-        modes = _modes(self.memory_modes, own=self.vela_ini is not None)
+        modes = _modes(self.memory_modes, own=self.settings.vela_ini is not None)
         grid = replace(
             grid,
             npus=_npus(self.npus) or grid.npus,
             memory_modes=modes or grid.memory_modes,
             system_configs=tuple(dict.fromkeys(self.system_configs)) or grid.system_configs,
         )
-        settings = PointSettings(
-            grid.name, self.vela_ini, self.boot, self.repeat, self.warm_up, self.timeout, self.clock
-        )
+        settings = replace(self.settings, grid=grid.name)
         settings.check()
         targets = tuple(dict.fromkeys(self.targets)) or (DEFAULT_TARGET,)
         points = points_of(grid, targets, settings)
@@ -91,7 +83,7 @@ class BenchOrder:
 
     def _grid(self) -> BenchGrid:
         if not self.models:
-            return default_grid() if self.grid is None else read_grid(self.grid, self.vela_ini)
+            return default_grid() if self.grid is None else read_grid(self.grid, self.settings.vela_ini)
         if self.grid is not None:
             raise UsageError("a model and --grid are both given", hint="leave out one, or put the model into the grid")
         for model in self.models:

@@ -39,7 +39,7 @@ class PointSettings:
         clock: the clock that the user states to make times with; None for that of the system configuration.
     """
 
-    grid: str
+    grid: str = ""
     vela_ini: Path | None = None
     boot: bool | None = None
     repeat: int | None = None

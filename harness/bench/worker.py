@@ -16,7 +16,7 @@ from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.crew import DONE, own_streams, told_of
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.writing import Writing
-from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep
+from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep, with_tuples
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
@@ -59,7 +59,7 @@ class BenchJob:
     @classmethod
     def parse(cls, line: str) -> BenchJob:
         """Return what `dumps` wrote."""
-        data = _tuples(json.loads(line))
+        data = with_tuples(json.loads(line))
         case = _case(data["case"])
         told = data["settings"]
         ini = None if told["vela_ini"] is None else Path(told["vela_ini"])
@@ -71,13 +71,6 @@ class BenchJob:
 def _case(data: Mapping[str, Any]) -> BenchCase:
     steps = tuple(BenchStep(**each) for each in data["steps"])
     return BenchCase(**{**data, "steps": steps, "inputs": tuple(BenchInput(**each) for each in data["inputs"])})
-
-
-def _tuples(value: Any) -> Any:
-    """Return what JSON has with tuples in place of lists, as a case has them."""
-    if isinstance(value, list):
-        return tuple(map(_tuples, value))
-    return {name: _tuples(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def main() -> None:

@@ -11,12 +11,12 @@ from ethos_hil.base import environment
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
+from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.bundle.run_bundle import RunBundle, ended, ended_alike
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.run import run_artifact
 from ethos_hil.harness.targets.recorded import RecordedTarget
-from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of
@@ -45,14 +45,7 @@ def run_again(bundle: RunBundle, question: Question, reporter: Reporter | None =
     """
     reporter = reporter or Silent()
     question.check()
-    board = make_target(
-        question.target,
-        question.npu_name,
-        strict=question.strict,
-        fast=question.fast,
-        strict_board=question.strict_board,
-        tell=reporter.stage,
-    )
+    board = target_of(question, tell=reporter.stage)
     with naming_program(bundle.artifact):
         return run_artifact(bundle.artifact, board, question, reporter=reporter)
 

@@ -12,7 +12,7 @@ import typer
 from ethos_hil.base.asking import Asking
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.question import OPTIONS, Question
-from ethos_hil.harness.ask.default_npu import npu_of
+from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.cli import completion
 from ethos_hil.results.known_clocks import asked_clock
 

@@ -62,6 +62,7 @@ def bench(
     Example: ethos-hil bench net.py:net --target corstone-300 --npu ethos-u55-128 --repeat 5 --warm-up 1
     """
     from ethos_hil.harness.bench.order import BenchOrder
+    from ethos_hil.harness.bench.points import PointSettings
     from ethos_hil.harness.cli import bench_output, bench_run
 
     if jobs is not None and jobs < 1:
@@ -78,12 +79,7 @@ def bench(
         tuple(system_config or ()),
         tuple(target or ()),
         scheme,
-        vela_ini,
-        boot,
-        repeat,
-        warm_up,
-        timeout,
-        asked_clock(clock),
+        PointSettings("", vela_ini, boot, repeat, warm_up, timeout, asked_clock(clock)),
     )
     files = bench_output.BenchFiles(json_file, csv, parquet, contribute, who)
     asked = bench_output.BenchView.of(which, energy, by, top)

@@ -48,7 +48,7 @@ def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
     Raises:
         UsageError, ToolError: what is asked cannot be made.
     """
-    output.files.check({"--grid": order.grid, "--vela-ini": order.vela_ini})
+    output.files.check({"--grid": order.grid, "--vela-ini": order.settings.vela_ini})
     plan = order.plan()
     try:
         folder = _run_folder(plan, place)

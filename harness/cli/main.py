@@ -23,7 +23,7 @@ from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.shortage import shortage
-from ethos_hil.harness.ask.default_npu import npu_of
+from ethos_hil.harness.ask.place import npu_of
 from ethos_hil.harness.cli import completion, lower_options
 from ethos_hil.harness.cli.asking import asks, given
 from ethos_hil.harness.cli.bench import bench

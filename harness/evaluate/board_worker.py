@@ -132,7 +132,7 @@ def _serve(connection: Connection, artifact: Artifact, question: Question, paren
     dies_with(parent)()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent decides, and kills
         signal.signal(number, signal.SIG_IGN)
-    from ethos_hil.harness.targets.registry import make_target
+    from ethos_hil.harness.ask.place import target_of
     from ethos_hil.harness.virtual.board import BoardPool
 
     with BoardPool() as pool:
@@ -144,14 +144,7 @@ def _serve(connection: Connection, artifact: Artifact, question: Question, paren
                 return
             try:
                 if board is None:
-                    board = make_target(
-                        question.target,
-                        question.npu_name,
-                        strict=question.strict,
-                        strict_board=question.strict_board,
-                        fast=question.fast,
-                        pool=pool,
-                    )
+                    board = target_of(question, pool=pool)
                 said: DeviceAnswers | EthosHilError = _run(artifact, board, question, chunk)
             except EthosHilError as error:
                 said = error

@@ -18,11 +18,11 @@ from ethos_hil.base.record import TargetInfo
 from ethos_hil.base.stopped import StoppedProcesses
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question, quantise_as_asked
+from ethos_hil.harness.ask.place import target_of
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk, DeviceAnswers, WorkerEnded
 from ethos_hil.harness.evaluate.dataset import DataSet, Item
 from ethos_hil.harness.evaluate.metric import DEVICE, FLOAT, QUANTISED, ItemMetric, ScoreTally
 from ethos_hil.harness.image.inputs import InputSet
-from ethos_hil.harness.targets.registry import make_target
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.findings import describe
 from ethos_hil.lowering.artifact import Artifact
@@ -137,9 +137,7 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
     question = order.question
     check_question(question)
     npu = question.npu_name
-    board = make_target(
-        question.target, npu, strict=question.strict, strict_board=question.strict_board, fast=question.fast
-    )
+    board = target_of(question)
     jobs = order.jobs or ((os.cpu_count() or 1) if board.kind == "virtual" else 1)
     data = DataSet.load(order.data) if isinstance(order.data, str) else order.data
     metric = ItemMetric.parse(order.metric) if isinstance(order.metric, str) else order.metric

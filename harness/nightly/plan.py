@@ -260,8 +260,7 @@ def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[S
         memory_modes=entry.memory_modes,
         system_configs=entry.system_configs,
         targets=entry.targets,
-        boot=entry.boot,
-        timeout=config.timeout,
+        settings=PointSettings(boot=entry.boot, timeout=config.timeout),
     ).plan(targets_there=False)
     prefix = f"sweep {number}"
     found: dict[str, list[BenchPoint]] = {}

@@ -278,7 +278,7 @@ def _only_npu(target: str) -> list[str]:
         UsageError: there is no such board, or its file is wrong.
     """
     from ethos_hil.base.errors import ToolError
-    from ethos_hil.harness.ask.default_npu import only_npu
+    from ethos_hil.harness.ask.place import only_npu
 
     if ":" not in target:
         return []

@@ -174,17 +174,11 @@ class Trial:
             return self._unanswered(Evidence(missing=self.test.lacking))
         # A missing target or firmware is reported before lowering, which may take a minute.
         if npu is not None and not self._compile_only:
+            from ethos_hil.harness.ask.place import target_of
             from ethos_hil.harness.image.firmware_elf import find_firmware
             from ethos_hil.harness.image.preflight import check_firmware
-            from ethos_hil.harness.targets.registry import make_target
 
-            self.board = make_target(
-                question.target,
-                npu,
-                strict=question.strict,
-                strict_board=question.strict_board,
-                pool=self._pool,
-            )
+            self.board = target_of(question, pool=self._pool)
             check_firmware(find_firmware(self.board.soc), self.board.soc)
         found = self.test.lower(question.memory_mode, self._cache or Cache())
         self.artifact, self.unknown = found.artifact, found.made_from.unknown

@@ -90,7 +90,7 @@ CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--re
 
 def made(grid: str, **changes: Any) -> None:
     """A run of the grid's first case that has its one record, so that nothing has to be made."""
-    plan = BenchOrder(grid=Path(grid), cases=("linear*",), boot=False).plan()
+    plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
     folder = new_run(plan, Path("results/runs"), "made")
     (point,) = plan.points
     folder.append(replace(samples.point(**changes), **facts_of(point, plan.settings.grid)))

@@ -1,8 +1,26 @@
-"""The NPU that is meant where the user names none."""
+"""Where a question is asked: its target, and the NPU that is meant where the user names none."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 from ethos_hil.base.errors import EthosHilError
+
+if TYPE_CHECKING:
+    from ethos_hil.base.question import Question
+    from ethos_hil.harness.targets.base import Target
+    from ethos_hil.harness.virtual.board import BoardPool
+
+
+def target_of(
+    question: Question, *, pool: BoardPool | None = None, tell: Callable[[str], None] | None = None
+) -> Target:
+    """Make the target of a question. Arguments and errors are those of `make_target`."""
+    from ethos_hil.harness.targets.registry import make_target
+
+    rules = {name: getattr(question, name) for name in ("strict", "fast", "trust_elf", "strict_board")}
+    return make_target(question.target, question.npu_name, pool=pool, tell=tell, **rules)
 
 
 def npu_of(npu: str | None, target: str) -> str:

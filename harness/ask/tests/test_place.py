@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.harness.ask.default_npu import npu_of
+from ethos_hil.harness.ask.place import npu_of
 
 
 @pytest.mark.parametrize(
