@@ -46,11 +46,6 @@ class ChosenRecord:
     artifacts: Path | None = None
 
 
-def name_of(record: Record) -> str:
-    """Return a record's name: the id of its test, or its model's name."""
-    return record.label
-
-
 def choose(run: Path, text: str | None) -> ChosenRecord:
     """Return the record of a run that is meant.
 
@@ -65,7 +60,7 @@ def choose(run: Path, text: str | None) -> ChosenRecord:
     results = _results(run)
     records = wanted = list(results.records)
     if text is not None:
-        exact = [record for record in records if text in (name_of(record), _full(record))]
+        exact = [record for record in records if text in (record.label, _full(record))]
         wanted = exact or [record for record in records if text in _full(record)]
         if not wanted:
             raise UsageError(f"{run} has no record of {text!r}", hint=f"it has {_list(records)}")
@@ -95,7 +90,7 @@ def _place(results: RunResults, name: str) -> Path | None:
 def _full(record: Record) -> str:
     """Return what tells a record from others of its run."""
     npu = f" for {record.npu}" if record.npu else ""
-    return f"{name_of(record)}{npu} on {record.target.name}"
+    return f"{record.label}{npu} on {record.target.name}"
 
 
 def _list(records: Sequence[Record]) -> str:
@@ -138,7 +133,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
     record = chosen.record
     if record.artifact is None:
         raise UsageError(
-            f"the record of {name_of(record)} has no program: it {_end(record)}",
+            f"the record of {record.label} has no program: it {_end(record)}",
             hint=f"it shows again by {again(record.asked)}",
         )
     wanted = record.artifact.sha256
@@ -155,7 +150,7 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
     found = kept or next(_dumped(wanted, chosen, files), None)
     if found is None:
         raise UsageError(
-            f"the program of {name_of(record)} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
+            f"the program of {record.label} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
             hint=f"run it again, {again(record.asked)}, and bundle that run; or set {CACHE_VARIABLE} to its cache",
         )
     return FoundProgram(_with_lines_of(record, found.of(record.method).rename(record.model)))
@@ -219,7 +214,7 @@ def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> 
         raise problem.replace(hint="give the inputs that ran with --inputs X.npz")
     where = places[0] or "the model's example inputs"
     raise UsageError(
-        f"{where} are other inputs than those of {name_of(record)} ({record.inputs_sha256[:_SHOWN]})",
+        f"{where} are other inputs than those of {record.label} ({record.inputs_sha256[:_SHOWN]})",
         hint="give those that ran with --inputs X.npz",
     )
 
@@ -243,7 +238,7 @@ def find_expected(
     )
     if other is not None:
         raise UsageError(
-            f"{name_of(chosen.record)} was compared with {other}, which cannot be had", hint="give it with --expected"
+            f"{chosen.record.label} was compared with {other}, which cannot be had", hint="give it with --expected"
         )
     return None
 

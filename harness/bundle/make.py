@@ -17,7 +17,6 @@ from ethos_hil.harness.bundle.found_program import (
     find_expected,
     find_inputs,
     find_program,
-    name_of,
     question_of,
     soc_of,
 )
@@ -64,7 +63,7 @@ def make(
     """
     record = chosen.record
     _check(record)
-    reporter.stage(f"Looking for the program of {name_of(record)}")
+    reporter.stage(f"Looking for the program of {record.label}")
     found = find_program(chosen, files)
     sets = find_inputs(chosen, found, files)
     asked = record.asked
@@ -86,12 +85,12 @@ def _check(record: Record) -> None:
     if record.target.kind not in _KINDS or not record.npu:
         where = record.target.name if record.target.kind == "host" else "no target"
         raise UsageError(
-            f"{name_of(record)} ran on {where}, and a bundle runs on one with an NPU",
+            f"{record.label} ran on {where}, and a bundle runs on one with an NPU",
             hint="bundle a record of an NPU, such as one of the profiles U55_BI, U65_BI or U85_BI",
         )
     if record.runner is not None:
         raise UsageError(
-            f"{name_of(record)} ran with {record.runner.path}, and a bundle runs with the firmware of who opens it",
+            f"{record.label} ran with {record.runner.path}, and a bundle runs with the firmware of who opens it",
             hint="run it again without --runner, and bundle that run",
         )
 
@@ -102,7 +101,7 @@ def _repeat(record: Record, sets: int, asked: int | None) -> int:
     repeat, rest = divmod(record.executions, sets)
     if rest or not repeat:
         raise UsageError(
-            f"{name_of(record)} has {record.executions} executions, and the inputs are {sets} input sets",
+            f"{record.label} has {record.executions} executions, and the inputs are {sets} input sets",
             hint="give the inputs that ran with --inputs X.npz",
         )
     return repeat

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +16,6 @@ from ethos_hil.base.asking import Asking
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.harness.ask.place import npu_of
-from ethos_hil.harness.cli import completion
 from ethos_hil.results.known_clocks import asked_clock
 
 _FIRST = ("model", "npu", "target", "memory_mode")
@@ -47,10 +49,9 @@ def asks(asking: Asking) -> Callable[[Callable[..., None]], Callable[..., None]]
     return decorate
 
 
-def option_of(name: str, how: FieldOption | None = None) -> Any:
-    """Return the option of a command that asks for a field, in the way of `how` or as all commands do."""
-    how = how or OPTIONS[name]
-    return typer.Option(*(how.flags or (how.flag(name),)), **_attributes(how))
+def option_of(name: str, **changes: Any) -> Any:
+    """Return the option of a command that asks for a field; `changes` are other attributes of its `FieldOption`."""
+    return _option(name, dataclasses.replace(OPTIONS[name], **changes))
 
 
 def given(context: typer.Context) -> dict[str, str]:
@@ -73,8 +74,12 @@ def _parameter(name: str, asking: Asking) -> inspect.Parameter:
         )
     default = None if how.otherwise or how.many else asking.default(name)
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[_type(how), option_of(name, how)]
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[_type(how), _option(name, how)]
     )
+
+
+def _option(name: str, how: FieldOption) -> Any:
+    return typer.Option(*(how.flags or (how.flag(name),)), **_attributes(how))
 
 
 def _type(how: FieldOption) -> Any:
@@ -90,7 +95,7 @@ def _attributes(how: FieldOption) -> dict[str, Any]:
         "help": how.help,
         "metavar": how.metavar,
         "show_default": how.otherwise or True,
-        "autocompletion": getattr(completion, how.completion) if how.completion else None,
+        "autocompletion": _completion(how.completion),
         "rich_help_panel": how.panel,
     }
 
@@ -112,3 +117,55 @@ def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:
     question.check(asking.option)
     asked_clock(question.clock)
     return question
+
+
+def _completion(kind: str) -> Callable[[str], list[str]] | None:
+    """Return what completes an option's value in a shell. Each tab calls it in a new process."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in _names(kind) if name.startswith(incomplete)]
+
+    return complete if kind else None
+
+
+def _names(kind: str) -> Iterable[str]:
+    """Return the values that there are, by `FieldOption.completion`."""
+    if kind == "npus":
+        from ethos_hil.base.npu.ethos_u import EthosU
+
+        return EthosU.names()
+    if kind == "targets":
+        from ethos_hil.harness.targets.registry import TARGETS
+
+        return TARGETS.names()
+    if kind == "memory_modes":
+        from ethos_hil.lowering.vela.memory_mode import MemoryMode
+
+        return MemoryMode.VALID
+    from ethos_hil.lowering.vela.ini import VelaIni
+
+    return VelaIni.shipped().systems
+
+
+@dataclass(frozen=True)
+class LowerArguments:
+    """The arguments of `lower`, as the user gave them: what to lower, and what to keep.
+
+    Attributes:
+        question: what to lower, and for what.
+        given: the fields of it that are on the command line.
+        product: "tosa", "vela" or "pte".
+        tosa: the TOSA version to lower to; only for TOSA.
+        whole: lower whole methods by backend id, instead of the partitioner's choice.
+        output: file for the product, or a folder: one that is there, or a name that ends in /. By default the model's
+            name in the working directory.
+        artefacts: folder for the files to inspect, or None.
+    """
+
+    question: Question
+    given: frozenset[str]
+    product: str
+    tosa: str | None
+    whole: bool
+    output: str | None
+    artefacts: Path | None

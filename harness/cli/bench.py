@@ -3,44 +3,150 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from ethos_hil.base.errors import UsageError
-from ethos_hil.harness.cli import bench_options
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS
-from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO
+from ethos_hil.harness.cli.asking import option_of
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
+from ethos_hil.harness.cli.ledger import CONTRIBUTE, WHO
 from ethos_hil.results.known_clocks import asked_clock
+
+_GRID = "What is benchmarked"
+_grid = partial(typer.Option, rich_help_panel=_GRID)
+_of_grid = partial(option_of, otherwise="", panel=_GRID)
+_run = partial(typer.Option, rich_help_panel="How")
+_out = partial(typer.Option, rich_help_panel="Output")
+
+VELA_INI = Annotated[Path | None, option_of("vela_ini")]
+CLOCK = Annotated[str | None, option_of("clock")]
+MODELS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MODEL]...",
+        help="file.py:function, package.module:function or a .pt2, as for `run`, in place of a grid's cases.",
+        show_default=False,
+    ),
+]
+GRID = Annotated[
+    Path | None,
+    _grid(
+        metavar="FILE",
+        help="A grid of your own (docs/bench-grids.md). Default: the one that comes with ethos-hil, about 100 cases.",
+        show_default=False,
+    ),
+]
+CASES = Annotated[
+    list[str] | None,
+    _grid(metavar="GLOB", help="Only the cases with such a name, or of such a group; repeatable. --case 'conv*'"),
+]
+TAGS = Annotated[
+    list[str] | None, _grid(metavar="TAG", help="Only cases with this tag: short, long, or one's own; repeatable.")
+]
+NPUS = Annotated[
+    list[str] | None,
+    _of_grid("npu", help="NPU to compile for; repeatable. Default: those of the grid, else all eleven."),
+]
+MODES = Annotated[
+    list[str] | None,
+    _of_grid(
+        "memory_mode",
+        help="Memory mode of Vela; repeatable; all for every one that an NPU can have. Default: those of the grid, "
+        "else one of each kind.",
+    ),
+]
+SYSTEMS = Annotated[
+    list[str] | None,
+    _of_grid("system_config", help="Clock and memories to compile for; repeatable. Default: ExecuTorch's for the NPU."),
+]
+TARGETS = Annotated[
+    list[str] | None,
+    _of_grid("target", help="Where to run; repeatable. On a board or an FVP every point is run. Default: virtual."),
+]
+SCHEME = Annotated[
+    str | None, _grid(metavar="a8w8|a16w8", help="Bits of activations and weights, in place of the cases' own.")
+]
+BOOT = Annotated[
+    bool | None,
+    _run(
+        "--boot/--no-boot",
+        help="Boot and verify every point, or none, on a virtual target. Default: those of cases tagged short.",
+        show_default=False,
+    ),
+]
+REPEAT = Annotated[
+    int | None,
+    _run(
+        metavar="N",
+        help="Executions of each booted point. Default: 1 on a virtual target, whose executions are all alike, else 3.",
+    ),
+]
+WARM_UP = Annotated[int, _run(metavar="N", help="Executions before them that are compared, but not counted.")]
+TIMEOUT = Annotated[float, _run(metavar="SECONDS", help="For each run of a booted point on its target.")]
+JOBS = Annotated[int | None, _run(metavar="N", help="Processes. Default: one for each processor.")]
+RUN_NAME = Annotated[str | None, _run(metavar="NAME", help="Name of the run folder. Default: a new one.")]
+RESUME = Annotated[
+    str | None,
+    _run(
+        metavar="RUN",
+        help="Go on with this run, which ended early, and ask again what failed. The other options have to be those of "
+        "that run.",
+    ),
+]
+BY = Annotated[
+    str | None,
+    _out(
+        metavar="group|case|npu",
+        help="Rows of the table: groups of cases, cases, or NPUs with their modes. Default: group; npu for one case.",
+    ),
+]
+TOP = Annotated[int, _out(min=1, metavar="N", help="The most rows of a table.")]
+WHICH = Annotated[
+    str | None,
+    _out(
+        metavar="BUDGET",
+        help="Show which NPU and memory mode meets a budget, the smallest first, and by how much: "
+        "'fps>=30, sram<=512KB' (docs/latency.md).",
+    ),
+]
+ENERGY = Annotated[
+    Path | None, _out(metavar="FILE", help="A table of energies of yours (docs/latency.md); there are none without it.")
+]
+CSV = Annotated[Path | None, file_option("--csv", "a row for each point", rich_help_panel="Output")]
+PARQUET = Annotated[Path | None, _out(metavar="FILE", help="The same rows as Parquet.")]
+JSON = Annotated[Path | None, file_option("--json", "the figures there", rich_help_panel="Output")]
 
 
 def bench(
-    models: bench_options.MODELS = None,
-    grid: bench_options.GRID = None,
-    case: bench_options.CASES = None,
-    tag: bench_options.TAGS = None,
-    npu: bench_options.NPUS = None,
-    memory_mode: bench_options.MODES = None,
-    system_config: bench_options.SYSTEMS = None,
-    vela_ini: bench_options.VELA_INI = None,
-    target: bench_options.TARGETS = None,
-    scheme: bench_options.SCHEME = None,
-    boot: bench_options.BOOT = None,
-    repeat: bench_options.REPEAT = None,
-    warm_up: bench_options.WARM_UP = 0,
-    timeout: bench_options.TIMEOUT = 120.0,
-    jobs: bench_options.JOBS = None,
-    run_name: bench_options.RUN_NAME = None,
-    resume: bench_options.RESUME = None,
+    models: MODELS = None,
+    grid: GRID = None,
+    case: CASES = None,
+    tag: TAGS = None,
+    npu: NPUS = None,
+    memory_mode: MODES = None,
+    system_config: SYSTEMS = None,
+    vela_ini: VELA_INI = None,
+    target: TARGETS = None,
+    scheme: SCHEME = None,
+    boot: BOOT = None,
+    repeat: REPEAT = None,
+    warm_up: WARM_UP = 0,
+    timeout: TIMEOUT = 120.0,
+    jobs: JOBS = None,
+    run_name: RUN_NAME = None,
+    resume: RESUME = None,
     runs: RUNS = Path("results/runs"),
-    clock: bench_options.CLOCK = None,
-    by: bench_options.BY = None,
-    top: bench_options.TOP = 40,
-    which: bench_options.WHICH = None,
-    energy: bench_options.ENERGY = None,
-    json_file: bench_options.JSON = None,
-    csv: bench_options.CSV = None,
-    parquet: bench_options.PARQUET = None,
+    clock: CLOCK = None,
+    by: BY = None,
+    top: TOP = 40,
+    which: WHICH = None,
+    energy: ENERGY = None,
+    json_file: JSON = None,
+    csv: CSV = None,
+    parquet: PARQUET = None,
     contribute: CONTRIBUTE = None,
     who: WHO = None,
     debug: DEBUG = False,
@@ -63,7 +169,7 @@ def bench(
     """
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
-    from ethos_hil.harness.cli import bench_output, bench_run
+    from ethos_hil.harness.cli import bench_run
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")
@@ -81,7 +187,7 @@ def bench(
         scheme,
         PointSettings("", vela_ini, boot, repeat, warm_up, timeout, asked_clock(clock)),
     )
-    files = bench_output.BenchFiles(json_file, csv, parquet, contribute, who)
-    asked = bench_output.BenchView.of(which, energy, by, top)
+    files = bench_run.BenchFiles(json_file, csv, parquet, contribute, who)
+    asked = bench_run.BenchView.of(which, energy, by, top)
     place = bench_run.BenchPlace(runs, run_name, resume, jobs or os.cpu_count() or 1)
-    raise typer.Exit(bench_run.run(order, place, bench_output.BenchOutput(files, asked)))
+    raise typer.Exit(bench_run.run(order, place, bench_run.BenchOutput(files, asked)))

@@ -1,70 +1,81 @@
-"""`ethos-hil bundle`: one run as a file that shows it again elsewhere."""
+"""`ethos-hil bundle`: one run as a file that shows it again elsewhere; and `ethos-hil run FILE.zip`, which does."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError
 from ethos_hil.base.plain_text import escaped, one_line
+from ethos_hil.harness.cli.asking import given
 from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
-RUN = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", help="A run folder, or a folder of them (its newest run), or a record that `run --json` wrote."
-    ),
-]
-TEST = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="TEST",
-        help="A test, by pytest's id, or a model; or a part of its name that no other record of the run has. "
-        "Default: the only record, or the only one that failed.",
-        show_default=False,
-    ),
-]
-OUTPUT = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle to write.")]
-INPUTS = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="X.npz", help="The inputs that ran. Default: the model's example inputs, or what the run had."
-    ),
-]
-EXPECTED = Annotated[
-    Path | None, typer.Option(metavar="Y.npz", help="The outputs that the run was compared with, if it had --expected.")
-]
-ARTIFACTS = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="What `pytest --artifacts DIR` kept: for programs that left the cache."),
-]
-NO_RUN = Annotated[
-    bool,
-    typer.Option("--no-run", help="Do not run it once more. The bundle then has no answer of a target, for --replay."),
-]
-TIMEOUT = Annotated[
-    float | None,
-    typer.Option(
-        min=0.1, metavar="SECONDS", help="Limit for the run on the target.", show_default="what the run had, or 120"
-    ),
-]
-JSON = Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")]
+if TYPE_CHECKING:
+    from ethos_hil.base.question import Question
+    from ethos_hil.harness.bundle.run_bundle import RunBundle
+    from ethos_hil.harness.cli.commands import RunFiles
+    from ethos_hil.harness.terminal.progress import Live
+    from ethos_hil.harness.verdict.findings import Report
+
+_SUFFIX = ".zip"
+_OF_THE_RUN = {"model", "npu", "target", "timeout", "strict", "strict_board", "fast", "allow_unverified"}
+_OF_FILES = {"json_file", "outputs", "runs", "debug", "replay"}
+_OF_A_TARGET = {"target", "timeout", "strict", "strict_board", "fast"}
 
 
 def bundle(
-    run: RUN,
-    test: TEST = None,
-    output: OUTPUT = Path("failure.zip"),
-    inputs: INPUTS = None,
-    expected: EXPECTED = None,
-    artifacts: ARTIFACTS = None,
-    no_run: NO_RUN = False,
-    timeout: TIMEOUT = None,
-    as_json: JSON = False,
+    run: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run folder, or a folder of them (its newest run), or a record that `run --json` wrote.",
+        ),
+    ],
+    test: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="TEST",
+            help="A test, by pytest's id, or a model; or a part of its name that no other record of the run has. "
+            "Default: the only record, or the only one that failed.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The bundle to write.")] = Path(
+        "failure.zip"
+    ),
+    inputs: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="X.npz", help="The inputs that ran. Default: the model's example inputs, or what the run had."
+        ),
+    ] = None,
+    expected: Annotated[
+        Path | None,
+        typer.Option(metavar="Y.npz", help="The outputs that the run was compared with, if it had --expected."),
+    ] = None,
+    artifacts: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="What `pytest --artifacts DIR` kept: for programs that left the cache."),
+    ] = None,
+    no_run: Annotated[
+        bool,
+        typer.Option(
+            "--no-run", help="Do not run it once more. The bundle then has no answer of a target, for --replay."
+        ),
+    ] = False,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1, metavar="SECONDS", help="Limit for the run on the target.", show_default="what the run had, or 120"
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was written as JSON.")] = False,
     debug: DEBUG = False,
 ) -> None:
     """Write a run into one file, which shows it again elsewhere: `ethos-hil run FILE`. Its name goes to stdout.
@@ -73,7 +84,6 @@ def bundle(
 
     Example: ethos-hil bundle results/runs/20261125T101500Z-1a2b3c test_conv2d_stride_U55_BI -o failure.zip
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files, write_out
     from ethos_hil.harness.terminal.progress import Live
 
     check_files([output])
@@ -81,7 +91,7 @@ def bundle(
     check_distinct({"--output": output}, {name: path for name, path in read.items() if path is None or path.is_file()})
     with Live() as live:
         live.stage(f"Looking into {run}")
-        from ethos_hil.harness.bundle.found_program import KeptFiles, choose, name_of
+        from ethos_hil.harness.bundle.found_program import KeptFiles, choose
         from ethos_hil.harness.bundle.make import make
 
         chosen = choose(run, test)
@@ -97,11 +107,105 @@ def bundle(
             "file": str(output),
             "sha256": hashlib.sha256(data).hexdigest(),
             "bytes": len(data),
-            "name": name_of(chosen.record),
+            "name": chosen.record.label,
             "verdict": str(chosen.record.verdict),
             "again": None if made.bundle.again is None else str(made.bundle.again.verdict),
             "notes": list(made.notes),
         }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write_json(STDOUT, document)
         return
     sys.stdout.write(f"{escaped(str(output))}\n")
+
+
+def is_bundle(model: str, *, replay: bool) -> bool:
+    """Return whether a MODEL is a bundle.
+
+    Raises:
+        UsageError: it is none, and is to be replayed.
+    """
+    found = model.lower().endswith(_SUFFIX)
+    if replay and not found:
+        raise UsageError("--replay judges the answer in a bundle again", hint="give a bundle, or leave out --replay")
+    return found
+
+
+def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, replay: bool) -> int:
+    """Run a bundle, or judge its answer; show and keep the record. Return the exit status.
+
+    Args:
+        context: of the command line, which says what is given.
+        question: as the command line has it: the bundle, the target, its time limit, and what it is held to.
+        files: what to write.
+        replay: judge the recorded answer, without a target.
+
+    Raises:
+        UsageError: the bundle is refused, or an option is not for a bundle.
+        EthosHilError: as `ethos_hil.harness.cli.commands.run`.
+    """
+    path, on_line = Path(question.label), given(context)
+    _check_options(on_line, replay)
+    from ethos_hil.harness.cli import commands
+
+    written = {"--json": files.json_file, "--outputs": files.outputs}
+    check_files(written.values())
+    check_distinct(written, {"MODEL": path})
+    from ethos_hil.harness.bundle.again import asked_of
+    from ethos_hil.harness.bundle.run_bundle import RunBundle
+    from ethos_hil.harness.targets.plugin import TargetOption
+    from ethos_hil.harness.targets.registry import find_plugin
+
+    bundle = RunBundle.read(path)
+    if "npu" in on_line and question.npu != bundle.question.npu:
+        raise UsageError(
+            f"the program in {path} is compiled for {bundle.question.npu}, --npu says {question.npu}",
+            hint="leave out --npu",
+        )
+    if replay and bundle.answer is None:
+        raise UsageError(
+            f"{path} has no recorded answer: its run ended as {bundle.seen.verdict} before one",
+            hint="leave out --replay",
+        )
+    able = find_plugin(question.target).options
+    asked = asked_of(
+        bundle,
+        target=question.target,
+        timeout=question.timeout,
+        strict=question.strict or (bundle.question.strict and TargetOption.STRICT in able),
+        strict_board=question.strict_board or (bundle.question.strict_board and TargetOption.STRICT_BOARD in able),
+        fast=question.fast,
+        allow_unverified=question.allow_unverified,
+    )
+
+    def how(asked: Question, live: Live) -> Report:
+        return _told(bundle, path, asked, live, replay=replay)
+
+    return commands.run(asked, files, how=how)
+
+
+def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, replay: bool) -> Report:
+    """Run a bundle or replay it, and say in the record, or in the error, whether it ended as the bundle's run."""
+    from ethos_hil.harness.bundle import again
+    from ethos_hil.harness.verdict.artifact_info import failed_findings
+
+    notes = again.differences(bundle, firmware=not replay)
+    there = bundle.answer.board.name if bundle.answer is not None else bundle.record.target.name
+    if not replay and question.target != there:
+        notes = (*notes, f"the bundle's run was on {there}, this one is on {question.target}")
+    try:
+        report = again.replay(bundle, live) if replay else again.run_again(bundle, question, live)
+    except (UsageError, ToolError):
+        raise
+    except EthosHilError as error:
+        told = "; ".join((*again.compared(bundle, failed_findings(question, error).record, path.name), *notes))
+        raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error
+    notes = (*report.facts.notes, *again.compared(bundle, report.record, path.name), *notes)
+    return report.with_facts(notes=notes)
+
+
+def _check_options(on_line: Mapping[str, str], replay: bool) -> None:
+    """Raise UsageError if an option is given that a bundle answers itself, or that a replay does not need."""
+    for name, option in on_line.items():
+        if name not in _OF_THE_RUN | _OF_FILES:
+            raise UsageError(f"{option} is not for a bundle, which says it itself", hint=f"leave out {option}")
+        if replay and name in _OF_A_TARGET:
+            raise UsageError(f"{option} is about a target, and --replay needs none", hint=f"leave out {option}")

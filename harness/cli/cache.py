@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.cache.contents import Removed
@@ -41,8 +42,7 @@ def clear(as_json: JSON = False, debug: DEBUG = False) -> None:
 @cache.command()
 def trim(
     limit: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Such as 5GB. Default: ETHOS_HIL_CACHE_LIMIT, or 10 GB."),
+        str | None, typer.Option(metavar="SIZE", help="Such as 5GB. Default: ETHOS_HIL_CACHE_LIMIT, or 10 GB.")
     ] = None,
     as_json: JSON = False,
     debug: DEBUG = False,
@@ -76,7 +76,7 @@ def _show(as_json: bool, removed: Removed | None) -> None:
             "limit": limit,
             "removed": None if removed is None else {"entries": removed.entries, "bytes": removed.size},
         }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write_json(STDOUT, document)
         return
     lines = [("folder", escaped(str(folder))), ("models", str(len(entries))), ("size", byte_size.shown(size))]
     lines.append(("limit", byte_size.shown(limit)))

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ethos_hil.base.deadline import process_began
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
-from ethos_hil.base.file_error import unwritable
+from ethos_hil.base.file_error import unwritable, writable
+from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.question import Question
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.arguments import LowerArguments
-from ethos_hil.harness.cli.destinations import STDOUT, write_out
+from ethos_hil.harness.cli.asking import LowerArguments
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, model_file, write_json
 from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from ethos_hil.harness.verdict.findings import Report
 
 PREFLIGHT_SCHEMA_VERSION = 1
+_STEM = "profile"
+_ETRECORD = "model.etrecord"
 
 
 @dataclass(frozen=True)
@@ -72,10 +74,8 @@ def run(
     failure: EthosHilError | None = None
     problems: list[EthosHilError] = []
     check_written(question, {"--json": files.json_file, "--outputs": files.outputs, "--trace": files.trace})
-    prepare_torch()
     try:
-        with Live() as live, never_exiting():
-            live.stage(f"Loading {question.label}")
+        with loading(question.label) as live:
             # Late imports: they take long, and --help should be quick. The reference model starts meanwhile.
             from ethos_hil.lowering.native.worker import REFERENCE_MODEL
 
@@ -110,10 +110,8 @@ def _write_formats(report: Report, folder: Path | None) -> list[EthosHilError]:
     """Write a record in every format. Return what went wrong."""
     if folder is None:
         return []
-    from ethos_hil.harness.cli import profile_folder
-
     try:
-        profile_folder.write(report.record, report.artifact.etrecord, folder)
+        write_formats(report.record, report.artifact.etrecord, folder)
     except EthosHilError as error:
         return [error]
     return []
@@ -125,9 +123,7 @@ def lower(order: LowerArguments, *, json_file: Path | None) -> None:
     Raises:
         EthosHilError: the arguments or the model cannot be used, or a file cannot be written; none is half-written.
     """
-    prepare_torch()
-    with Live() as live, never_exiting():
-        live.stage(f"Loading {order.question.label}")
+    with loading(order.question.label) as live:
         from ethos_hil.harness.cli import lower
 
         done = lower.lower(order, live, json_file=json_file)
@@ -146,9 +142,7 @@ def preflight(question: Question, *, json_file: Path | None) -> int:
         EthosHilError: the arguments or the model cannot be used, or the target is missing.
     """
     check_written(question, {"--json": json_file})
-    prepare_torch()
-    with Live() as live, never_exiting():
-        live.stage(f"Loading {question.label}")
+    with loading(question.label) as live:
         from ethos_hil.harness.dry_run.survey import survey
 
         found = survey(question, reporter=live)
@@ -161,7 +155,6 @@ def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | N
     Raises:
         EthosHilError: the runner cannot be used, or the target is missing.
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.harness.dry_run.survey import survey_runner
 
     check_files([json_file])
@@ -216,6 +209,15 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
 
 
 @contextmanager
+def loading(label: str) -> Iterator[Live]:
+    """Show progress while a model is loaded and something is done with it; see `never_exiting`."""
+    prepare_torch()
+    with Live() as live, never_exiting():
+        live.stage(f"Loading {label}")
+        yield live
+
+
+@contextmanager
 def never_exiting() -> Iterator[None]:
     """Make an error of sys.exit() in the model's code: its status is not the verdict's."""
     try:
@@ -226,7 +228,6 @@ def never_exiting() -> Iterator[None]:
 
 def check_written(question: Question, written: Mapping[str, Path | None]) -> None:
     """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files, model_file
 
     model = model_file(question.model) if isinstance(question.model, str) else None
     given = {"--inputs": question.inputs, "--expected": question.expected, "--runner": question.runner}
@@ -272,6 +273,34 @@ def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError
     return problems
 
 
-def write_json(path: Path, document: dict[str, Any]) -> None:
-    """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
-    write_out(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+def check_folder_of_formats(folder: Path) -> None:
+    """Raise UsageError where a profile cannot be written to a folder."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--out {folder} is not a folder", hint="name a folder; it is made if it is not there")
+
+
+def write_formats(record: Record, etrecord: bytes, folder: Path) -> None:
+    """Write a profile in every format to a folder, and the ETRecord for the Inspector. A file is whole, or not there.
+
+    A format that shows what the record lacks is left out, and stderr says so; so is the ETRecord if it is empty.
+
+    Raises:
+        UsageError: a file cannot be written.
+        ToolError: the exporter of another distribution does not work.
+    """
+    from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
+    from ethos_hil.results.export.runs.run_exporter import export_record
+
+    with writable(folder, hint="name another folder for --out"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in EXPORTERS.names():
+            try:
+                exporter, content = export_record(record, name)
+            except NotExportable as error:
+                sys.stderr.write(f"ethos-hil: no {name}: {one_line(error.message)}\n")
+                continue
+            write_whole(folder / f"{_STEM}{exporter.suffix}", content)
+        if etrecord:
+            write_whole(folder / _ETRECORD, etrecord)
+        else:
+            sys.stderr.write(f"ethos-hil: no {_ETRECORD}: it is made when a model is lowered, and this one was not\n")

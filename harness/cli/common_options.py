@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
+
+
+def file_option(flag: str, what: str, *, instead: str = "the table", **attributes: Any) -> Any:
+    """Return the option of a file that a command writes, with `what` and where; - is stdout, in place of `instead`."""
+    place = f", instead of {instead}" if instead else ""
+    return typer.Option(flag, metavar="FILE", help=f"Write {what}; - for stdout{place}.", **attributes)

@@ -12,8 +12,8 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.harness.cli.destinations import STDOUT
+from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 from ethos_hil.results.run_results import LISTED
 
@@ -28,8 +28,7 @@ _SIDE = (
     "baseline; the name of a run of the history, or `last`."
 )
 BASELINE = Annotated[
-    Path | None,
-    typer.Option("--baseline", metavar="FILE", help="What was accepted; without B, A is compared with it."),
+    Path | None, typer.Option("--baseline", metavar="FILE", help="What was accepted; without B, A is compared with it.")
 ]
 POLICY = Annotated[
     Path | None, typer.Option("--policy", metavar="FILE", help="What is allowed, as TOML (docs/compare.md).")
@@ -53,10 +52,7 @@ def compare(
     ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Of two profiles, show rows that are equal, too.")] = False,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to show, or changes of a cause.")] = 25,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write everything there; - for stdout, instead of the table."),
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "everything there")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Compare two runs, or a run with a baseline: what changed, in which direction, by which cause, and whether that
@@ -74,8 +70,6 @@ def compare(
 
     Example: ethos-hil compare monday.json tuesday.json
     """
-    from ethos_hil.harness.cli.commands import write_json
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.results.gate.baseline import read_baseline
     from ethos_hil.results.gate.gate import Side, gate
 
@@ -125,7 +119,6 @@ def accept(
 
     Example: ethos-hil accept results/runs --baseline baseline.jsonl --only '*conv2d*'
     """
-    from ethos_hil.harness.cli.destinations import check_files, write_out
     from ethos_hil.results.gate.baseline import accept as accepted
     from ethos_hil.results.gate.baseline import dumps, read_baseline
     from ethos_hil.results.gate.gate import chosen
@@ -166,7 +159,6 @@ def _side(text: str, history: Path) -> Side:
 def _compare_records(
     before: str, after: str | None, old: Record, new: Record, everything: bool, top: int, json_file: Path | None
 ) -> None:
-    from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.results import comparison
 
     try:

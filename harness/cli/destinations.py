@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import unwritable, writable
@@ -168,6 +169,11 @@ def write_out(path: Path, content: str | bytes) -> None:
     else:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON to a file, or to stdout where the path is "-". Raise UsageError when that fails."""
+    write_out(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 def _place(path: Path) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from dataclasses import asdict
 
 import typer
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.harness.doctor.examination import can_run, examine
 from ethos_hil.harness.doctor.finding import Finding, Status
 
@@ -23,7 +22,7 @@ def doctor(*, as_json: bool) -> int:
     runs = can_run(findings)
     if as_json:
         document = {"schema_version": SCHEMA_VERSION, "can_run": runs, "findings": [asdict(one) for one in findings]}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write_json(STDOUT, document)
     else:
         width = max(len(one.name) for one in findings)
         for one in findings:

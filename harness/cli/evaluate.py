@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from ethos_hil.base.asking import EVALUATE
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli import evaluate_options
 from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.harness.cli.destinations import STDOUT
+from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 
 @asks(EVALUATE)
 def evaluate(
     question: Question,
-    data: evaluate_options.DATA,
-    metric: evaluate_options.METRIC = None,
-    limit: evaluate_options.LIMIT = None,
-    jobs: evaluate_options.JOBS = None,
-    try_int16: evaluate_options.TRY_INT16 = 0,
-    json_file: evaluate_options.JSON = None,
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="A function that returns the data set: a torch Dataset, a list or a generator of pairs (inputs, "
+            "label).",
+        ),
+    ],
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METRIC",
+            help="top1, top5, mae, or a function of (outputs, label) as file.py:function. Default: top1 where labels "
+            "are whole numbers, else mae.",
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Items at most. Default: all.")] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option("--jobs", "-j", min=1, metavar="N", help="Virtual boards at a time. Default: one a processor."),
+    ] = None,
+    try_int16: Annotated[
+        int,
+        typer.Option(
+            "--try-int16",
+            min=0,
+            metavar="N",
+            help="Also say what --int16 would give for the N modules that lose most. Each is quantised anew.",
+        ),
+    ] = 0,
+    json_file: Annotated[Path | None, file_option("--json", "the result there")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Score MODEL on a data set: in float, quantised, and on the device, each answer checked bit for bit.
@@ -30,7 +57,7 @@ def evaluate(
 
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
-    from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
+    from ethos_hil.harness.cli.commands import check_written, never_exiting
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
     from ethos_hil.harness.evaluate.summary import document, text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +11,7 @@ from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.plugins import PluginError
 from ethos_hil.base.record import Record
-from ethos_hil.harness.cli.destinations import write_out
+from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
 from ethos_hil.harness.terminal.console import add_row, console, table_of
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, export_record, export_run, is_of_runs
@@ -110,7 +109,7 @@ def show_exporters(*, as_json: bool) -> None:
             usable.append({"name": name, "suffix": found.suffix, "of": what, "description": found.description,
                            "distribution": group.owner(name)})  # fmt: skip
     if as_json:
-        sys.stdout.write(json.dumps({"schema_version": SCHEMA_VERSION, "exporters": usable}, indent=2) + "\n")
+        write_json(STDOUT, {"schema_version": SCHEMA_VERSION, "exporters": usable})
         return
     table = table_of("--to", "file", "of a", "what it writes", "from")
     for exporter in usable:

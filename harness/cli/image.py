@@ -4,57 +4,112 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ethos_hil.base.asking import IMAGE
+from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.common_options import DEBUG
+from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 
-OUTPUT = Annotated[
-    Path, typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder, replaced as a whole.")
-]
-FORMAT = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="elf|mps",
-        help="elf: the image as it would run. mps: a raw file for each part of it and the images.txt for the memory "
-        "card of an MPS3 (AN547, AN552, AN555) or MPS4 (FI101) board; untried on a board.",
-    ),
-]
-SOC = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The system on chip, e.g. corstone-310. Default: the first that has the NPU."),
-]
+if TYPE_CHECKING:
+    from ethos_hil.harness.dry_run.packed import PackedModel
+    from ethos_hil.harness.terminal.progress import Reporter
+
+FORMATS = ("elf", "mps")
 
 
 @asks(IMAGE)
 def image(
     question: Question,
-    output: OUTPUT,
-    form: FORMAT = "elf",
-    soc: SOC = None,
+    output: Annotated[
+        Path,
+        typer.Argument(metavar="OUTPUT", help="The file to write; with --format mps a folder, replaced as a whole."),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            metavar="elf|mps",
+            help="elf: the image as it would run. mps: a raw file for each part of it and the images.txt for the "
+            "memory card of an MPS3 (AN547, AN552, AN555) or MPS4 (FI101) board; untried on a board.",
+        ),
+    ] = "elf",
+    soc: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="The system on chip, e.g. corstone-310. Default: the first that has the NPU."
+        ),
+    ] = None,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL, pack its image (firmware, program, inputs), and write it. The files' names go to stdout.
 
     Example: ethos-hil image net.py:net card --npu ethos-u85-256 --format mps
     """
-    from ethos_hil.harness.cli.commands import never_exiting
-    from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache.settings import prepare_torch
+    from ethos_hil.harness.cli.commands import loading
 
-    prepare_torch()
-    with Live() as live, never_exiting():
-        live.stage(f"Loading {question.label}")
-        from ethos_hil.harness.cli.image_files import write_image
-
+    with loading(question.label) as live:
         packed, files = write_image(question, output, form, soc, live)
     for path in files:
         sys.stdout.write(f"{escaped(str(path))}\n")
     for note in packed.notes:
         sys.stderr.write(f"note: {escaped(note)}\n")
+
+
+def write_image(
+    question: Question, output: Path, form: str, soc: str | None, reporter: Reporter
+) -> tuple[PackedModel, tuple[Path, ...]]:
+    """Pack a model's image and write it. Return it, and the files written.
+
+    Args:
+        question: what to pack.
+        output: the ELF, or the folder of files for a memory card, which is replaced as a whole.
+        form: one of `FORMATS`.
+        soc: name of the system on chip, or None for the first one that has the NPU.
+        reporter: is told of each stage.
+
+    Raises:
+        UsageError: the arguments contradict one another, or nothing can be written there; others as `packed_model`.
+    """
+    from ethos_hil.base.file_error import writable
+    from ethos_hil.base.files import write_all, write_folder
+    from ethos_hil.harness.dry_run.packed import packed_model, soc_for
+    from ethos_hil.harness.image.card import card_files
+
+    if form not in FORMATS:
+        raise UsageError(f"--format {form!r} is none", hint=f"valid: {', '.join(FORMATS)}")
+    place = soc_for(str(question.npu_name), soc)
+    if form == "mps" and place.card is None:
+        raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")
+    _check(question, output, form)
+    packed = packed_model(question, place.name, stays=form == "mps", reporter=reporter)
+    files = {output: packed.image.elf}
+    with writable(output):
+        if form == "elf":
+            write_all(files)
+            return packed, (output,)
+        named = card_files(packed.image.elf, packed.soc)
+        _check(question, output, form)  # lowering takes long enough to put a file there
+        write_folder(output.resolve(), named)
+    return packed, tuple(output / name for name in named)
+
+
+def _check(question: Question, output: Path, form: str) -> None:
+    from ethos_hil.harness.image.card import our_files
+
+    model = model_file(question.model) if isinstance(question.model, str) else None
+    read = {"MODEL": model, "--inputs": question.inputs if isinstance(question.inputs, Path) else None}
+    check_distinct({"OUTPUT": output}, read)
+    if form == "elf":
+        check_files([output])
+        return
+    check_folder(output, {}, option="OUTPUT", listed=our_files)
+    place = output.resolve()
+    for name, path in read.items():
+        if path is not None and path.resolve().is_relative_to(place):
+            raise UsageError(f"{name} {path} lies in {output}, which is replaced as a whole", hint="name a new folder")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +12,71 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.harness.cli.contribution import CONTRIBUTE, WHO, check_contribution, contribute
+from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
+    from ethos_hil.base.record import Record
+    from ethos_hil.results.ledger.ledger_row import LedgerRow
     from ethos_hil.results.ledger.sources import LedgerSource
+
+CONTRIBUTE = Annotated[
+    Path | None,
+    typer.Option(
+        "--contribute",
+        metavar="FILE",
+        help="Write what the compiler, the timing model, an FVP and a board say there, or add it: for others, in git.",
+    ),
+]
+WHO = Annotated[
+    str | None, typer.Option(metavar="NAME", help="With --contribute: who counted, as they want to be called.")
+]
+
+
+def check_contribution(path: Path | None, who: str | None = None) -> None:
+    """Raise UsageError where rows cannot be added to a file: it is no ledger, or edited, or cannot be written."""
+    from ethos_hil.base.errors import UsageError
+    from ethos_hil.results.ledger.sources import with_rows
+
+    if path is None:
+        if who is not None:
+            raise UsageError("--who is about a contribution, and there is none", hint="give --contribute FILE")
+        return
+    if path == Path("-"):
+        raise UsageError("--contribute - is no file, and rows are added to one", hint="name a file")
+    check_files([path])
+    with readable(path):
+        with_rows(path, (), who=who or "")
+
+
+def contribute_records(path: Path, records: Iterable[Record], *, who: str | None = None) -> None:
+    """Add the rows of records to a file of a ledger, and tell on stderr what became of it.
+
+    Raises:
+        UsageError: the file is no ledger, or is edited, or cannot be written.
+    """
+    from ethos_hil.results.ledger.record_rows import rows_of
+
+    contribute(path, (row for record in records for row in rows_of(record)), who=who)
+
+
+def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None) -> None:
+    """Add rows to a file of a ledger, and tell on stderr what became of it. Errors as of `contribute_records`."""
+    from ethos_hil.results.ledger.sources import with_rows
+
+    with readable(path):
+        text, found = with_rows(path, rows, who=who or "")
+    if not found.rows:
+        sys.stderr.write(one_line(f"{path} is not written: there is no verified answer whose cycles two say") + "\n")
+        return
+    write_out(path, text)
+    counted = sum(row.reference is not None for row in found.rows)
+    tell = [f"{path} has {len(found.rows):,} rows, of which an FVP or a board has counted {counted:,}"]
+    if not counted:
+        tell[0] += ": it holds estimates only"
+    tell += [f"contradiction: {each}" for each in found.contradictions]
+    for line in tell:
+        sys.stderr.write(one_line(line) + "\n")
 
 
 def ledger(
@@ -24,8 +85,8 @@ def ledger(
         typer.Argument(
             metavar="FILE_OR_RUN...",
             help="A file of --contribute; a run folder, or a folder of them (all of its runs); a record; a history, "
-            "which has whole programs only.",
-        ),
+            "which has whole programs only."
+        )
     ],
     by: Annotated[str, typer.Option(metavar="WORD", help="class, npu, rule, case or source: how rows are grouped.")] = (
         "class"
@@ -33,15 +94,8 @@ def ledger(
     contribute_to: CONTRIBUTE = None,
     who: WHO = None,
     top: Annotated[int, typer.Option(min=1, metavar="N", help="The most groups to show.")] = 60,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write everything there; - for stdout, instead of the table."),
-    ] = None,
-    csv_file: Annotated[
-        Path | None,
-        typer.Option("--csv", metavar="FILE", help="Write a line for each row there; - for stdout, instead of the "
-                     "table."),
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "everything there")] = None,
+    csv_file: Annotated[Path | None, file_option("--csv", "a line for each row there")] = None,
     debug: DEBUG = False,
 ) -> None:  # fmt: skip
     """Show how far Vela's estimates and modelled cycles are from what an FVP or a board counts, by class of operation.
@@ -57,7 +111,6 @@ def ledger(
 
     Example: ethos-hil ledger results/runs --contribute ledger/fvp-11.27-jane.jsonl --who jane
     """
-    from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
     from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.results.ledger.merge import joined, merged
     from ethos_hil.results.ledger.summary import Grouping, csv_table, document, summarise
@@ -82,8 +135,6 @@ def ledger(
     for each in found.contradictions:
         sys.stderr.write(one_line(f"contradiction: {each}") + "\n")
     if json_file is not None:
-        from ethos_hil.harness.cli.commands import write_json
-
         write_json(json_file, document(summary, rows, found, rules))
     if csv_file is not None:
         write_out(csv_file, csv_table(rows))

@@ -15,7 +15,7 @@ from ethos_hil.base.file_error import unwritable, writable
 from ethos_hil.base.files import write_all, write_folder
 from ethos_hil.base.question import GROUPS, OPTIONS
 from ethos_hil.harness.ask.lower_question import check_question, lower_question
-from ethos_hil.harness.cli.arguments import LowerArguments
+from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import check_distinct, check_files, check_folder, model_file
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.harness.verdict.artifact_info import cpu_ops

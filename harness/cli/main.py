@@ -24,14 +24,12 @@ from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.ask.place import npu_of
-from ethos_hil.harness.cli import completion, lower_options
-from ethos_hil.harness.cli.asking import asks, given
+from ethos_hil.harness.cli.asking import LowerArguments, asks, given, option_of
 from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
-from ethos_hil.harness.cli.bundle import bundle
-from ethos_hil.harness.cli.bundle_run import is_bundle, run_bundle
+from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
@@ -92,10 +90,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Write every NPU operation there, as decoded and timed, as JSON lines."),
     ] = None,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the record there; - for stdout, instead of the table."),
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "the record there")] = None,
     outputs: Annotated[
         Path | None,
         typer.Option(
@@ -131,12 +126,50 @@ def run(
 def lower(
     question: Question,
     context: typer.Context,
-    product: lower_options.PRODUCT = "pte",
-    tosa: lower_options.TOSA = None,
-    whole: lower_options.WHOLE = False,
-    output: lower_options.OUTPUT = None,
-    artefacts: lower_options.ARTIFACTS = None,
-    json_file: lower_options.JSON = None,
+    product: Annotated[
+        str,
+        typer.Option(
+            "--to",
+            metavar="pte|vela|tosa",
+            help="The product: a program, the blob that Vela compiles for each delegate, or each delegate in TOSA.",
+        ),
+    ] = "pte",
+    tosa: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPEC",
+            help="For tosa: TOSA-1.0+INT (quantised, the default) or TOSA-1.0+FP, with extensions as in "
+            "TOSA-1.0+INT+int16 or +cf (control flow).",
+        ),
+    ] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="Give all of each method to the NPU, by backend id, with integer inputs and outputs, instead of what "
+            "the partitioner picks; an operator that it cannot run is an error.",
+        ),
+    ] = False,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="File for the product, or a folder; one that ends in / is made. Default: MODEL's name, here. Several "
+            "delegates are numbered.",
+        ),
+    ] = None,
+    artefacts: Annotated[
+        Path | None,
+        typer.Option(
+            "--artifacts",
+            metavar="DIR",
+            help="Also write files to inspect there: TOSA, blobs, the map from NPU operations to lines of the "
+            "model, Vela's summary, example inputs and the reference's outputs, and a list of them.",
+        ),
+    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the files' names")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Lower MODEL without running it, and write the product. The files' names go to stdout.
@@ -145,9 +178,9 @@ def lower(
 
     Example: ethos-hil lower net.py:net --to tosa --tosa TOSA-1.0+FP
     """
-    from ethos_hil.harness.cli import arguments, commands
+    from ethos_hil.harness.cli import commands
 
-    order = arguments.LowerArguments(question, frozenset(given(context)), product, tosa, whole, output, artefacts)
+    order = LowerArguments(question, frozenset(given(context)), product, tosa, whole, output, artefacts)
     commands.lower(order, json_file=json_file)
 
 
@@ -156,10 +189,7 @@ def lower(
 def preflight(
     question: Question | None,
     context: typer.Context,
-    json_file: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Write the checks there; - for stdout, instead of the table."),
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "the checks there")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Check whether MODEL can run on a target, without running it: NPU, memory, kernels, versions.
@@ -290,18 +320,15 @@ def npu(
     ] = None,
     memory_mode: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODE",
-            autocompletion=completion.memory_modes,
+        option_of(
+            "memory_mode",
             help="The mode that it was compiled for; modelled cycles depend on it. Default: ExecuTorch's for the NPU.",
         ),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail where a wait is missing in the command stream.")
     ] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the report there; - for stdout.")
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "the report there", instead="")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Run what Vela compiled, from any framework, on the functional NPU: outputs, modelled cycles, no verdict.

@@ -11,8 +11,8 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.harness.cli.destinations import STDOUT
+from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json
 
 if TYPE_CHECKING:
     from ethos_hil.harness.nightly.config import NightlyConfig
@@ -29,22 +29,18 @@ def nightly(
         Path, typer.Argument(metavar="NIGHTLY.toml", help="What runs, where, and what follows (docs/nightly.md).")
     ],
     shard: Annotated[
-        str | None,
-        typer.Option(metavar="I/N", help="Run one part of N, such as 2/4: for one of several machines."),
+        str | None, typer.Option(metavar="I/N", help="Run one part of N, such as 2/4: for one of several machines.")
     ] = None,
     merge: Annotated[
         list[Path] | None,
         typer.Option(
-            "--merge",
-            metavar="DIR",
-            help="Run nothing; put all shards below this folder together. May be repeated.",
+            "--merge", metavar="DIR", help="Run nothing; put all shards below this folder together. May be repeated."
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the last night; refuse to begin one.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin a night, even if one was interrupted.")] = False,
     into: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Where run folders are kept.", show_default="what the file says"),
+        Path | None, typer.Option(metavar="DIR", help="Where run folders are kept.", show_default="what the file says")
     ] = None,
     against: Annotated[
         str | None,
@@ -58,9 +54,7 @@ def nightly(
         int | None, typer.Option("--jobs", "-j", min=1, help="Processes.", show_default="what the file says")
     ] = None,
     check: Annotated[bool, typer.Option("--check", help="Run nothing; check the file, and show its parts.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write everything there; - for stdout.")
-    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "everything there", instead="")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Run a night of tests and models, put it into the history, compare it, and write report and exports.
@@ -77,7 +71,6 @@ def nightly(
 
     Example: ethos-hil nightly nightly.toml --merge shards
     """
-    from ethos_hil.harness.cli.destinations import check_distinct, check_files
     from ethos_hil.harness.nightly.config import read_config
     from ethos_hil.harness.nightly.plan import plan_of
     from ethos_hil.harness.nightly.shard import Shard
@@ -130,7 +123,6 @@ def _run(
 
 
 def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
-    from ethos_hil.harness.cli.commands import write_json
 
     for target, why in outcome.account.down.items():
         sys.stderr.write(one_line(f"not available: {target}: {why}") + "\n")
@@ -151,7 +143,6 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
 def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> int:
     """Check all that a night reads before it begins, and show its parts. Return the exit status."""
     from ethos_hil.base.npu.ethos_u import EthosU
-    from ethos_hil.harness.cli.commands import write_json
     from ethos_hil.harness.nightly import preparation
     from ethos_hil.harness.nightly.plan import npu_for
     from ethos_hil.harness.targets.registry import find_plugin

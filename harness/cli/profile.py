@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from ethos_hil.base.asking import PROFILE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli import profile_options
 from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
+from ethos_hil.harness.cli.destinations import write_json
 from ethos_hil.results.known_clocks import asked_clock
 
 if TYPE_CHECKING:
@@ -31,13 +31,40 @@ _Word = TypeVar("_Word", bound=StrEnum)
 def profile(
     question: Question | None,
     context: typer.Context,
-    by: profile_options.BY = "module",
-    sort: profile_options.SORT = None,
-    depth: profile_options.DEPTH = 2,
-    top: profile_options.TOP = 25,
-    source: profile_options.FROM = None,
-    json_file: profile_options.JSON = None,
-    out: profile_options.OUT = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="module|line|type|op|memory",
+            help="What rows are grouped by; memory: the bytes in use while each row runs, and who is in them at the "
+            "peak.",
+        ),
+    ] = "module",
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            metavar="program|cycles",
+            help="The order of rows.",
+            show_default="modules as in the program, else by cycles",
+        ),
+    ] = None,
+    depth: Annotated[int, typer.Option(min=1, metavar="N", help="Levels of modules to show.")] = 2,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="The most rows to show.")] = 25,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from", metavar="RECORD", help="Show a profile that was taken before: a record, or the folder of a run."
+        ),
+    ] = None,
+    json_file: Annotated[Path | None, file_option("--json", "the record there", instead="the tables")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="Write the profile there in every format that `ethos-hil exporters` lists, and the ETRecord for "
+            "ExecuTorch's Inspector.",
+        ),
+    ] = None,
     runs: RUNS = Path("results/runs"),
     debug: DEBUG = False,
 ) -> None:
@@ -49,7 +76,7 @@ def profile(
 
     Example: ethos-hil profile net.py:net --target corstone-300 --method prefix --json profile.json
     """
-    from ethos_hil.harness.cli import commands, profile_folder
+    from ethos_hil.harness.cli import commands
     from ethos_hil.harness.cli.export import kept_record
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.results.latency import with_latency
@@ -63,7 +90,7 @@ def profile(
     if (question is None) == (source is None):
         raise UsageError("give a model, or --from with a record", hint="ethos-hil profile net.py:net")
     if out is not None:
-        profile_folder.check(out)
+        commands.check_folder_of_formats(out)
     if question is None:
         assert source is not None
         kept = kept_record(source)
@@ -87,13 +114,13 @@ def _text(record: Record, by: By, sort: Sort, depth: int, top: int) -> Renderabl
 def _show(record: Record, json_file: Path | None, out: Path | None, text: Callable[[Record], RenderableType]) -> int:
     """Write and show a record that was taken before. Return the exit status."""
     from ethos_hil.base.ending import ending_of
-    from ethos_hil.harness.cli import commands, profile_folder
+    from ethos_hil.harness.cli import commands
     from ethos_hil.harness.terminal.console import console
 
     if json_file is not None:
-        commands.write_json(json_file, record.to_json())
+        write_json(json_file, record.to_json())
     if out is not None:
-        profile_folder.write(record, _etrecord(record), out)
+        commands.write_formats(record, _etrecord(record), out)
     if json_file != Path("-"):
         console().print(text(record))
     return 0 if ending_of(record).green else 1

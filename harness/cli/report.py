@@ -14,6 +14,7 @@ from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.harness.cli.asking import option_of
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.compare import POLICY
+from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
 from ethos_hil.results.known_clocks import asked_clock
 from ethos_hil.results.run_name import DEFAULT_HISTORY
 
@@ -42,8 +43,7 @@ def report(
         ),
     ] = None,
     history: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help=f"The runs before. Default: {DEFAULT_HISTORY}, if it is there."),
+        Path | None, typer.Option(metavar="DIR", help=f"The runs before. Default: {DEFAULT_HISTORY}, if it is there.")
     ] = None,
     policy: POLICY = None,
     ledger: Annotated[
@@ -69,7 +69,6 @@ def report(
 
     Example: ethos-hil report results/runs --against baseline.jsonl -o report.html
     """
-    from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_out
     from ethos_hil.harness.npu.timing.rules import RULES
     from ethos_hil.harness.profile.advice import sentences
     from ethos_hil.harness.terminal.progress import Live

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from ethos_hil.base.asking import SCAN
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
-from ethos_hil.harness.cli import scan_options
-from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.harness.cli.destinations import STDOUT, write_out
+from ethos_hil.harness.cli.asking import asks, option_of
+from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.destinations import STDOUT, write_json, write_out
 
 
 @asks(SCAN)
 def scan(
     question: Question,
-    over: scan_options.OVER,
-    npu: scan_options.NPU = None,
-    memory_mode: scan_options.MEMORY_MODE = None,
-    environments: scan_options.ENVIRONMENTS = None,
-    top: scan_options.TOP = 10,
-    json_file: scan_options.JSON = None,
-    csv_file: scan_options.CSV = None,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            "--over",
+            metavar="PACKAGE=VERSIONS",
+            help="ethos-u-vela=4.4..5.2 for the newest release of each minor version, or "
+            "ethos-u-vela=4.4.1,5.0.0,5.1.0; or the same of executorch. May be repeated with another package.",
+        ),
+    ],
+    npu: Annotated[
+        list[str] | None,
+        option_of(
+            "npu", help="NPU to compile for; repeatable. Default: ethos-u55-128, or that of the test.", otherwise=""
+        ),
+    ] = None,
+    memory_mode: Annotated[
+        list[str] | None,
+        option_of(
+            "memory_mode",
+            help="Shared_Sram, Sram_Only or Dedicated_Sram; repeatable. Default: ExecuTorch's for the NPU.",
+        ),
+    ] = None,
+    environments: Annotated[
+        Path | None,
+        typer.Option(
+            "--environments",
+            metavar="DIR",
+            help="Where the versions are installed and kept. Default: the user's cache.",
+        ),
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, metavar="N", help="The most operations to show of each change.")] = 10,
+    json_file: Annotated[Path | None, file_option("--json", "the result there", instead="the tables")] = None,
+    csv_file: Annotated[Path | None, file_option("--csv", "a row for each version there", instead="the tables")] = None,
     debug: DEBUG = False,
 ) -> None:
     """Compile one model or test with several versions of a tool, and show at which version something changed first.
@@ -32,7 +62,7 @@ def scan(
 
     Example: ethos-hil scan net.py:net --over ethos-u-vela=4.4..5.2 --npu ethos-u85-128 --memory-mode Shared_Sram
     """
-    from ethos_hil.harness.cli.commands import check_written, never_exiting, write_json
+    from ethos_hil.harness.cli.commands import check_written, never_exiting
     from ethos_hil.harness.scan.releases import WantedVersions
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.settings import prepare_torch

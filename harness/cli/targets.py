@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict
 
@@ -10,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethos_hil.base.plain_text import one_line
+from ethos_hil.harness.cli.destinations import STDOUT, write_json
 from ethos_hil.harness.targets.plugin import TargetOption
 from ethos_hil.harness.targets.registry import ListedTarget, families, list_targets
 from ethos_hil.harness.terminal.console import add_row, console, table_of
@@ -28,7 +28,7 @@ def show(*, as_json: bool) -> None:
             "targets": [asdict(target) for target in usable],
             "unusable": [asdict(problem) for problem in unusable],
         }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+        write_json(STDOUT, document)
     else:
         console().print(_table(usable))
 

@@ -30,7 +30,7 @@ class FieldOption:
         example: a value that is not the default.
         parse: makes the value from the text on the command line and its flag, where `kind` is not enough.
         in_python: the forms that Python accepts beyond those of the command line.
-        completion: the function of `ethos_hil.harness.cli.completion` that completes it.
+        completion: what completes it in a shell, by its name in `ethos_hil.harness.cli.asking`.
         content: whether the content of what it names belongs to the question, and not only its name.
         session: whether a session of pytest has it.
         panel: the heading of its group in --help.
