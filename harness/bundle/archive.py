@@ -26,7 +26,6 @@ SCHEMA_VERSION = 2
 _READ = (1, SCHEMA_VERSION)
 KIND = "ethos-hil bundle"
 MANIFEST = "manifest.json"
-SUFFIX = ".zip"
 _FORMS = "give a bundle that `ethos-hil bundle` wrote"
 _HINT = "ask for the file again, or make the bundle anew with `ethos-hil bundle`"
 _TIME = (1980, 1, 1, 0, 0, 0)

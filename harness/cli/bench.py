@@ -169,7 +169,9 @@ def bench(
     """
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
-    from ethos_hil.harness.cli import bench_run
+    from ethos_hil.harness.cli.bench_run import BenchOutput, run
+    from ethos_hil.results.bench.budget import Budget
+    from ethos_hil.results.bench.energy import read_energy
 
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")
@@ -187,7 +189,8 @@ def bench(
         scheme,
         PointSettings("", vela_ini, boot, repeat, warm_up, timeout, asked_clock(clock)),
     )
-    files = bench_run.BenchFiles(json_file, csv, parquet, contribute, who)
-    asked = bench_run.BenchView.of(which, energy, by, top)
-    place = bench_run.BenchPlace(runs, run_name, resume, jobs or os.cpu_count() or 1)
-    raise typer.Exit(bench_run.run(order, place, bench_run.BenchOutput(files, asked)))
+    budget = Budget.parse(which) if which is not None else None
+    energies = read_energy(energy) if energy is not None else None
+    output = BenchOutput(json_file, csv, parquet, contribute, who, budget, energies, by, top)
+    jobs = jobs or os.cpu_count() or 1
+    raise typer.Exit(run(order, output, runs=runs, name=run_name, resume=resume, jobs=jobs))

@@ -21,27 +21,35 @@ from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 from ethos_hil.harness.cli.ledger import check_contribution, contribute_records
+from ethos_hil.harness.show.bench import BenchBy, bench_text, budget_text
+from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.results.bench.budget import Budget
-from ethos_hil.results.bench.energy import EnergyTable, read_energy
+from ethos_hil.results.bench.answer import BudgetAnswer, answer
+from ethos_hil.results.bench.answer_text import headline
+from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
+from ethos_hil.results.bench.energy import EnergyTable
+from ethos_hil.results.bench.figures import PointFigures, figures_of
+from ethos_hil.results.bench.table import COLUMNS, bench_rows
 from ethos_hil.results.store import RunFolder, StoredRecord, read_run
+from ethos_hil.results.table_files import as_csv, as_parquet
 
 if TYPE_CHECKING:
-    from ethos_hil.results.bench.answer import BudgetAnswer
-    from ethos_hil.results.bench.figures import PointFigures
     from ethos_hil.results.store import Skipped
 
 SCHEMA_VERSION = 1
-_ROWS = ("group", "case", "npu")
 
 
 @dataclass(frozen=True)
-class BenchFiles:
-    """The files that are written; None for one that is not asked for.
+class BenchOutput:
+    """What is written of the points, and how they are looked at; None for what is not asked for.
 
     Attributes:
-        json_file, csv, parquet: the figures of all points.
+        json_file, csv, parquet: files for the figures of all points.
         contribute, who: a ledger's file to add counts to, and who counted.
+        budget: what the points have to meet.
+        energy: the user's figures of energy.
+        by: what the rows of the table are, "group", "case" or "npu"; None for what suits.
+        top: the most rows.
     """
 
     json_file: Path | None = None
@@ -49,9 +57,15 @@ class BenchFiles:
     parquet: Path | None = None
     contribute: Path | None = None
     who: str | None = None
+    budget: Budget | None = None
+    energy: EnergyTable | None = None
+    by: str | None = None
+    top: int = 40
 
     def check(self, read: dict[str, Path | None]) -> None:
-        """Check that they can be written, and are none of the files that are read. Raises UsageError."""
+        """Check that the files can be written, and are none of those that are read. Raises UsageError."""
+        if self.by not in (None, *BenchBy):
+            raise UsageError(f"--by is {self.by!r}", hint=f"it takes: {', '.join(BenchBy)}")
         written = {
             "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet, "--contribute": self.contribute,
         }  # fmt: skip
@@ -63,44 +77,6 @@ class BenchFiles:
             raise UsageError("--parquet - is no file, and Parquet is not for a terminal", hint="name a file")
         check_contribution(self.contribute, self.who)
 
-    @property
-    def on_stdout(self) -> bool:
-        """Whether one goes to stdout, in place of the table."""
-        return STDOUT in (self.json_file, self.csv)
-
-
-@dataclass(frozen=True)
-class BenchView:
-    """How points are looked at.
-
-    Attributes:
-        budget: what they have to meet, or None.
-        energy: the user's figures of energy, or None.
-        by: what the rows of the table are, "group", "case" or "npu"; None for what suits.
-        top: the most rows.
-    """
-
-    budget: Budget | None = None
-    energy: EnergyTable | None = None
-    by: str | None = None
-    top: int = 40
-
-    @classmethod
-    def of(cls, budget: str | None, energy: Path | None, by: str | None, top: int) -> BenchView:
-        """Return what the options say. Raises UsageError where a text or a file says nothing that could be used."""
-        asked = None if budget is None else Budget.parse(budget)
-        if by not in (None, *_ROWS):
-            raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(_ROWS)}")
-        return cls(asked, None if energy is None else read_energy(energy), by, top)
-
-
-@dataclass(frozen=True)
-class BenchOutput:
-    """What is written, and how points are looked at."""
-
-    files: BenchFiles
-    view: BenchView
-
     def put(self, records: Sequence[Record], folder: Path, grid: str) -> bool:
         """Write and show the points of a run, in their order. Return whether one meets the budget, if there is one.
 
@@ -108,37 +84,33 @@ class BenchOutput:
             UsageError: a file cannot be written.
             OSError: the budget cannot be kept in the run folder.
         """
-        from ethos_hil.results.bench.answer import answer
-        from ethos_hil.results.bench.answer_text import headline
-        from ethos_hil.results.bench.budget import AskedBudget, keep_budget
-        from ethos_hil.results.bench.figures import figures_of
-        from ethos_hil.results.bench.table import bench_rows
-
-        rows = list(bench_rows(records, None, self.view.energy))
-        figures = [figures_of(record, None, self.view.energy) for record in records]
+        rows = list(bench_rows(records, None, self.energy))
+        figures = [figures_of(record, None, self.energy) for record in records]
         found = None
-        if self.view.budget is not None:
-            found = answer(figures, self.view.budget)
-            keep_budget(folder, AskedBudget(self.view.budget, self.view.energy))
-        if self.files.json_file is not None:
-            write_json(self.files.json_file, _document(records, rows, folder.name, grid, found))
-        self._write_rows(rows)
-        if self.files.contribute is not None:
-            contribute_records(self.files.contribute, records, who=self.files.who)
-        if not self.files.on_stdout:
-            _show(figures, found, self.view)
+        if self.budget is not None:
+            found = answer(figures, self.budget)
+            keep_budget(folder, AskedBudget(self.budget, self.energy))
+        if self.json_file is not None:
+            write_json(self.json_file, _document(records, rows, folder.name, grid, found))
+        if self.csv is not None:
+            write_out(self.csv, as_csv(COLUMNS, (row.values() for row in rows)))
+        if self.parquet is not None:
+            write_out(self.parquet, as_parquet(COLUMNS, rows))
+        if self.contribute is not None:
+            contribute_records(self.contribute, records, who=self.who)
+        if STDOUT not in (self.json_file, self.csv):
+            self._show(figures, found)
         elif found is not None and found.best is None:
             sys.stderr.write(one_line(headline(found)) + "\n")
         return found is None or found.best is not None
 
-    def _write_rows(self, rows: Sequence[dict[str, Any]]) -> None:
-        from ethos_hil.results.bench.table import COLUMNS
-        from ethos_hil.results.table_files import as_csv, as_parquet
-
-        if self.files.csv is not None:
-            write_out(self.files.csv, as_csv(COLUMNS, (row.values() for row in rows)))
-        if self.files.parquet is not None:
-            write_out(self.files.parquet, as_parquet(COLUMNS, rows))
+    def _show(self, figures: Sequence[PointFigures], found: BudgetAnswer | None) -> None:
+        if found is not None:
+            console().print(budget_text(found, top=self.top))
+            return
+        several = len({each.label for each in figures}) > 1
+        by = BenchBy(self.by or (BenchBy.GROUP if several else BenchBy.NPU))
+        console().print(bench_text(figures, by=by, top=self.top))
 
 
 def _document(
@@ -147,20 +119,6 @@ def _document(
     asked = {} if found is None else {"which": found.to_json()}
     return {"schema_version": SCHEMA_VERSION, "run": run, "grid": grid, "counts": dict(_counts(records)), **asked,
             "points": list(rows)}  # fmt: skip
-
-
-def _show(figures: Sequence[PointFigures], found: BudgetAnswer | None, view: BenchView) -> None:
-    from ethos_hil.harness.terminal.console import console
-
-    if found is not None:
-        from ethos_hil.harness.show.bench import budget_text
-
-        console().print(budget_text(found, top=view.top))
-        return
-    from ethos_hil.harness.show.bench import BenchBy, bench_text
-
-    several = len({each.label for each in figures}) > 1
-    console().print(bench_text(figures, by=BenchBy(view.by or ("group" if several else "npu")), top=view.top))
 
 
 def _counts(records: Sequence[Record]) -> Counter[str]:
@@ -175,47 +133,32 @@ def said(records: Sequence[Record]) -> str:
     return f"{counted(len(records), 'point')}: {', '.join(words)}"
 
 
-@dataclass(frozen=True)
-class BenchPlace:
-    """Where the records go, and how many processes make them.
+def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None, resume: str | None, jobs: int) -> int:
+    """Make a benchmark's points, and show them. Return the exit status.
 
-    Attributes:
+    Args:
+        order: what is asked.
+        output: what is written and shown.
         runs: the folder of run folders.
         name: of the run folder; None for a new one.
         resume: name of a run folder to go on with, or None.
         jobs: processes.
-    """
-
-    runs: Path
-    name: str | None = None
-    resume: str | None = None
-    jobs: int = 1
-
-
-def run(order: BenchOrder, place: BenchPlace, output: BenchOutput) -> int:
-    """Make a benchmark's points, and show them. Return the exit status.
 
     Raises:
         UsageError, ToolError: what is asked cannot be made.
     """
-    output.files.check({"--grid": order.grid, "--vela-ini": order.settings.vela_ini})
+    output.check({"--grid": order.grid, "--vela-ini": order.settings.vela_ini})
     plan = order.plan()
     try:
-        folder = _run_folder(plan, place)
+        folder = new_run(plan, runs, name) if resume is None else resumed_run(plan, runs, resume)
         with Live() as live:
-            _followed(plan, folder, place.jobs, live)
+            _followed(plan, folder, jobs, live)
         records = records_of(plan, folder.path)
         met = output.put(records, folder.path, plan.settings.grid)
     except OSError as error:
-        raise unwritable(error, error.filename or place.runs) from error
+        raise unwritable(error, error.filename or runs) from error
     sys.stderr.write(one_line(f"{said(records)}; records are in {folder.path}") + "\n")
     return unrecorded(plan, records) or status_of(records) or (0 if met else 1)
-
-
-def _run_folder(plan: BenchPlan, place: BenchPlace) -> RunFolder:
-    if place.resume is not None:
-        return resumed_run(plan, place.runs, place.resume)
-    return new_run(plan, place.runs, place.name)
 
 
 def _followed(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None:

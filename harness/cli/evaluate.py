@@ -57,19 +57,15 @@ def evaluate(
 
     Example: ethos-hil evaluate net.py:net --data net.py:test_set --limit 1000
     """
-    from ethos_hil.harness.cli.commands import check_written, never_exiting
+    from ethos_hil.harness.cli.commands import check_written, loading
     from ethos_hil.harness.evaluate.evaluation import EvaluationOrder
     from ethos_hil.harness.evaluate.evaluation import evaluate as evaluate_order
     from ethos_hil.harness.evaluate.summary import document, text
     from ethos_hil.harness.terminal.console import console
-    from ethos_hil.harness.terminal.progress import Live
-    from ethos_hil.lowering.cache.settings import prepare_torch
 
     order = EvaluationOrder(question, data, metric, limit, jobs, try_int16)
     check_written(question, {"--json": json_file})
-    prepare_torch()
-    with Live() as live, never_exiting():
-        live.stage(f"Loading {question.label}")
+    with loading(question.label) as live:
         found = evaluate_order(order, live)
     if json_file is not None:
         write_json(json_file, document(found))

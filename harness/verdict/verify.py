@@ -29,10 +29,6 @@ REFERENCE = "tosa_reference_model"
 HOST = "the host's kernels"
 """The reference of a program without delegates, in which tosa_reference_model computes nothing."""
 
-BATCH_HINT = (
-    "try a batch of 1: Vela 5.1 compiles some programs with larger batches wrongly "
-    "(docs/decisions/0004-where-lowering-departs-from-upstream.md)"
-)
 _NOTHING_KNOWN = (
     "say what is right with --expected Y.npz, or run the model it was made from (file.py:function or .pt2); "
     "--allow-unverified accepts it as it is"
