@@ -240,7 +240,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     from sphinx.util.docutils import SphinxDirective
 
     class GeneratedTable(SphinxDirective):
-        """`{generated} NAME`: the table of that name. A text with headings must begin with one."""
+        """`{generated} NAME`: the table of that name. A text with headings must start with one."""
 
         required_arguments = 1
 

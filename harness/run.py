@@ -107,7 +107,7 @@ def run(
         question: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
-        began: when the work for this run began, on the monotonic clock; by default now.
+        began: when the work for this run started, on the monotonic clock; by default now.
         trace: file for a record of every NPU operation, written before anything runs.
 
     Raises:
@@ -331,7 +331,7 @@ def _run_firmware(
 
 
 def _follow(board: Target, what: str, reporter: Reporter) -> Callable[[str], None]:
-    """Begin the stage of the run, and report what the target tells while it goes on. Return what reports it."""
+    """Start the stage of the run, and report what the target tells while it goes on. Return what reports it."""
 
     def tell(text: str) -> None:
         reporter.stage(f"{what}: {text}")

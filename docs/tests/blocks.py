@@ -72,7 +72,7 @@ class Block:
 
 
 class WrongDocument(AssertionError):
-    """A document says something that is not so; the message begins with the place."""
+    """A document says something that is not so; the message starts with the place."""
 
 
 def blocks(document: Path) -> list[Block]:
@@ -101,7 +101,7 @@ def run_blocks(document: Path, folder: Path) -> list[Block]:
     """Run a document's files and commands in a folder.
 
     Returns:
-        The Python blocks that are no files: the cells of the document's notebook.
+        The Python blocks that are not files: the cells of the document's notebook.
 
     Raises:
         WrongDocument: commands end with another status, or print something else, than the document says.
@@ -143,7 +143,7 @@ def check_data(block: Block) -> None:
         if read is not None:
             read(block.text)
     except (yaml.YAMLError, tomllib.TOMLDecodeError) as error:
-        raise WrongDocument(f"{block.place}: this is no {block.language}: {error}") from error
+        raise WrongDocument(f"{block.place}: this is not {block.language}: {error}") from error
 
 
 def run_commands(block: Block, folder: Path) -> str:

@@ -172,7 +172,7 @@ def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: E
 
 
 def test_a_breakpoint_elsewhere_is_a_fault(firmware: bytes, tmp_path: Path, exported: Exported) -> None:
-    # Only the firmware's own semihosting call is stepped over when nobody answers it.
+    # Only the firmware's own semihosting call is stepped over when no one answers it.
     elf = pack(firmware, exported.pte, [exported.input_set], RunPlan(1, 1)).elf
     address, elf = plant(elf, "7executeE", b"\xab\xbe")  # bkpt 0xAB
     fault = boot(elf, tmp_path).one(FrameType.FAULT).fields

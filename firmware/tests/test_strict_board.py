@@ -192,7 +192,7 @@ def test_a_uart_that_is_looked_for_without_care_is_a_fault() -> None:
     fittings = Fittings((OTHER_UART,))
     with pytest.raises(TargetError) as caught:
         report(U85, frozenset(), sabotaged("corstone320", careless), fittings=fittings, timeout=2)
-    assert caught.value.kind == "timeout", "without a UART nobody hears of the fault"
+    assert caught.value.kind == "timeout", "without a UART no one hears of the fault"
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.socs.soc import Soc
 
 UNTRIED = "untried"
-"""Who tried a value, where nobody is known to have."""
+"""Who tried a value, where no one is known to have."""
 
 
 class Server(StrEnum):
@@ -147,7 +147,7 @@ class Quirk(StrEnum):
 
 
 QUIRKS = {
-    Quirk.REOPEN_SERIAL: "halting the processor upsets the probe's serial port (DAPLink#657): it is opened anew after "
+    Quirk.REOPEN_SERIAL: "halting the processor upsets the probe's serial port (DAPLink#657): it is opened again after "
     "a load",
     Quirk.SHORT_WRITES: "its probe breaks packets of more than 64 bytes (openthread#2857): writes have 64 at most",
 }
@@ -228,7 +228,7 @@ class Board:
 
     @property
     def untried(self) -> int:
-        """How many values of its file nobody is known to have tried on a real board."""
+        """How many values of its file no one is known to have tried on a real board."""
         return sum(value.tried == UNTRIED for value in self.values)
 
     def value(self, key: str) -> BoardValue:

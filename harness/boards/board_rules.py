@@ -62,7 +62,7 @@ _RATES = {
     "pl011": BaudRates(16 / 64, 16),
     "ns16550": BaudRates(16, 16),
     # OpenNuvoton/M55M1BSP, Library/StdDriver/inc/uart.h: in mode 2 a bit has BRD + 2 cycles; the examples of uart_reg.h
-    # begin with a BRD of 8.
+    # start with a BRD of 8.
     "numicro": BaudRates(1, 10),
     # renesas/fsp, r_sci_b_uart.c: with BGDM and ABCS, eight cycles times a divider.
     "sci": BaudRates(8, 8),
@@ -168,7 +168,7 @@ def _vectors(soc: Soc) -> Iterator[Complaint]:
         yield Complaint(
             f"soc.memories.{soc.firmware.boot}.base",
             f"found 0x{soc.boot:08x}; expected a multiple of 0x{alignment:x}, as the vector table of {soc.interrupts} "
-            "interrupts begins there",
+            "interrupts starts there",
         )
 
 

@@ -35,7 +35,7 @@ from ethos_hil.harness.boards.bring_up_line import (
 from ethos_hil.harness.boards.bring_up_npu import interrupt
 from ethos_hil.harness.boards.bring_up_probe import ParkedBoard, spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepFinding, StepStatus, status_of
-from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.lease import lease
 from ethos_hil.harness.boards.loadable import LoadableImage, ResidentFirmware
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.terminal.progress import Reporter
@@ -68,12 +68,12 @@ def convolution(target: str, npu: str, tell: Callable[[str], None], timeout: flo
     model, inputs = _model()
     question = Question(model, npu=npu, target=target, inputs=inputs, repeat=_TURNS, timeout=timeout)
     try:
-        return judge_record(run(question, reporter=_StageTeller(tell)).record)
+        return check_record(run(question, reporter=_StageTeller(tell)).record)
     except TargetError as error:
         raise error if error.hint else error.replace(hint=_NO_END) from error.__cause__
 
 
-def judge_record(record: Record) -> StepFinding:
+def check_record(record: Record) -> StepFinding:
     """Return what the record of the run says."""
     metrics = {each.name: f"{each.value:g} {each.unit} ({each.provenance})" for each in record.metrics}
     wanted = ("npu_cycles", "cpu_cycles", "load_seconds", "upload_seconds", "launch_seconds", "target_seconds")
@@ -114,7 +114,7 @@ class _StageTeller:
         self._tell = tell
 
     def stage(self, text: str) -> None:
-        """Tell that a stage begins."""
+        """Tell that a stage starts."""
         self._tell(text)
 
     def step(self, done: int, total: int) -> None:
@@ -250,8 +250,8 @@ class BringUp:
         return StepFinding(text, values)
 
     def _take(self, using: contextlib.ExitStack) -> StepFinding:
-        using.enter_context(leased(self._board, LEASE_SECONDS))
-        return StepFinding("nobody else on this machine uses the board")
+        using.enter_context(lease(self._board, LEASE_SECONDS))
+        return StepFinding("no one else on this machine uses the board")
 
     def _probe_steps(self) -> None:
         probed = ParkedBoard(self._board, self._image())
@@ -320,5 +320,5 @@ class BringUp:
         return convolution(self._order.target, self.npu, self._tell, RUN_SECONDS)
 
     def _clock(self) -> StepFinding:
-        with leased(self._board, LEASE_SECONDS):
+        with lease(self._board, LEASE_SECONDS):
             return probes.clock(self._board, self._stated_hz, self._tell)

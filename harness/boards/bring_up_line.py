@@ -10,7 +10,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
-from ethos_hil.harness.boards.bring_up_npu import NpuIdentity, judge_npu
+from ethos_hil.harness.boards.bring_up_npu import NpuIdentity, check_identity
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
@@ -142,7 +142,7 @@ def npu_of_firmware(there: BoardLine, npus: tuple[str, ...]) -> StepFinding:
     found = NpuIdentity(there.monitor.npu_id, there.monitor.npu_config)
     base = there.board.soc.npu_registers.base
     if found.answers:
-        return judge_npu(npus, found, {"base": f"0x{base:08x}"})
+        return check_identity(npus, found, {"base": f"0x{base:08x}"})
     return StepFinding.failed(
         FailureKind.WRONG_BOARD,
         f"the firmware finds no NPU at 0x{base:08x}: {found.words}",

@@ -110,7 +110,7 @@ def halting_state(dhcsr: int) -> str:
     return " ".join(name for bit, name in _STATES.items() if dhcsr >> bit & 1) or "none"
 
 
-def judge_npu(npus: tuple[str, ...], found: NpuIdentity, values: dict[str, object]) -> StepFinding:
+def check_identity(npus: tuple[str, ...], found: NpuIdentity, values: dict[str, object]) -> StepFinding:
     """Compare an NPU with names.
 
     Args:
@@ -166,10 +166,10 @@ def interrupt(board: Board) -> StepFinding:
                 with contextlib.suppress(TargetError):
                     remote.resume()
                     remote.detach()
-    return judge_interrupt(board.soc.npu_irq, seen)
+    return check_interrupt(board.soc.npu_irq, seen)
 
 
-def judge_interrupt(number: int, seen: InterruptSeen) -> StepFinding:
+def check_interrupt(number: int, seen: InterruptSeen) -> StepFinding:
     """Compare what was seen with the number of the board's file."""
     values: dict[str, object] = {
         "status": f"0x{seen.status:08x}",

@@ -32,8 +32,8 @@ from ethos_hil.harness.boards.bring_up_npu import (
     TRCENA,
     CpuIdentity,
     NpuIdentity,
+    check_identity,
     halting_state,
-    judge_npu,
 )
 from ethos_hil.harness.boards.bring_up_report import StepFinding
 from ethos_hil.harness.boards.gdb_server import board_remote
@@ -144,7 +144,7 @@ def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int
 
 
 def _blocks(span: MemorySpan) -> Iterator[tuple[int, int]]:
-    """Yield addresses and sizes of the blocks: at the beginning, in the middle and at the end."""
+    """Yield addresses and sizes of the blocks: at the start, in the middle and at the end."""
     size = min(BLOCK, span.size // 3 // _WORD * _WORD)
     for offset in (0, (span.size - size) // 2 // _WORD * _WORD, (span.size - size) // _WORD * _WORD):
         yield span.base + offset, size
@@ -197,7 +197,7 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
 def _kept(remote: GdbRemote, places: list[tuple[int, int]]) -> Iterator[list[bool]]:
     """Put back what is at these places. Yield a list with whether that could be read.
 
-    A memory with ECC that nobody wrote since power-up cannot be read, and has nothing to lose.
+    A memory with ECC that no one wrote since power-up cannot be read, and has nothing to lose.
     """
     before = []
     for address, size in places:
@@ -277,7 +277,7 @@ def _not_kept(remote: GdbRemote, span: MemorySpan, place: int, wanted: int, foun
 Tell = Callable[[str], None]
 
 _PARKED_AT = 0x1000
-"""Behind the beginning of the boot memory, where no firmware says where it leaves room."""
+"""Behind the start of the boot memory, where no firmware says where it leaves room."""
 _STACK_BYTES = 0x400
 _CLOCK_SECONDS = 3.0
 """At 1 GHz a counter of 32 bits wraps after 4.3 s. The two bounds are some 0.06 s apart."""
@@ -398,7 +398,7 @@ def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
             "correct soc.npu.base: is it the secure address? An FPGA image may have no NPU",
             values,
         )
-    return judge_npu(npus, found, {"base": f"0x{base:08x}"})
+    return check_identity(npus, found, {"base": f"0x{base:08x}"})
 
 
 def load_firmware(
@@ -466,7 +466,7 @@ def clock(board: Board, stated: int, tell: Tell) -> StepFinding:
         after = remote.read_word(DWT_CYCCNT)
         remote.resume()
         remote.detach()
-    return judge_clock(stated, CountedTime((after - before) % (1 << 32), inner, outer), control)
+    return check_clock(stated, CountedTime((after - before) % (1 << 32), inner, outer), control)
 
 
 @dataclass(frozen=True)
@@ -488,7 +488,7 @@ class CountedTime:
         return self.cycles / self.inner
 
 
-def judge_clock(stated: int, counted: CountedTime, control: int) -> StepFinding:
+def check_clock(stated: int, counted: CountedTime, control: int) -> StepFinding:
     """Compare what was counted with the clock that the firmware says.
 
     Args:

@@ -18,7 +18,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import board_files, find_board, is_path
-from ethos_hil.harness.boards.lease import INFRASTRUCTURE, quarantined
+from ethos_hil.harness.boards.lease import INFRASTRUCTURE, why_set_aside
 from ethos_hil.harness.boards.target import FAMILY, BoardTarget, missing
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
@@ -106,8 +106,8 @@ class BoardGroup(Target):
             member.reset()
 
     def _in_order(self) -> list[BoardTarget]:
-        """Return the boards to try, those that are in quarantine last."""
-        return sorted(self._members, key=lambda member: quarantined(member.board) is not None)
+        """Return the boards to try, those that are set aside last."""
+        return sorted(self._members, key=lambda member: why_set_aside(member.board) is not None)
 
 
 def _story(name: str, failed: dict[str, EthosHilError]) -> list[str]:

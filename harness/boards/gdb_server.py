@@ -175,7 +175,7 @@ class StartedServer:
 
 @contextlib.contextmanager
 def board_remote(loading: Loading, *, seconds: float = 10.0) -> Iterator[GdbRemote]:
-    """Connect to a board's GDB server. It is started where nobody else did, and ends when the context is left.
+    """Connect to a board's GDB server. It is started where no one else did, and ends when the context is left.
 
     An error of the connection gets what the server said.
 
@@ -212,7 +212,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """
     found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", text)
     if found is None or not 0 < int(found[3]) < 1 << 16:
-        raise UsageError(f"{text!r} is no address of a GDB server", hint="write host:port, such as localhost:3333")
+        raise UsageError(f"{text!r} is not an address of a GDB server", hint="write host:port, such as localhost:3333")
     return found[1] or found[2] or _LOOPBACK, int(found[3])
 
 

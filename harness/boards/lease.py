@@ -1,6 +1,6 @@
-"""Who uses a board: one process at a time, whatever the board is called in its files; and which boards are left alone.
+"""Who uses a board: one process at a time, whatever the board is called in its files; and which boards are set aside.
 
-A board that failed and was not used successfully since is in quarantine: a group of boards does without it for a while.
+A board that failed is set aside, until a run on it goes well: a group of boards does without it for a while.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def lease_file(board: Board) -> Path:
 
 
 @contextlib.contextmanager
-def leased(board: Board, seconds: float = LIMIT) -> Iterator[None]:
+def lease(board: Board, seconds: float = LIMIT) -> Iterator[None]:
     """Use a board alone. Another process that uses it is waited for, and told of.
 
     Args:
@@ -74,7 +74,7 @@ _MOST_BYTES = 10_000
 
 
 @dataclass(frozen=True)
-class Quarantine:
+class SetAside:
     """Why and since when a board is not used.
 
     Attributes:
@@ -88,17 +88,17 @@ class Quarantine:
     reason: str
 
 
-def quarantined(board: Board) -> Quarantine | None:
+def why_set_aside(board: Board) -> SetAside | None:
     """Return why a group of boards does without this one, or None."""
     try:
         text = json.loads(read_text(_file(board), most=_MOST_BYTES))
-        found = Quarantine(float(text["since"]), str(text["kind"]), str(text["reason"]))
+        entry = SetAside(float(text["since"]), str(text["kind"]), str(text["reason"]))
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return found if 0 <= time.time() - found.since < SECONDS else None
+    return entry if 0 <= time.time() - entry.since < SECONDS else None
 
 
-def quarantine(board: Board, error: EthosHilError) -> None:
+def set_aside(board: Board, error: EthosHilError) -> None:
     """Have groups do without a board for a while, if this is a failure of its own."""
     if error.kind not in INFRASTRUCTURE:
         return
@@ -110,7 +110,7 @@ def quarantine(board: Board, error: EthosHilError) -> None:
         fresh.replace(path)
 
 
-def lift(board: Board) -> None:
+def take_back(board: Board) -> None:
     """Use a board again: a run on it went well."""
     with contextlib.suppress(OSError):
         _file(board).unlink(missing_ok=True)

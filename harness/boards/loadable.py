@@ -1,4 +1,4 @@
-"""What a debug probe loads: where a program begins, and the firmware without a package, told to stay on the board."""
+"""What a debug probe loads: where a program starts, and the firmware without a package, told to stay on the board."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HINT = "does the firmware belong to this board? `ethos-hil boards check` compar
 
 @dataclass(frozen=True)
 class StartPoint:
-    """Where a program begins.
+    """Where a program starts.
 
     Attributes:
         vector_table: address of its vector table.
@@ -43,7 +43,7 @@ class LoadableImage:
     Attributes:
         parts: what goes into memory: addresses, and the bytes there, by address.
         segments: all its segments.
-        start: where it begins.
+        start: where it starts.
     """
 
     parts: tuple[tuple[int, bytes], ...]
@@ -95,19 +95,19 @@ def _start_point(file: io.BytesIO, found: tuple[Segment, ...], table: int) -> St
         return UsageError(f"the image has no vector table at 0x{table:08x}: {what}", hint=_HINT)
 
     if table % _TABLE_ALIGNMENT:
-        raise refused(f"one begins at a multiple of {_TABLE_ALIGNMENT}")
+        raise refused(f"one starts at a multiple of {_TABLE_ALIGNMENT}")
     home = next((each for each in found if each.address <= table and table + 8 <= each.address + each.file_size), None)
     if home is None:
         raise refused("nothing is loaded there")
     words = home.read(file)[table - home.address :]
     stack, entry = (int.from_bytes(words[at : at + 4], "little") for at in (0, 4))
     if stack == 0 or stack % 8:
-        raise refused(f"the stack would start at 0x{stack:08x}, which is no multiple of eight")
+        raise refused(f"the stack would start at 0x{stack:08x}, which is not a multiple of eight")
     at = entry & ~1
     if not entry & 1 or not any(
         each.executable and each.address <= at < each.address + each.file_size for each in found
     ):
-        raise refused(f"it would start at 0x{entry:08x}, which is no Thumb code of the image")
+        raise refused(f"it would start at 0x{entry:08x}, which is not Thumb code of the image")
     return StartPoint(table, stack, at)
 
 
@@ -139,7 +139,7 @@ class ResidentFirmware:
         """Return the firmware in an image.
 
         Raises:
-            ToolError: it is no image of this firmware, or of one without a monitor.
+            ToolError: it is not an image of this firmware, or of one without a monitor.
         """
         return _read(elf)
 
@@ -156,7 +156,9 @@ def _read(elf: bytes) -> ResidentFirmware:
         loaded = contents(file, segments(file))
         table = ELFFile(file).get_section_by_name(".symtab")
     except (ElfError, ELFError) as error:
-        raise ToolError(f"the firmware is no ELF that can be loaded: {error}", hint="run `make firmware`") from error
+        raise ToolError(
+            f"the firmware is not an ELF that can be loaded: {error}", hint="run `make firmware`"
+        ) from error
     wanted = {_MAILBOX, *(name for pair in _CODE for name in pair)}
     symbols: dict[str, int] = {}
     if isinstance(table, SymbolTableSection):

@@ -58,7 +58,7 @@ class Loaded:
     Attributes:
         seconds: to write it and to read it back.
         bytes: of the program.
-        start: where it begins.
+        start: where it starts.
         parked: where the processor stands; None where no branch to itself could be written.
     """
 
@@ -215,7 +215,7 @@ def make_sure_parked(remote: GdbRemote, parked: int | None, deadline: Deadline |
         found = f"its program counter is 0x{at:08x}, and was 0x{parked:08x}"
     if found:
         raise TargetError(
-            f"{remote.server}: the processor was started anew while it was loaded: {found}",
+            f"{remote.server}: the processor was started again while it was loaded: {found}",
             kind=FailureKind.LOST_BOARD,
             hint="look for a watchdog, an unstable supply, a pressed reset button, or another user of the board",
         )

@@ -103,7 +103,7 @@ class Splitter:
     """Takes bytes from the line, and separates the monitor's frames from all others."""
 
     def __init__(self) -> None:
-        """Begin anywhere: what stands before the first zero is no frame of the monitor."""
+        """Start anywhere: what stands before the first zero is not a frame of the monitor."""
         self._pending = b""
 
     def feed(self, data: bytes) -> Iterator[Reply | bytes]:
@@ -156,7 +156,7 @@ _NONSENSE_EVERY = 3
 """Such questions without an answer."""
 _NONSENSE = bytes(64 + 3 * MAX_CHUNK)
 """More than a monitor hears without a sense until it goes back to its first speed: 64 bytes, or 64 and two chunks where
-an upload was begun, and perhaps given up. At the right speed each byte is the end of an empty frame."""
+an upload was started, and perhaps given up. At the right speed each byte is the end of an empty frame."""
 _CYCLES_PER_BYTE = 50
 """Of the processor, at most, for the checksum of a byte in memory."""
 _WINDOW = 8
@@ -226,7 +226,7 @@ class MonitorLink:
     """
 
     def __init__(self, line: SerialLine, first_baud: int | None = None) -> None:
-        """Begin.
+        """Start.
 
         Args:
             line: the open port.
@@ -257,7 +257,7 @@ class MonitorLink:
             if number % _NONSENSE_EVERY == 0:
                 self._line.write(_NONSENSE)
             nonce = 1 + secrets.randbelow(0xFFFFFFFF)
-            # The first zero ends what a program before this one has begun.
+            # The first zero ends what a program before this one has started.
             self._line.write(b"\0" + command(HostFrameType.SYNC, upload=nonce))
             answer_by = Deadline(min(wait, deadline.remaining))
             for reply in self._replies_until(answer_by):
@@ -368,7 +368,7 @@ class MonitorLink:
                     return reply.values
             _check_time(deadline)
         raise TargetError(
-            f"the monitor does not answer: {_TRIES} times an upload was begun", kind=FailureKind.LINK, hint=_LINE_HINT
+            f"the monitor does not answer: {_TRIES} times an upload was started", kind=FailureKind.LINK, hint=_LINE_HINT
         )
 
     def _send(self, number: int, package: bytes, deadline: Deadline, told: Told | None) -> int:

@@ -20,7 +20,7 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk
 
 _WRITE_SECONDS = 5.0
-"""A write that takes longer is not going to end: nobody reads at the other end."""
+"""A write that takes longer is not going to end: no one reads at the other end."""
 _DROP_SECONDS = 1.0
 _POLL_SECONDS = 0.001
 """Between two looks at a port that has no file descriptor."""

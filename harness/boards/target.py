@@ -18,7 +18,7 @@ from ethos_hil.base.errors import EthosHilError, TargetError, TargetNotAvailable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Quirk, Server
 from ethos_hil.harness.boards.gdb_server import board_remote
-from ethos_hil.harness.boards.lease import leased, lift, quarantine
+from ethos_hil.harness.boards.lease import lease, set_aside, take_back
 from ethos_hil.harness.boards.loadable import ResidentFirmware
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.boards.monitor import Monitor, MonitorLink, Uploaded
@@ -88,9 +88,9 @@ class BoardTarget(Target):
         try:
             outcome = self._run_once(image, timeout, progress)
         except EthosHilError as error:
-            quarantine(self._board, error)
+            set_aside(self._board, error)
             raise
-        lift(self._board)
+        take_back(self._board)
         return outcome
 
     def _run_once(self, image: Image, timeout: float, progress: Progress | None) -> Outcome:
@@ -100,7 +100,7 @@ class BoardTarget(Target):
         deadline = Deadline(timeout)
         try:
             patience = deadline.remaining if self.patience is None else self.patience
-            self._running.enter_context(leased(self._board, patience))
+            self._running.enter_context(lease(self._board, patience))
             url = self._board.link.url
             assert url is not None  # `_load` looked
             baud = _speeds.get(url, self._board.link.baud)
@@ -341,5 +341,5 @@ def _slowness(baud: int, fastest: int) -> Iterator[str]:
     if baud != fastest:
         yield (
             f"the two ends do not understand each other at {fastest:,} baud, so the line had {baud:,}; each run tries "
-            "it anew: state a link.fastest_baud that works"
+            "it again: state a link.fastest_baud that works"
         )

@@ -15,7 +15,7 @@ _BEGAN = source_digest(_FOLDER)
 
 
 def declared_digest() -> str:
-    """Return the SHA-256 of the modules that make what is declared, as they were when this process began to use them;
+    """Return the SHA-256 of the modules that make what is declared, as they were when this process started to use them;
     hexadecimal.
     """
     return _BEGAN

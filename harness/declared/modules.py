@@ -86,7 +86,7 @@ def new_layer(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -
     """
     made = named(name, "torch.nn")
     if not (isinstance(made, type) and issubclass(made, nn.Module)):
-        raise UsageError(f"torch.nn.{name} is no layer", hint="name a module of torch.nn, such as Conv2d")
+        raise UsageError(f"torch.nn.{name} is not a layer", hint="name a module of torch.nn, such as Conv2d")
     module = made(*arguments, **options)
     for part in module.modules():
         if isinstance(part, _NORMS):  # new norms scale by 1 and shift by 0

@@ -66,7 +66,7 @@ def _firmware(soc: str) -> Finding:
     except OSError as error:
         return Finding(name, Status.MISSING, f"none at {path}: {error.strerror}", remedy())
     if not elf.startswith(b"\x7fELF"):
-        return Finding(name, Status.MISSING, f"{path} is no ELF file", remedy())
+        return Finding(name, Status.MISSING, f"{path} is not an ELF file", remedy())
     age = f"{datetime.fromtimestamp(changed):%Y-%m-%d %H:%M}"
     if os.environ.get(FIRMWARE_VARIABLE):
         return Finding(name, Status.OK, f"of {age}, the one that {FIRMWARE_VARIABLE} names ({path})")

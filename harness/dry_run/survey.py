@@ -95,7 +95,7 @@ def survey_runner(path: Path, target: str, npu: str) -> Survey:
         target, npu: where it is to run.
 
     Raises:
-        UsageError, ToolError: it is no ELF that a Cortex-M can run, or the target is not there.
+        UsageError, ToolError: it is not an ELF that a Cortex-M can run, or the target is not there.
     """
     board = make_target(target, EthosU.parse(npu))
     return Survey(describe(board), lint_rows(Runner.read(path), board.soc))
@@ -105,7 +105,7 @@ def lint_rows(runner: Runner, soc: str) -> tuple[Check, ...]:
     """Return what the checks of an ELF say of a runner.
 
     Raises:
-        UsageError: it is no ELF that a Cortex-M can run.
+        UsageError: it is not an ELF that a Cortex-M can run.
     """
     try:
         return lint(runner.elf, find_soc(soc), RAMS).rows

@@ -63,7 +63,9 @@ class PlaceChoice:
             return cls(names=tuple(dict.fromkeys(parts)))
         if None in tags:
             wrong = parts[tags.index(None)]
-            raise UsageError(f"{FAMILY}:{text}: {wrong!r} is no tag=value as labgrid has them", hint=f"write {_FORM}")
+            raise UsageError(
+                f"{FAMILY}:{text}: {wrong!r} is not a tag=value as labgrid has them", hint=f"write {_FORM}"
+            )
         return cls(tags=tuple((found[1], found[2]) for found in tags if found is not None))
 
     def __str__(self) -> str:
@@ -227,7 +229,9 @@ def labgrid_python() -> str:
         path = path / "bin/python" if path.is_dir() else path
         if os.access(path, os.X_OK):
             return str(path.absolute())
-        raise TargetNotAvailable(f"{PYTHON_VARIABLE} is {given!r}, which is no program and no environment", hint=hint)
+        raise TargetNotAvailable(
+            f"{PYTHON_VARIABLE} is {given!r}, which is neither a program nor an environment", hint=hint
+        )
     client = shutil.which("labgrid-client")
     # pipx and uv put links to the programs of an environment onto PATH.
     beside = None if client is None else Path(client).resolve().with_name("python")
@@ -240,7 +244,7 @@ def wait_seconds() -> float:
     """Return for how long a place is waited for.
 
     Raises:
-        UsageError: the variable that says it is no number.
+        UsageError: the variable that says it is not a number.
     """
     text = os.environ.get(WAIT_VARIABLE, "")
     try:
@@ -293,7 +297,7 @@ class SideProcess:
         return self._read(lambda: BorrowedPlace.of(answer), answer)
 
     def idle(self, user: int) -> None:
-        """Say that `user` does not use the place now. It stays borrowed while nobody waits for it."""
+        """Say that `user` does not use the place now. It stays borrowed while no one waits for it."""
         self._tell(user, "idle")
 
     def give_back(self, user: int) -> None:
@@ -350,7 +354,7 @@ class SideProcess:
         try:
             return made()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._failed(f"says {json.dumps(answer)[:_SHOWN]!r}, which is no answer") from error
+            raise self._failed(f"says {json.dumps(answer)[:_SHOWN]!r}, which is not an answer") from error
 
     def _failed(self, what: str) -> TargetNotAvailable:
         return TargetNotAvailable(

@@ -18,7 +18,7 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.boards.family import plugin_of
-from ethos_hil.harness.boards.lease import INFRASTRUCTURE, lift, quarantine, quarantined
+from ethos_hil.harness.boards.lease import INFRASTRUCTURE, set_aside, take_back, why_set_aside
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.farm.side_process import (
     FAMILY,
@@ -61,7 +61,7 @@ class FarmTarget(Target):
         return self._able
 
     def _load(self, image: Image) -> None:
-        names = [name for name in self._boards if quarantined(self._known(name)) is None]
+        names = [name for name in self._boards if why_set_aside(self._known(name)) is None]
         self._borrow(names or list(self._boards), wait_seconds(), image)
 
     def _borrow(self, names: Sequence[str], seconds: float, image: Image) -> None:
@@ -85,7 +85,7 @@ class FarmTarget(Target):
                 if error.kind not in INFRASTRUCTURE:
                     raise
                 failed[self._place] = error
-                quarantine(self._known(self._place), error)
+                set_aside(self._known(self._place), error)
                 others = [name for name in self._boards if name not in failed]
                 side_process().give_back(id(self))
                 if not others or deadline.passed:
@@ -96,7 +96,7 @@ class FarmTarget(Target):
                 except TargetNotAvailable as lacking:
                     raise _all_failed(failed | {" and ".join(others): lacking}) from error.__cause__
                 continue
-            lift(self._known(self._place))
+            take_back(self._known(self._place))
             notes = (f"it ran at {self._place}", *(f"{name} failed: {each.message}" for name, each in failed.items()))
             return dataclasses.replace(outcome, notes=(*outcome.notes, *notes))
 
@@ -108,7 +108,7 @@ class FarmTarget(Target):
         side_process().idle(id(self))
 
     def _known(self, name: str) -> Board:
-        """Return the board of a place under a URL that does not change: a quarantine and its lock are of that."""
+        """Return the board of a place under a URL that does not change, which it is locked and set aside by."""
         board = self._boards[name]
         url = f"{FAMILY}://{coordinator()}/{name}"
         return dataclasses.replace(board, link=dataclasses.replace(board.link, url=url))
@@ -128,7 +128,7 @@ def _boards(text: str, address: str) -> dict[str, Board]:
     boards = {place.name: find_board(place.board) for place in places}
     if len({board.simulated for board in boards.values()}) > 1:
         raise UsageError(
-            f"{FAMILY}:{text} has boards and programs that simulate one, whose cycles are no measurements",
+            f"{FAMILY}:{text} has boards and programs that simulate one, whose cycles are not measurements",
             hint="name places of one kind",
         )
     return boards

@@ -75,7 +75,7 @@ OPTIONS = (
         _HONOURED,
         "not an FVP's: the processor's cycle counter counts instructions, which takes longer",
     ),
-    Option("quiet", "q", "", _HONOURED, "leave out the lines that begin with Info"),
+    Option("quiet", "q", "", _HONOURED, "leave out the lines that start with Info"),
     Option("stat", "s", "", _HONOURED, "print times and counts at the end"),
     Option("run", "R", "", _IGNORED, "it always runs at once"),
     Option("print-port-number", "p", "", _IGNORED, "no port is used"),

@@ -228,7 +228,7 @@ class Dumps:
         """Raise ImageError when the folder of one is missing."""
         for file in files:
             if not file.path.parent.is_dir():
-                raise ImageError(f"--dump {file.path} cannot be written: {file.path.parent} is no folder")
+                raise ImageError(f"--dump {file.path} cannot be written: {file.path.parent} is not a folder")
         self.pending = list(files)
 
     def write(self, machine: Machine) -> None:

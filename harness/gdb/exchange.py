@@ -19,7 +19,7 @@ from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, Regis
 from ethos_hil.harness.gdb.stream import PacketStream, escaped_binary
 
 STOP = re.compile(rb"[TS][0-9a-fA-F]{2}")
-"""The begin of the packet that says why the processor stopped."""
+"""The start of the packet that says why the processor stopped."""
 CONSOLE = re.compile(rb"O(?:[0-9a-fA-F]{2})+")
 """Text of the target or of the server, for its user."""
 ERROR = re.compile(rb"E(?:[0-9a-fA-F]{2}|\.[^\0]*)")
@@ -33,8 +33,8 @@ class RspExchange:
     """The questions and answers of a connection.
 
     Every method that takes a deadline ends by it, and raises TargetError: of the kind `PROBE` where the server refuses,
-    does not answer, sends what is no answer, or ends; of the kind `LOST_BOARD` where it says that there is no processor
-    any more. After another error than a refusal `broken` says what it was.
+    does not answer, sends what is not an answer, or ends; of the kind `LOST_BOARD` where it says that there is no
+    processor any more. After another error than a refusal `broken` says what it was.
 
     Attributes:
         server: what messages call the server.
@@ -134,7 +134,7 @@ class RspExchange:
             raise StateError(f"{self.server} cannot be asked for {what} while the processor runs; halt it first")
         while (answer := self.stream.poll(Deadline(0), what)) is not None:
             if not self.is_stray(answer):
-                self.stream.fail(f"it sent {shown(answer)}, which nobody asked for")
+                self.stream.fail(f"it sent {shown(answer)}, which no one asked for")
 
     def is_stray(self, answer: bytes) -> bool:
         """Return whether a packet answers no question: a stop that an earlier client left, or text, which is kept."""
@@ -149,7 +149,7 @@ class RspExchange:
             return False
         self._stray += 1
         if self._stray > _MOST_STRAY:
-            self.stream.fail(f"it sent {self._stray:,} packets that are no answer")
+            self.stream.fail(f"it sent {self._stray:,} packets that are not an answer")
         if answer[:1] == b"O" and len(self.console) < _MOST_STRAY:
             self.console.append(bytes.fromhex(answer[1:].decode()).decode("utf-8", "replace"))
         return True
@@ -187,13 +187,13 @@ def text_of(answer: bytes) -> str:
 
 
 def shown(answer: bytes) -> str:
-    """Return an answer for a message: its begin."""
+    """Return an answer for a message: its start."""
     return repr(text_of(answer[:80])) + (" ..." if len(answer) > 80 else "") if answer else "nothing"
 
 
 _QUESTION = b"qSupported:multiprocess-;xmlRegisters=arm"
 _DEFAULT_PACKET = 400
-"""PacketSize of a server that states none: what GDB begins with."""
+"""PacketSize of a server that states none: what GDB starts with."""
 _FEWEST_PACKET, _MOST_PACKET = 64, 1 << 15
 _FRAME = 4
 """`$`, `#` and the checksum count in PacketSize."""
@@ -350,7 +350,7 @@ def write_pieces(
 def _pieces(address: int, size: int, most: int) -> list[tuple[int, int]]:
     """Return addresses and lengths of pieces of at most `most` bytes, which meet at multiples of four.
 
-    A server writes one that begins and ends there as words, which is faster, and all that some memories can do.
+    A server writes one that starts and ends there as words, which is faster, and all that some memories can do.
     """
     step = most // 4 * 4
     borders = [address, *range(address - address % 4 + step, address + size, step), address + size]

@@ -102,7 +102,7 @@ def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
         read: returns one of its files, by name.
 
     Raises:
-        DescriptionError: it is no XML, includes itself, or has no register or too many.
+        DescriptionError: it is not XML, includes itself, or has no register or too many.
     """
     found: dict[int, RspRegister] = {}
     following = 0
@@ -133,7 +133,7 @@ def _elements(name: str, read: Callable[[str], bytes], seen: list[str]) -> list[
         # A file may have the prefix "xi" without saying whose it is, as QEMU's does.
         root = ET.fromstring(text.replace(b"<xi:include", b"<include").replace(b"</xi:include", b"</include"))
     except (ET.ParseError, ValueError, LookupError) as error:  # the others are of its encoding
-        raise DescriptionError(f"{name} is no XML: {error}") from error
+        raise DescriptionError(f"{name} is not XML: {error}") from error
     registers: list[ET.Element] = []
     for element in root.iter():
         if element.tag.rpartition("}")[2] == _INCLUDE and element.get("href"):

@@ -331,7 +331,7 @@ def connected(
         seconds: for the connection, and within which it answers a question.
 
     Raises:
-        OSError: nobody is there.
+        OSError: no one is there.
         TargetError: who is there is no GDB server.
     """
     stream = socket.create_connection(address, timeout=seconds)

@@ -2,7 +2,7 @@
 
 A packet is `$`, its content, `#`, and two hex digits: the content's sum, modulo 256. In the content, `}` makes the next
 byte stand for itself with bit 5 turned over, and `*` and a byte repeat the byte before, as often as that byte is above
-29. A notification begins with `%`; no one asked for it, and no one answers it. The GDB manual has them in its appendix
+29. A notification starts with `%`; no one asked for it, and no one answers it. The GDB manual has them in its appendix
 "Remote Serial Protocol".
 
 The stream is TCP, which loses nothing: a packet is sent again when the other side asks for it, never after a time. So
@@ -30,7 +30,7 @@ _TO_ESCAPE = frozenset(b"#$}*")
 
 
 class PacketError(Exception):
-    """What came is no packet. The message says what is wrong with it."""
+    """What came is not a packet. The message says what is wrong with it."""
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class PacketReader:
 
     @property
     def holds_packet(self) -> bool:
-        """Whether a packet has begun to come."""
+        """Whether a packet has started to come."""
         return b"$" in self._buffer
 
     def feed(self, data: bytes) -> None:
@@ -147,7 +147,7 @@ class PacketReader:
     def _packet(self) -> RspPacket | None:
         buffer = self._buffer
         end = buffer.find(b"#", max(1, self._seen))
-        # A `$` within a packet is escaped, so the last one begins this packet, and what is before it was cut off.
+        # A `$` within a packet is escaped, so the last one starts this packet, and what is before it was cut off.
         again = buffer.rfind(b"$", max(1, self._seen), end if end >= 0 else len(buffer))
         if again > 0:
             del buffer[:again]
@@ -170,9 +170,9 @@ _RECEIVE_BYTES = 1 << 16
 _TRIES = 4
 """How often a packet is sent, or asked for."""
 _REST_SECONDS = 1.0
-"""Within which the rest of a packet comes that nobody asked for."""
+"""Within which the rest of a packet comes that no one asked for."""
 _MOST_OTHER_BYTES = 1 << 16
-"""That are no answer, for each question."""
+"""That are not an answer, for each question."""
 
 
 class PacketStream:
@@ -216,7 +216,7 @@ class PacketStream:
         )
 
     def begin_question(self) -> None:
-        """Count anew what is no answer."""
+        """Count again what is not an answer."""
         self._other_bytes = 0
 
     def send(self, content: bytes, deadline: Deadline) -> None:
@@ -227,7 +227,7 @@ class PacketStream:
         self.send_raw(packet, deadline)
 
     def send_raw(self, data: bytes, deadline: Deadline) -> None:
-        """Send bytes that are no packet, such as the one that interrupts.
+        """Send bytes that are not a packet, such as the one that interrupts.
 
         Raises:
             TargetError: the connection is lost, or the server does not take them in time.
@@ -273,7 +273,7 @@ class PacketStream:
     def poll(self, deadline: Deadline, waiting_for: str) -> bytes | None:
         """Return the content of a packet that has come, or comes until the deadline, or None. `receive` has the errors.
 
-        A packet of which only the begin has come is waited for.
+        A packet of which only the start has come is waited for.
         """
         while not self._reader.holds_packet:
             if self._next(deadline) is None and not self._read(deadline):
@@ -281,7 +281,7 @@ class PacketStream:
         return self.receive(Deadline(max(_REST_SECONDS, deadline.remaining)), waiting_for)
 
     def _packet(self, deadline: Deadline) -> RspPacket | None:
-        """Return the next packet that is no notification, or None where the deadline passes."""
+        """Return the next packet that is not a notification, or None where the deadline passes."""
         while True:
             found = self._next(deadline)
             if isinstance(found, RspPacket) and not found.notification:
@@ -290,7 +290,7 @@ class PacketStream:
                 return None
 
     def _next(self, deadline: Deadline) -> RspPacket | RspAcknowledgement | None:
-        """Return what came next, or None. Acknowledgements are dealt with, and what is no answer is counted."""
+        """Return what came next, or None. Acknowledgements are dealt with, and what is not an answer is counted."""
         try:
             found = self._reader.next()
         except PacketError as error:
@@ -303,7 +303,7 @@ class PacketStream:
         elif found is not None and found.notification:
             self._other_bytes += len(found.content)
         if self._other_bytes > _MOST_OTHER_BYTES:
-            self.fail(f"it sent {self._other_bytes:,} bytes that are no answer")
+            self.fail(f"it sent {self._other_bytes:,} bytes that are not an answer")
         return found
 
     def _acknowledged(self, good: bool, deadline: Deadline) -> None:

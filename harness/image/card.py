@@ -37,7 +37,7 @@ def card_files(elf: bytes, soc: Soc) -> Mapping[str, bytes]:
 
     Raises:
         UsageError: the board's controller cannot load it: it is not known, or does not reach an address.
-        ToolError: it is no ELF that can be loaded.
+        ToolError: it is not an ELF that can be loaded.
     """
     if soc.card is None:
         raise UsageError(f"how a board with a {soc.name} loads images is not known", hint="use --format elf")

@@ -41,7 +41,7 @@ class FirmwareManifest:
         size: bytes in the file.
         sources: the digest of the sources it was built from (`source_digest`).
         compiler: the compiler's name and version.
-        flags: flags of the compiler and the linker; paths in the repository begin with "firmware".
+        flags: flags of the compiler and the linker; paths in the repository start with "firmware".
     """
 
     board: str
@@ -62,7 +62,7 @@ class FirmwareManifest:
         try:
             document = json.loads(read_text(path, most=1 << 20))
             if not isinstance(document, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
             version = document.pop("schema_version")
             if version != SCHEMA_VERSION:
                 raise ValueError(f"schema version {version}, expected {SCHEMA_VERSION}")
@@ -70,7 +70,7 @@ class FirmwareManifest:
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"{path} is no manifest of a firmware: {error}") from error
+            raise ValueError(f"{path} is not a manifest of a firmware: {error}") from error
         return found
 
     def write(self, path: Path) -> None:

@@ -103,7 +103,7 @@ class TensorAnnouncement:
             )
         dim_order = tuple(info["dim_order"][:rank])
         if sorted(dim_order) != list(range(rank)):
-            raise TargetError(f"{label} has dim_order {dim_order}, which is no permutation", kind=FailureKind.LINK)
+            raise TargetError(f"{label} has dim_order {dim_order}, which is not a permutation", kind=FailureKind.LINK)
         dtype = DTYPES[info["dtype"]]
         expected = math.prod(sizes) * dtype.itemsize
         if info["nbytes"] != expected:
@@ -337,14 +337,14 @@ class Collector:
     def _on_run_begin(self, begin: dict[str, int]) -> None:
         plan = self._image.plan
         if self._memory is None:
-            raise TargetError("a run began before LOADED", kind=FailureKind.LINK)
+            raise TargetError("a run started before LOADED", kind=FailureKind.LINK)
         if self._current is not None:
-            raise TargetError("a run began before the one before it ended", kind=FailureKind.LINK)
+            raise TargetError("a run started before the one before it ended", kind=FailureKind.LINK)
         done = len(self._runs)
         expected = {"input_set": done // plan.repeat, "repeat": done % plan.repeat}
         if begin != expected or done >= plan.executions:
             raise TargetError(
-                f"input set {begin['input_set']}, repeat {begin['repeat']} began; expected "
+                f"input set {begin['input_set']}, repeat {begin['repeat']} started; expected "
                 + ("END" if done >= plan.executions else f"{expected['input_set']}, repeat {expected['repeat']}"),
                 kind=FailureKind.LINK,
             )
@@ -453,7 +453,7 @@ class _RunInProgress:
 
     def step(self, step: dict[str, Any], plan: RunPlan) -> None:
         if not plan.time_steps:
-            raise TargetError("a STEP frame came, and nobody asked for the CPU's time", kind=FailureKind.LINK)
+            raise TargetError("a STEP frame came, and no one asked for the CPU's time", kind=FailureKind.LINK)
         instruction = step["instruction"]
         kinds = _CALL_PARTS if instruction in self._counters else (StepPart.KERNEL,)
         if any(step["parts"][part] for part in StepPart if part not in kinds):

@@ -12,7 +12,7 @@ from ethos_hil.base.plain_text import left_out, utf8_length
 LINE = 4_000
 """Characters that are kept of a line."""
 LINES = 1_000
-"""Lines that are kept of the begin, and as many of the end."""
+"""Lines that are kept of the start, and as many of the end."""
 
 
 class ConsoleText:
@@ -22,7 +22,7 @@ class ConsoleText:
     """
 
     def __init__(self, telling: re.Pattern[str] | None = None) -> None:
-        """Begin without a line.
+        """Start without a line.
 
         Args:
             telling: `LINES` of the lines in which this is found are kept even between the first and the last ones.
@@ -38,7 +38,7 @@ class ConsoleText:
         self._bytes_out = 0
 
     def write(self, data: bytes) -> None:
-        """Add bytes, in pieces of any size; what is no valid UTF-8 becomes U+FFFD."""
+        """Add bytes, in pieces of any size; what is not valid UTF-8 becomes U+FFFD."""
         text = self._unfinished + self._decoder.decode(data)
         self._unfinished = ""
         *whole, rest = text.splitlines(keepends=True) or [""]

@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Text:
-    """Readable bytes between zero bytes that are no frame, e.g. from a boot loader or a C library's last message."""
+    """Readable bytes between zero bytes that are not a frame, e.g. from a boot loader or a C library's last message."""
 
     lines: tuple[str, ...]
 
@@ -57,7 +57,7 @@ class FrameDecoder:
     """
 
     def __init__(self, *, printable: bool = False) -> None:
-        """Begin at the first byte of a link, which carries frames as lines of text if it is `printable`."""
+        """Start at the first byte of a link, which carries frames as lines of text if it is `printable`."""
         self._delimiter = b"\n" if printable else b"\0"
         self._unwrap = _unwrap_line if printable else _unwrap
         self._buffer = b""
@@ -93,7 +93,7 @@ class FrameDecoder:
     def _chunk(self, chunk: bytes) -> Iterator[Frame | Text]:
         content = self._unwrap(chunk)
         if content is None:
-            # Other software may have written text directly in front of a frame. Only so near to the end can it begin.
+            # Other software may have written text directly in front of a frame. Only so near to the end can it start.
             first = max(0, len(chunk) - _MAX_ENCODED - 1)
             for start in (i + 1 for i in range(first, len(chunk)) if chunk[i] == 0x0A):
                 content = self._unwrap(chunk[start:])
@@ -134,7 +134,7 @@ def encode(frame: Frame, *, printable: bool = False) -> bytes:
 
 
 def _unwrap(chunk: bytes) -> bytes | None:
-    """Return header and payload of the frame that `chunk` encodes, or None when it is no frame."""
+    """Return header and payload of the frame that `chunk` encodes, or None when it is not a frame."""
     try:
         return _checked(bytes(cobs.decode(chunk)))
     except cobs.DecodeError:
@@ -142,7 +142,7 @@ def _unwrap(chunk: bytes) -> bytes | None:
 
 
 def _unwrap_line(line: bytes) -> bytes | None:
-    """Return header and payload of the frame that a line of a printable link is, or None when it is no frame."""
+    """Return header and payload of the frame that a line of a printable link is, or None when it is not a frame."""
     try:
         return _checked(base64.b64decode(line[1:].rstrip(b"\r"), validate=True)) if line[0] == PRINTABLE_MARK else None
     except binascii.Error:
@@ -177,7 +177,7 @@ def _text(chunk: bytes, sequence: int) -> Text:
 def _end_of_text(data: bytes) -> int:
     """Return how much of a long text without a zero byte is taken from it.
 
-    No line and no character is cut in two, and no frame that may have begun behind it.
+    No line and no character is cut in two, and no frame that may have started behind it.
     """
     last = len(data) - _MAX_ENCODED
     line = data.rfind(b"\n", 0, last) + 1

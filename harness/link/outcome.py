@@ -33,7 +33,7 @@ class OpEvent:
 
 @dataclass(frozen=True)
 class PrefixRun:
-    """A job that ran the begin of a delegate's command stream.
+    """A job that ran the start of a delegate's command stream.
 
     Attributes:
         offset: byte of the command stream where it was cut.
@@ -124,7 +124,7 @@ class Outcome:
         seconds: wall time by phase of the host's work: "launch" (start to first frame), "npu" (inside the NPU model,
             virtual target only), "total".
         notes: what was unusual about the run, a sentence each. They go into the record.
-        board: how the program came onto the board; None where it is no board.
+        board: how the program came onto the board; None where it is not a board.
     """
 
     run_id: bytes

@@ -1,6 +1,6 @@
 """The account of one inference: everything that a profile adds to a record, and when what ran.
 
-NPU and CPU take turns: while the NPU works, the CPU waits. A kernel of the NPU begins when the target says so; where it
+NPU and CPU take turns: while the NPU works, the CPU waits. A kernel of the NPU starts when the target says so; where it
 does not, the rows are laid end to end.
 """
 

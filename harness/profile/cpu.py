@@ -73,7 +73,7 @@ def cpu_rows(artifact: Artifact, board: Target, runs: Sequence[Run]) -> tuple[Cp
 
 
 def _check_whole(artifact: Artifact, runs: Sequence[Run]) -> None:
-    """Check that no call is lost. In a method with jumps nobody knows which calls are made."""
+    """Check that no call is lost. In a method with jumps no one knows which calls are made."""
     plan = artifact.plan.instructions
     if any(isinstance(instruction, JumpFalseCall) for instruction in plan):
         return

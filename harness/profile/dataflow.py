@@ -22,7 +22,7 @@ from ethos_hil.lowering.formats.vela_blob import VelaIo
 CONSTANTS, ARENA = 0, 1
 """Regions of Vela's command streams. Everything but constants is working memory."""
 _NOBODY = -1
-"""Owner of bytes that nobody has written."""
+"""Owner of bytes that no one has written."""
 _MAPS = ("IFM", "IFM2", "OFM")
 """Registers whose accesses are those of feature maps."""
 

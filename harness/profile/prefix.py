@@ -1,6 +1,6 @@
 """Cycles of each operation from a target that only counts whole jobs: prefix differencing.
 
-The target runs the begin of a command stream up to cut after cut, and at last all of it. What a prefix takes longer
+The target runs the start of a command stream up to cut after cut, and at last all of it. What a prefix takes longer
 than the one before it belongs to the operations between their cuts. Nothing is estimated: the differences sum to the
 whole job. Where two operations overlap, the time in which both run belongs to the earlier one.
 

@@ -274,7 +274,7 @@ def _amount(number: float) -> str:
 
 
 def _name(text: str, most: int = _NAME) -> str:
-    """Return a name that is not too long: its end says more than its begin."""
+    """Return a name that is not too long: its end says more than its start."""
     told = one_line(text)
     return told if len(told) <= most else f"…{told[1 - most :]}"
 

@@ -54,8 +54,8 @@ def _left_out(found: Latency) -> str:
     if found.cpu is not None or not found.counted:
         return ""
     if found.unit == _CYCLES:
-        return f"; the CPU's {found.counted:,} cycles are no time without its clock (--clock NPU/CPU)"
-    return f"; the CPU's {found.counted:,} {found.unit} are no time"
+        return f"; the CPU's {found.counted:,} cycles are not time without its clock (--clock NPU/CPU)"
+    return f"; the CPU's {found.counted:,} {found.unit} are not time"
 
 
 _COLOURS = {"verified": "green", "failed": "red"}

@@ -33,7 +33,7 @@ class Window:
 
     @property
     def bases(self) -> tuple[int, ...]:
-        """Return all addresses at which it begins, the lowest first."""
+        """Return all addresses at which it starts, the lowest first."""
         return (self.base,) if self.alias is None else tuple(sorted((self.base, self.alias)))
 
     def holds(self, address: int, size: int) -> bool:
@@ -41,7 +41,7 @@ class Window:
         return any(base <= address and address + size <= base + self.size for base in self.bases)
 
     def offset_of(self, address: int) -> int | None:
-        """Return how many bytes `address` is behind the beginning, or None where it is outside."""
+        """Return how many bytes `address` is behind the start, or None where it is outside."""
         return next((address - base for base in self.bases if base <= address < base + self.size), None)
 
 
@@ -72,7 +72,7 @@ class Fvp:
     Attributes:
         executable: the program.
         cpu_path, npu_path, board_path: instance paths of the processor, the NPU and the board's peripherals, which the
-            names of parameters begin with.
+            names of parameters start with.
         settings: parameters that every run gets besides those that all FVPs have, with their values.
         runner_settings: parameters that only a run by semihosting gets.
     """
@@ -112,7 +112,7 @@ class CardWindow(Window):
     """A part of the address space that the controller of an MPS board writes to.
 
     Attributes:
-        controller: the controller's address of its beginning.
+        controller: the controller's address of its start.
         port: the number that IMAGEnPORT of images.txt has for it; None on boards without.
     """
 

@@ -57,7 +57,7 @@ class Capability(enum.Enum):
     end of the program. Without it: `boot` raises TargetNotAvailable.
     """
     STAYS_UP = "stays-up"
-    """The target need not start anew for every run.
+    """The target need not start again for every run.
 
     With it: given a pool, the target keeps what takes long to start. Each run still finds memories, processor and
     devices as after a start, whatever the last run did. After a failed run nothing is kept. The plug-in honours

@@ -133,7 +133,7 @@ _ENDS_SECONDS = 10.0
 
 
 class TargetContract:
-    """Subclass it, give the class a name that begins with Test, and set `target` and `npu`.
+    """Subclass it, give the class a name that starts with Test, and set `target` and `npu`.
 
     Attributes:
         target: the name that the target is registered under.

@@ -149,7 +149,7 @@ def describe(executable: Path, tell: Callable[[str], None] | None = None) -> Fvp
 
     Raises:
         TargetNotAvailable: it does not start; kind "licence" if it lacks one. That it does not list its parameters is
-            no error.
+            not an error.
     """
     question = executable, executable.stat().st_mtime_ns
     if tell is not None and question not in _asked:

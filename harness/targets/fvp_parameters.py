@@ -17,7 +17,7 @@ for an RTSM on Windows (tianocore's ArmPlatformPkg notes: strings in quotes) and
 of real lists of six Corstones, of Fast Models 11.22.35 to 11.31.28, are in Kwon-GiHwan/mps4_prototyping_board
 (docs/paper/platform_sensitivity/probe_raw/fvp_inventory.json): strings have no quotes there, and each list has 1,730 to
 1,877 lines.
-All have a heading of lines that begin with "#", and a line for each parameter:
+All have a heading of lines that start with "#", and a line for each parameter:
 
     instance.parameter=value       # (type  , init-time) default = 'value' : description : [min..max]
 

@@ -88,7 +88,7 @@ class Simulation:
     @property
     def status(self) -> int | None:
         """Return the exit status (negative: the signal that ended it), or None while it runs."""
-        # It is left unreaped until `stop`, which still needs its number: nobody else can have it until then.
+        # It is left unreaped until `stop`, which still needs its number: no one else can have it until then.
         if self._process.returncode is not None:
             return self._process.returncode
         ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)

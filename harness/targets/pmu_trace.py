@@ -26,10 +26,10 @@ _MOST_BYTES = 1 << 30
 
 
 def jobs(path: Path) -> list[tuple[OpEvent, ...]]:
-    """Return the events of each job, in order. A job begins where the NPU is at an earlier place than before.
+    """Return the events of each job, in order. A job starts where the NPU is at an earlier place than before.
 
     Raises:
-        TargetError: kind "profile": there is no such file, or it is no trace.
+        TargetError: kind "profile": there is no such file, or it is not a trace.
     """
     found: list[list[OpEvent]] = []
     begin = 0
@@ -69,7 +69,7 @@ def _read(path: Path) -> Any:
 
 
 def _events(data: Any, path: Path) -> list[tuple[int, int, int]]:
-    """Return begin, cycles and place, in bytes, of each event of the thread "qread"."""
+    """Return start, cycles and place, in bytes, of each event of the thread "qread"."""
     listed = data.get("traceEvents") if isinstance(data, Mapping) else None
     if not isinstance(listed, list):
         raise _no_trace(f"the FVP's trace {path.name} has no list traceEvents")

@@ -171,7 +171,7 @@ def make_target(
 
 
 def _check_description(board: Target, plugin: TargetPlugin, npu: EthosU) -> None:
-    """Check what a record says of a target, so that no record has a kind or a provenance that nobody knows.
+    """Check what a record says of a target, so that no record has a kind or a provenance that no one knows.
 
     Raises:
         ToolError: the target contradicts its plug-in or docs/formats.md.

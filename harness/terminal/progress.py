@@ -27,7 +27,7 @@ class Reporter(Protocol):
     """Receives the progress of a run."""
 
     def stage(self, text: str) -> None:
-        """Begin a new stage."""
+        """Start a new stage."""
 
     def step(self, done: int, total: int) -> None:
         """Report that `done` of `total` steps of the stage are finished."""
@@ -114,7 +114,7 @@ class Live:
         self._file.close()
 
     def stage(self, text: str) -> None:
-        """Begin a new stage, or say what is done within it: the third and further parts of a text with colons."""
+        """Start a new stage, or say what is done within it: the third and further parts of a text with colons."""
         text = one_line(text)
         stage = ": ".join(text.split(": ")[:2])
         same, self._stage = stage == self._stage, stage

@@ -1,6 +1,6 @@
 """stdout and stderr that may be closed, full, or without a reader, without an effect on the work itself.
 
-A result is not lost because nobody reads its text: what cannot be written is dropped, and said at the end.
+A result is not lost because no one reads its text: what cannot be written is dropped, and said at the end.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ class GdbPeer(threading.Thread):
                 return self._stream.recv(1 << 16)
 
     def _take(self, data: bytes) -> bytes:
-        """Answer the packets in `data`. Return what is no whole packet."""
+        """Answer the packets in `data`. Return what is not a whole packet."""
         while data:
             if data[:1] == b"-":
                 self._answer(b"-", [])

@@ -67,7 +67,7 @@ class Heads(nn.Module):
 
 
 SRAM_POOL = 0x3100_0000
-"""Where the Corstone-300's pool of SRAM begins; firmware/boards/armv8m/board.ld."""
+"""Where the Corstone-300's pool of SRAM starts; firmware/boards/armv8m/board.ld."""
 
 
 class Counter(nn.Module):

@@ -65,7 +65,7 @@ def test_the_target_is_listed(run: Run, tmp_path: Path) -> None:
     assert found["wiretap"]["available"] == found["wiretap"]["npus"] == found["virtual"]["npus"]
     table = run("ethos_hil.harness.cli.main", "targets", ETHOS_HIL_WIRETAP="absent").stdout
     assert [line.split()[-1] for line in table.splitlines() if line.startswith("wiretap")] == ["folder"], table
-    assert "absent is no folder" in table
+    assert "absent is not a folder" in table
 
 
 def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_the_target_refuses_what_it_does_not_honour(run: Run, tmp_path: Path) ->
     assert "--fast is for FVPs; --target wiretap has one speed" in done.stderr
     done = run("ethos_hil.harness.cli.main", "run", "net.py:net", "--target", "wiretap", ETHOS_HIL_WIRETAP="absent")
     assert done.returncode == 3
-    assert "absent is no folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.stderr
+    assert "absent is not a folder (set ETHOS_HIL_WIRETAP to a folder that is there)" in done.stderr
 
 
 @pytest.mark.slow

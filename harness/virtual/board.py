@@ -82,7 +82,7 @@ _WORTH_KEEPING = 32 << 20
 
 
 class QemuBoard:
-    """One QEMU process, from its start until it is reaped. Its guest is stopped at reset when a run begins.
+    """One QEMU process, from its start until it is reaped. Its guest is stopped at reset when a run starts.
 
     Attributes:
         soc: the system on chip.
@@ -242,7 +242,7 @@ class QemuBoard:
         self._used = True
 
     def _watch(self, parts: Iterable[range], deadline: Deadline, *, power_up: bool) -> None:
-        """Begin to watch a program whose loader has written `parts`."""
+        """Start to watch a program whose loader has written `parts`."""
         watcher = self.qemu.watcher
         if watcher is None:
             return

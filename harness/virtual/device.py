@@ -218,7 +218,7 @@ class Device:
 
     @property
     def due(self) -> bool:
-        """Whether a job has been started whose end `finish` brings. Here a job ends when it begins."""
+        """Whether a job has been started whose end `finish` brings. Here a job ends when it starts."""
         return False
 
     def finish(self) -> None:

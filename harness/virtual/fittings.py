@@ -94,6 +94,6 @@ class Fittings:
         return tuple(dict.fromkeys((*self.served(soc), *soc.uarts, UART0, *UNIMPLEMENTED, *adapters)))
 
     def plugins(self, soc: Soc, added: Memory | None = None) -> list[Plugin]:
-        """Return the plug-ins that QEMU needs for this board. `added`: a memory that its program needs besides."""
+        """Return the plug-ins that QEMU needs for this board. `added`: a memory that its program needs as well."""
         changed = changed_map(added, self.absent(soc))
         return [] if changed is None else [changed]

@@ -94,7 +94,7 @@ class GuestFiles:
 
         Raises:
             OSError: it cannot be opened.
-            Refused: it is outside of the folder, is no regular file, or there are too many.
+            Refused: it is outside of the folder, is not a regular file, or there are too many.
         """
         writes = bool(flags & _WRITES)
         if len(self._open) >= MAX_OPEN:
@@ -111,7 +111,7 @@ class GuestFiles:
             descriptor = os.open(last, how, 0o644, dir_fd=folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
-            raise self._refuse("open", name, "it is no regular file", errno.EACCES)
+            raise self._refuse("open", name, "it is not a regular file", errno.EACCES)
         number = next(number for number in range(3, 4 + len(self._open)) if number not in self._open)
         self._open[number] = _OpenFile(descriptor, bool(flags & OpenFlag.APPEND) and writes)
         return number
@@ -220,7 +220,7 @@ class GuestFiles:
         if stat.S_ISDIR(mode):
             raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
         if not stat.S_ISREG(mode):
-            raise self._refuse("open", name, "it is no regular file", errno.EACCES)
+            raise self._refuse("open", name, "it is not a regular file", errno.EACCES)
         return True
 
     def _refuse(self, what: str, name: bytes | None, why: str, number: int) -> Refused:

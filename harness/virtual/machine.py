@@ -461,7 +461,7 @@ class Machine:
     def _answer(self, call: FileCall) -> None:
         """Carry out a call of the guest, which goes on."""
         if self._call_server is None or self._call_memory is None:
-            raise QemuError(f"QEMU's gdbstub hands over the call {call.name!r}, and nobody asked for it")
+            raise QemuError(f"QEMU's gdbstub hands over the call {call.name!r}, and no one asked for it")
         reply = self._call_server.serve(call)
         self._gdb.answer(reply, self._call_memory.take_writes(), self._deadline)
         self._running = True

@@ -229,7 +229,7 @@ class GuestMemory:
 def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]:
     """Yield `size` bytes from `base` + `offset`, cut at the ends of QEMU's blocks: block address, offset in it, bytes.
 
-    A block begins at `base`.
+    A block starts at `base`.
     """
     while size > 0:
         into = offset % _BLOCK

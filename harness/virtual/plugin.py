@@ -28,7 +28,7 @@ class Plugin:
 
     Attributes:
         source: name of its source without the ending.
-        purpose: what it is needed for, as the beginning of a message.
+        purpose: what it is needed for, as the start of a message.
         arguments: its arguments, as name=value.
         state: a file descriptor that QEMU inherits and the plug-in maps, or -1 for none.
         inherited: further file descriptors that QEMU inherits for it; its arguments tell which.

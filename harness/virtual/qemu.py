@@ -67,7 +67,7 @@ def find_qemu() -> str:
     wanted = os.environ.get(QEMU_VARIABLE) or "qemu-system-arm"
     path = shutil.which(wanted)
     if path is None:
-        where = f"{QEMU_VARIABLE} is {wanted!r}, which is no executable" if wanted != "qemu-system-arm" else (
+        where = f"{QEMU_VARIABLE} is {wanted!r}, which is not an executable" if wanted != "qemu-system-arm" else (
             "qemu-system-arm is not on PATH"
         )  # fmt: skip
         raise TargetNotAvailable(f"the virtual board needs QEMU: {where}", hint=QEMU_REMEDY)
@@ -131,7 +131,7 @@ class Qemu:
         self.process: subprocess.Popen[bytes] | None = None
         self.ddr: mmap.mmap | None = None
         try:
-            os.ftruncate(self._ddr_file, DDR.size)  # sparse: pages that nobody touches cost nothing
+            os.ftruncate(self._ddr_file, DDR.size)  # sparse: pages that no one touches cost nothing
             self.ddr = mmap.mmap(self._ddr_file, DDR.size)
             if isinstance(elf, bytes):
                 write_all(image, elf)
@@ -187,7 +187,7 @@ class Qemu:
 
     @property
     def ddr_used(self) -> list[tuple[int, int]]:
-        """The parts of the DDR touched since it was last emptied: begin and end as offsets, disjoint, in order."""
+        """The parts of the DDR touched since it was last emptied: start and end as offsets, disjoint, in order."""
         used: list[tuple[int, int]] = []
         end = 0
         while end < DDR.size:

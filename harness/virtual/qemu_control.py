@@ -160,7 +160,7 @@ class Qmp:
         """Leave the mode in which QEMU takes no command and sends no events. Not called before the first command."""
         greeting = self._receive(deadline)
         if "QMP" not in greeting:
-            raise QemuError(f"QEMU's machine protocol begins with {greeting!r}")
+            raise QemuError(f"QEMU's machine protocol starts with {greeting!r}")
         self._command("qmp_capabilities", {}, deadline)
         self._ready = True
 

@@ -61,7 +61,7 @@ printable link keeps it. Tests use all three."""
 
 FOREIGN_BOARD = STRICT_BOARD - {Rule.TCM_ECC}
 """The rules of `--strict-board` for other people's programs. A C program stores its first byte to a stack in TCM before
-it wrote a word there, which is no fault of it where the part, or what runs before it, sees to the ECC."""
+it wrote a word there, which is not a fault of it where the part, or what runs before it, sees to the ECC."""
 STRICT_BOARD_VARIABLE = "ETHOS_HIL_STRICT_BOARD"
 """Set to 1, a launcher's board keeps them."""
 

@@ -201,7 +201,7 @@ class StrictDevice(Device):
             )
         if address % _ALIGNMENT:
             raise RuleBroken(
-                Rule.NPU_SECURITY, f"{what} of a job is at 0x{address:08x}, which is no multiple of {_ALIGNMENT}"
+                Rule.NPU_SECURITY, f"{what} of a job is at 0x{address:08x}, which is not a multiple of {_ALIGNMENT}"
             )
 
     def _check_port(self, what: str, address: int, port: int) -> None:

@@ -23,7 +23,7 @@ def versions() -> dict[str, str]:
     """Return versions by package name, "missing" for one that is not installed; also Python's and this package's own.
 
     "ethos-hil-lowering" is the digest of this package's source, with all its subpackages, as it was when this process
-    began to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
+    started to use it: other code makes another artifact. "ethos-hil-installed" is the digest of what pip says that it
     installed of the packages: two builds of one version may differ. A file that was edited after it was installed is
     not noticed. "ethos-hil-patches" is "on", or "off" with ETHOS_HIL_PATCHES=off: without the patches of upstream an
     artifact may say less.
@@ -42,7 +42,7 @@ def check_source_unchanged() -> None:
     """
     if source_digest(*_PARTS)[:16] != _SOURCE:
         raise ToolError(
-            "the code of ethos_hil.lowering was changed after this process began to use it",
+            "the code of ethos_hil.lowering was changed after this process started to use it",
             hint="start it again; nothing was kept",
         )
 

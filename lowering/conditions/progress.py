@@ -25,7 +25,7 @@ _current: contextvars.ContextVar[_Told | None] = contextvars.ContextVar("progres
 
 
 def silent(stage: str) -> None:
-    """Tell nobody."""
+    """Tell no one."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def telling(progress: Progress) -> Iterator[None]:
 
 
 def tell(stage: str) -> None:
-    """Say which stage begins."""
+    """Say which stage starts."""
     told = _current.get()
     if told is not None:
         told.stage = stage

@@ -79,7 +79,7 @@ def members(file: BinaryIO, size: int, *, packed: bool = True) -> Iterator[ZipMe
         packed: whether members may be compressed (deflate).
 
     Raises:
-        BadArchive: it is no archive, or is refused.
+        BadArchive: it is not an archive, or is refused.
     """
     try:
         archive = zipfile.ZipFile(file)
@@ -177,7 +177,7 @@ class ArrayArchive:
 
     def _header(self, member: str) -> ArrayHeader:
         if not member.endswith(_SUFFIX):
-            raise BadArchive(f"member {member} is no array")
+            raise BadArchive(f"member {member} is not an array")
         name = member.removesuffix(_SUFFIX)
         try:
             with self._archive.opened(member) as file:
@@ -205,11 +205,11 @@ def array_archive(file: BinaryIO, left_out: Collection[str] = ()) -> Iterator[Ar
     """Open an archive of arrays, and check what it declares.
 
     Args:
-        file: the archive, from its beginning.
-        left_out: names of arrays that nobody wants, whatever they hold.
+        file: the archive, from its start.
+        left_out: names of arrays that no one wants, whatever they hold.
 
     Raises:
-        BadArchive: it is no archive of plain arrays, or declares another size than it has, or unpacks to too much
+        BadArchive: it is not an archive of plain arrays, or declares another size than it has, or unpacks to too much
             (`ethos_hil.lowering.formats.array_archive`).
     """
     size = file.seek(0, os.SEEK_END)

@@ -65,8 +65,8 @@ def commands(stream: bytes) -> Iterator[Command]:
     (register description in the vela wheel).
 
     Raises:
-        CommandStreamError: a word is no command or lacks its payload; or, before the first command, the stream does not
-            consist of whole words.
+        CommandStreamError: a word is not a command or lacks its payload; or, before the first command, the stream does
+            not consist of whole words.
     """
     if len(stream) % 4:
         raise CommandStreamError(len(stream) & ~3, "length", len(stream), "not a whole number of 32-bit words")

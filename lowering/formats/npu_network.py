@@ -140,9 +140,9 @@ def short_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def damaged(where: str, problem: str) -> UsageError:
-    """Return the error of a file that is no usable output of Vela."""
+    """Return the error of a file that is not a usable output of Vela."""
     return UsageError(
-        f"{where} is no usable output of Vela: {problem}",
+        f"{where} is not a usable output of Vela: {problem}",
         hint="compile the network again: vela NETWORK --accelerator-config NPU, with --output-format raw or tflite",
     )
 

@@ -155,7 +155,7 @@ class BackendDelegate:
     Attributes:
         id: the backend; "EthosUBackend" for partitions of the NPU.
         data: its blob.
-        file_offset: where the blob begins in the .pte, bytes.
+        file_offset: where the blob starts in the .pte, bytes.
         compile_specs: the options that the backend was given.
     """
 

@@ -264,7 +264,7 @@ _LIST_KINDS: dict[str, Literal["int", "bool", "double", "tensor", "optional_tens
 
 
 def _offset_in(data: bytes, view: memoryview) -> int:
-    """Return where `view`, a slice of `data`, begins."""
+    """Return where `view`, a slice of `data`, starts."""
     if not len(view):
         return 0
     whole = np.frombuffer(data, np.uint8).__array_interface__["data"][0]

@@ -20,7 +20,7 @@ from ethos_hil.lowering.formats.tosa import CONSTANTS, DTYPES, TosaGraph, attrib
 
 # New tables in front of an old flatbuffer, which they may refer to.
 #
-# Offsets in a flatbuffer only point forward. So changed and new tables are laid out at the beginning, parents before
+# Offsets in a flatbuffer only point forward. So changed and new tables are laid out at the start, parents before
 # children, and the old bytes follow as they are: weights of any size are neither parsed nor copied piece by piece.
 
 _ALIGNMENT = 16
@@ -213,7 +213,7 @@ class DraftBlock:
         return [each for each in self.operators if name in each.inputs]
 
     def only_reader(self, name: str) -> DraftOperator | None:
-        """Return the operator that reads a tensor if it is the only one and the tensor is no output; else None."""
+        """Return the operator that reads a tensor if it is the only one and the tensor is not an output; else None."""
         readers = self.readers(name)
         return readers[0] if len(readers) == 1 and name not in self.outputs else None
 

@@ -73,7 +73,7 @@ class VelaBlob:
         outputs: in the order of the delegate call's arguments, after the inputs.
         config_word: the CONFIG value that the stream was compiled for (MACs, SHRAM, product).
         id_word: the ID value that it was compiled for (architecture version).
-        stream_offset: byte at which the register command stream begins in `command_data`.
+        stream_offset: byte at which the register command stream starts in `command_data`.
         stream_size: its bytes.
     """
 
@@ -178,7 +178,7 @@ class DriverPayload:
     Attributes:
         config_word: the CONFIG value that the stream was compiled for (MACs, SHRAM, product).
         id_word: the ID value that it was compiled for (architecture version).
-        offset: byte at which the register command stream begins in the payload.
+        offset: byte at which the register command stream starts in the payload.
         stream: the register command stream.
     """
 

@@ -23,7 +23,7 @@ from ethos_hil.lowering.made_from.project_files import Owner, owner_of
 # The common generators of random numbers of torch, NumPy and Python: whether code draws from one before it seeds it.
 #
 # A new process gives each of them a seed of its own. What is drawn then differs from run to run. A generator that code
-# seeds gives the same numbers in every run. So the state at the beginning is kept: where it is another one when the
+# seeds gives the same numbers in every run. So the state at the start is kept: where it is another one when the
 # generator is seeded for the first time, or at the end, numbers were drawn without a seed.
 
 SEEDS = frozenset({"manual_seed", "seed", "set_state", "setstate"})

@@ -12,7 +12,7 @@ build (`building`).
 This is not a guard against code that hides: code of the project is trusted. It cannot see what native code does, nor
 the clock and the random numbers of the operating system, which Python does not report.
 
-The plugin begins to watch when it is loaded, in every pytest session, so this imports nothing slow.
+The plugin starts to watch when it is loaded, in every pytest session, so this imports nothing slow.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class CodeWatch:
         shared: what functions of a file took part in, by that file.
         listings: digests of the names in each folder, by its path, before the project listed it first; "" for one that
             cannot be listed.
-        heard: the files whose code began to run while this watched.
+        heard: the files whose code started to run while this watched.
         count: a number that changes with every report that is kept.
         on: whether it watches.
     """

@@ -82,7 +82,7 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
     """Return the names of modules, or possible modules, that a file imports anywhere; whether it imports by other
     means; and what `asked_at_import` and `asked_anywhere` return.
 
-    Relative names begin with dots. What is imported for type checkers only, or when the file is run as a script, does
+    Relative names start with dots. What is imported for type checkers only, or when the file is run as a script, does
     not count.
     """
     names: set[str] = set()

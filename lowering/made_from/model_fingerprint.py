@@ -6,7 +6,7 @@ and those that were read while the model was built and lowered (`ethos_hil.lower
 packages are not listed: their versions are compared too. Neither are `lowering`, whose digest is among the versions,
 and `harness` and `results`, which do not affect a model.
 
-A model may also depend on what cannot be known: what a process or the network answered. Such a case is lowered anew in
+A model may also depend on what cannot be known: what a process or the network answered. Such a case is lowered again in
 every session.
 """
 
@@ -117,7 +117,7 @@ def fingerprint(origins: Iterable[Path], built: Reads | None = None, folder: Pat
 
 
 def changed_in_session(files: Iterable[str]) -> str | None:
-    """Return a file that changed since the session began, or None. Its old text may have been imported."""
+    """Return a file that changed since the session started, or None. Its old text may have been imported."""
     for path in files:
         try:
             status = Path(path).stat()
@@ -169,7 +169,7 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
     loaded = imported_files.loaded()
     first = {path.resolve() for path in origins}
     above = {folder for path in first for folder in path.parents}
-    # Of several that are no part of a package, pytest leaves only one among the imported modules.
+    # Of several that are not part of a package, pytest leaves only one among the imported modules.
     everywhere = {*loaded, *map(Path, WATCH.heard)}
     files = {*first, *_BUILDERS, *(path for path in everywhere if path.name == "conftest.py" and path.parent in above)}
     waiting = [path for path in files if path not in _BUILDERS]

@@ -2,7 +2,7 @@
 
 To know a model's artifact in the cache, the model has to be built and exported, which takes torch and seconds. So what
 it was made from is kept as well (`ethos_hil.lowering.made_from`): the files that its function imported and read,
-environment variables, versions. A model of which not all of that can be known is built anew each time; a note says why.
+environment variables, versions. A model of which something cannot be known is built again each time; a note says why.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def lower_named(
     _keep(cache, name, key, Found(artifact, made_from, told))
     if not made_from.unknown:
         return model
-    why = f"loaded anew, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
+    why = f"loaded again, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
     return replace(model, notes=(*model.notes, why))
 
 
@@ -252,7 +252,7 @@ def _key(
 
 def _fresh(made_from: Fingerprint) -> bool:
     """Return whether this process has no other view of the model's files than their text now: none was imported before,
-    and perhaps changed, and none was changed since the process began.
+    and perhaps changed, and none was changed since the process started.
     """
     for path, module in imported_files.loaded().items():
         executed_again = module.__name__.startswith(MODULE_PREFIX)

@@ -74,7 +74,7 @@ def counts(path: Path) -> bool:
 
 @functools.cache
 def _beginnings() -> tuple[str, ...]:
-    """Return how the paths of installed modules begin. Most modules are told by it; looking for links takes longer."""
+    """Return how the paths of installed modules start. Most modules are told by it; looking for links takes longer."""
     return tuple(folder for folder in _installed() if not _inside(SUITES, (folder,)))
 
 

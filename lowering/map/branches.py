@@ -91,7 +91,7 @@ def _parts(stream: bytes) -> list[int]:
     """
     branches = [command for command in commands(stream) if command.code == BRANCH and command.payload is not None]
     starts = {0, *(each.offset + _BRANCH_BYTES for each in branches), *(each.payload or 0 for each in branches)}
-    only_branch = {each.offset for each in branches}  # the second of two adjacent BRANCHes begins no part
+    only_branch = {each.offset for each in branches}  # the second of two adjacent BRANCHes starts no part
     return sorted(starts - only_branch)
 
 

@@ -132,7 +132,7 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     if (mine.changed or not mine.steady) and own and all(each is sets[0] for each in sets):
         return (
             *found,
-            f"calibrated on {len(sets)} calls with its one example, from the state that it begins with: larger values "
+            f"calibrated on {len(sets)} calls with its one example, from the state that it starts with: larger values "
             "of other calls are clipped; --calibrate gives it a sequence",
         )
     if len(sets) != 1:

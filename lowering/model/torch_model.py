@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 Inputs = tuple["torch.Tensor", ...]
 STATEFUL_CALLS = 16
-"""Calls of its example that a model with state is calibrated with, if nobody gives it other inputs."""
+"""Calls of its example that a model with state is calibrated with, if no one gives it other inputs."""
 
 _RETURNS = (
     "it must return (module, example_inputs) or (module, example_inputs, calibration_inputs), or a dictionary of these "
@@ -54,7 +54,7 @@ class Method:
         module: a loaded model is in eval mode; for a .pt2 it is the module of the exported program.
         example_inputs: the positional arguments of forward.
         calibration_inputs: sets of such arguments to calibrate the quantisation with; by default the example. A model
-            that keeps state is called with them in turn, and begins once; by default with the example, 16 times.
+            that keeps state is called with them in turn, and starts once; by default with the example, 16 times.
         on_cpu: run all of it on the CPU, in float.
         leave: what its partitioner leaves to the CPU, quantised like the rest: operators ("aten.sigmoid"), lines
             ("net.py:12") or modules ("head.0") (`ethos_hil.lowering.upstream.cpu_only`).

@@ -1,4 +1,4 @@
-"""The operator of a TOSA program on which a tool ends its process, found by trying the beginnings of the program."""
+"""The operator of a TOSA program on which a tool ends its process, found by trying its prefixes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ethos_hil.lowering.formats.tosa_draft import TosaDraft
 from ethos_hil.lowering.native.worker import NativeCrash, ToolRaised
 
 PART_SECONDS = 20
-"""CPU time for one beginning; the search itself ends after SEARCH_SECONDS."""
+"""CPU time for one prefix; the search itself ends after SEARCH_SECONDS."""
 SEARCH_SECONDS = 60.0
 
 
 def crashing_operator(tosa: bytes, call: Callable[[bytes], object]) -> TosaOperator | None:
-    """Return the last operator of the shortest beginning of a program that crashes a tool.
+    """Return the last operator of the shortest prefix of a program that crashes a tool.
 
     A crash is taken to stay when operators are added, so the search halves. It gives up, and returns None, if no
-    beginning crashes, after SEARCH_SECONDS, or if the program cannot be read.
+    prefix crashes, after SEARCH_SECONDS, or if the program cannot be read.
 
     Args:
         tosa: the program, which crashes the tool.
@@ -27,17 +27,17 @@ def crashing_operator(tosa: bytes, call: Callable[[bytes], object]) -> TosaOpera
     started = time.monotonic()
     try:
         operators = TosaGraph.parse(tosa).operators
-        # A beginning ends in an operator that computes: with a constant at its end, it would have no output.
+        # A prefix ends in an operator that computes: with a constant at its end, it would have no output.
         ends = [operator.index + 1 for operator in operators if not operator.is_constant]
-        # The last beginning is tried, too: the crash may have come by chance, and there may be no operators.
-        if not ends or not _crashes(call, beginning(tosa, ends[-1])):
+        # The last prefix is tried, too: the crash may have come by chance, and there may be no operators.
+        if not ends or not _crashes(call, prefix(tosa, ends[-1])):
             return None
         good, bad = -1, len(ends) - 1
         while bad - good > 1:
             if time.monotonic() - started > SEARCH_SECONDS:
                 return None
             middle = (good + bad) // 2
-            if _crashes(call, beginning(tosa, ends[middle])):
+            if _crashes(call, prefix(tosa, ends[middle])):
                 bad = middle
             else:
                 good = middle
@@ -56,7 +56,7 @@ def _crashes(call: Callable[[bytes], object], tosa: bytes) -> bool:
     return False
 
 
-def beginning(tosa: bytes, count: int) -> bytes:
+def prefix(tosa: bytes, count: int) -> bytes:
     """Return the program of the first `count` operators. What none of them reads is its outputs.
 
     The inputs stay; tosa_reference_model refuses other tensors and shapes that no operator has.

@@ -5,7 +5,7 @@ are the header's "blocks". Standard input has requests, standard output the answ
 for what the tool prints.
 
 The first request has Python's path and the tool's name. Its answer says whether the tool could be imported. When the
-parent ends, so does this process, even in the middle of a call. A pipe of its own is there for that, into which nobody
+parent ends, so does this process, even in the middle of a call. A pipe of its own is there for that, into which no one
 writes: when its other end closes, the kernel sends SIGIO, which ends this process. The argument is its number.
 """
 
@@ -94,7 +94,7 @@ def watch(lifeline: int) -> None:
     """Have the kernel end this process when the other end of a pipe closes.
 
     Not standard input: there the kernel sends the signal of a request after it has woken the reader, which may have
-    begun to watch by then.
+    started to watch by then.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)

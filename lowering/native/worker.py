@@ -1,4 +1,4 @@
-"""The process of a native tool, from this side: it is started once, and anew after a crash."""
+"""The process of a native tool, from this side: it is started once, and again after a crash."""
 
 from __future__ import annotations
 
@@ -304,7 +304,7 @@ class NativeTool:
                 yield self._process
             except BaseException as error:
                 if not isinstance(error, ToolRaised):
-                    self.stop()  # it has ended, or is still at work on what nobody waits for
+                    self.stop()  # it has ended, or is still at work on what no one waits for
                 raise
 
     def _import(self, process: _Process) -> None:

@@ -63,7 +63,7 @@ def _any_of(values: np.ndarray, dimensions: list[int] | None, keep: bool) -> np.
 
 
 def _inside(indices: np.ndarray, values: np.ndarray, dimension: int) -> bool:
-    """Return whether all indices are within a dimension, counted from its beginning."""
+    """Return whether all indices are within a dimension, counted from its start."""
     return bool(values.ndim and np.all(indices >= 0) and np.all(indices < values.shape[dimension]))
 
 

@@ -352,7 +352,7 @@ def _run_ported(call: KernelCall, store: Store) -> bool:
         outputs = store.outputs(call.args[-1])
         results = several(*(_plain(store, index) for index in call.args[: -1 - len(outputs)]))
         for index, result in zip(outputs, results or (), strict=False):
-            if np.prod(store.tensor(index).sizes):  # statistics that nobody asks for are empty
+            if np.prod(store.tensor(index).sizes):  # statistics that no one asks for are empty
                 _write(store, index, result)
         return results is not None
     kernel = FLOATS.get(call.operator) or LAYERS.get(call.operator)

@@ -168,7 +168,7 @@ def evaluate(tosa: bytes, inputs: Sequence[np.ndarray], what: str) -> tuple[np.n
     if not answer.header["valid"]:
         raise UndefinedAnswer(
             f"tosa_reference_model reports {answer.header['status']} for {what}, not TOSA_VALID: "
-            "its outputs are no reference"
+            "its outputs are not a reference"
         )
     return tuple(
         np.frombuffer(block, kind).reshape(shape).copy()

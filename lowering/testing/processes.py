@@ -11,7 +11,7 @@ _SECONDS = 60.0
 
 
 def alive(pid: int) -> bool:
-    """Return whether a process exists and is no zombie: one that has ended stays in the list until it is asked for."""
+    """Return whether a process exists and is not a zombie: one that ended stays in the list until it is asked for."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -75,7 +75,7 @@ class TfliteGraph:
         return self.inputs[-1]
 
     def state(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int = 0) -> TfliteTensor:
-        """Add a tensor that keeps its value from one inference to the next, and begins at zero."""
+        """Add a tensor that keeps its value from one inference to the next, and starts at zero."""
         tensor = TfliteTensor(len(self.tensors), tuple(shape), dtype, (scale,), zero_point, variable=True)
         return self._added(tensor)
 

@@ -87,7 +87,7 @@ def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> N
 
 
 def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> None:
-    """What `size` says is believed as long as it is below the limit, and counted anew when it is not."""
+    """What `size` says is believed as long as it is below the limit, and counted again when it is not."""
     one = size_of_one(full)
     (full / "size").write_text("1000\n")
     add(full, KEYS[4], limit=2 * one)

@@ -65,7 +65,7 @@ def test_each_way_is_that_of_the_quantised_module(lowered: Lowered, name: str, n
     step = np.min(np.diff(np.unique(answer)))
     assert np.abs(answer - artifact.quantised[0]).max() <= 2.001 * step
     (other,) = Reference(artifact).run((-x,)).outputs
-    assert np.abs(other + answer).max() > 4 * step, "the other way is no mirror image"
+    assert np.abs(other + answer).max() > 4 * step, "the other way is not a mirror image"
 
 
 def test_what_a_branch_computes_names_its_lines(lowered: Lowered) -> None:

@@ -1,4 +1,4 @@
-"""A MODEL that was lowered before is found without torch, and loaded anew when what it is made from changes."""
+"""A MODEL that was lowered before is found without torch, and loaded again when what it is made from changes."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(
     assert {name: notes for name, (_, _, notes) in first.items() if name in names and notes} == {}
     for name in unknown:
         _, why = UNKNOWN[name]
-        assert [why in note and note.startswith("loaded anew") for note in first[name][2]] == [True], (
+        assert [why in note and note.startswith("loaded again") for note in first[name][2]] == [True], (
             name,
             first[name],
         )

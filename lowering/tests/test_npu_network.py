@@ -95,7 +95,7 @@ def test_an_npz_that_contradicts_itself_is_refused(npz: bytes, arrays: dict[str,
     with pytest.raises(UsageError) as caught:
         read_npz(edited(npz, **arrays), "net.npz")
     assert said in caught.value.message
-    assert caught.value.message.startswith("net.npz is no usable output of Vela: ")
+    assert caught.value.message.startswith("net.npz is not a usable output of Vela: ")
 
 
 def test_separate_regions_of_inputs_and_outputs_are_there(npz: bytes) -> None:

@@ -46,7 +46,7 @@ def test_extremes_whose_indices_are_used_are_taken_apart(batch: int) -> None:
     wanted = module(x)
     (note,) = prepare(module, Sources(), quantised=True, as_upstream=False)
     assert "argmax" in note
-    assert targets(module).count("aten.max.dim") == 1, "one whose indices nobody uses"
+    assert targets(module).count("aten.max.dim") == 1, "one whose indices no one uses"
     for mine, theirs in zip(module(x), wanted, strict=True):
         assert mine.dtype == theirs.dtype
         assert torch.equal(mine, theirs)

@@ -46,7 +46,7 @@ class Attribute(nn.Module):
 
 
 class OwnTensor(nn.Module):
-    """Adds the number of calls, which it keeps in a tensor that is no buffer."""
+    """Adds the number of calls, which it keeps in a tensor that is not a buffer."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -124,7 +124,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     for path, said in (
         (tmp_path / "absent.ini", "No such file"),
         (tmp_path, "it is a folder"),
-        (binary, "is no text"),
+        (binary, "is not text"),
         (tmp_path / "with blank.ini", "separates Vela's arguments by blanks"),
     ):
         with pytest.raises(UsageError, match=said):

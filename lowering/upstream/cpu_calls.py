@@ -156,7 +156,7 @@ def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_c
 
 
 def _kernel_name(target: Any) -> str:
-    """The name that a program has for an operator ("aten::sort.values"); "" for what is no operator."""
+    """The name that a program has for an operator ("aten::sort.values"); "" for what is not an operator."""
     return full_name(target) if is_overload(target) else ""
 
 

@@ -87,14 +87,14 @@ class Capture:
     waiting: int = 1
     """Delegates of the method."""
     begun: dict[str, int] = field(default_factory=dict)
-    """Of each method, how many were begun."""
+    """Of each method, how many were started."""
 
     def enter(self, method: str, delegates: int) -> None:
         """Note which method is compiled next, and how many delegates it has."""
         self.method, self.waiting = method, delegates
 
     def begun_one(self) -> Capture:
-        """Say that one more delegate of the method is begun. Return this object."""
+        """Say that one more delegate of the method is started. Return this object."""
         number = self.begun[self.method] = self.begun.get(self.method, 0) + 1
         tell(f"lowering delegate {number} of {max(number, self.waiting)} to TOSA")
         return self

@@ -22,7 +22,7 @@ COMPLETED_POOLS = (
     "fails on them"
 )
 FLOORED_POOLS = (
-    "pools whose ceil_mode adds no window were given none: ExecuTorch's Arm backend takes windows that begin in the "
+    "pools whose ceil_mode adds no window were given none: ExecuTorch's Arm backend takes windows that start in the "
     "padding behind the input for windows of theirs"
 )
 TAKEN_APART = (
@@ -114,7 +114,7 @@ def complete_pools(module: torch.fx.GraphModule) -> int:
 def floor_pools(module: torch.fx.GraphModule, sources: Sources) -> int:
     """Take ceil_mode from pools to which it adds no window.
 
-    PyTorch leaves out a last window that begins behind the input and its padding on the left. Upstream's backend
+    PyTorch leaves out a last window that starts behind the input and its padding on the left. Upstream's backend
     (executorch 1.4.1, adjust_pooling_pad_if_needed) has it.
 
     Args:
@@ -139,7 +139,7 @@ def floor_pools(module: torch.fx.GraphModule, sources: Sources) -> int:
             line = sources.locate(node.meta.get("stack_trace"))
             raise CompileError(
                 f"{node.target}{f' at {line}' if line else ''}: ceil_mode adds a window along one axis, and along "
-                "the other one that begins in the padding, which PyTorch leaves out and ExecuTorch's Arm backend "
+                "the other one that starts in the padding, which PyTorch leaves out and ExecuTorch's Arm backend "
                 "does not",
                 hint="leave out ceil_mode, and pad the input to whole windows (functional.pad)",
             )
@@ -208,7 +208,7 @@ def concatenate_circular(module: torch.fx.GraphModule) -> int:
     """Make slices and a concatenation of circular padding, as of `nn.Conv2d(padding_mode="circular")`.
 
     PyTorch makes it of an empty tensor into which parts are copied; upstream quantises and delegates none of that, and
-    the firmware has no kernels for it. It is a concatenation of the end, the whole and the beginning, which the NPU can
+    the firmware has no kernels for it. It is a concatenation of the end, the whole and the start, which the NPU can
     copy.
     """
     import torch

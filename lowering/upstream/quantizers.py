@@ -46,7 +46,7 @@ def quantise(
 
     with torch.no_grad(), apply(ORIGINS):
         # A model may write to its inputs, and to buffers: its state. The first set of inputs and the program meet the
-        # state that it begins with, each other set what the one before it left.
+        # state that it starts with, each other set what the one before it left.
         sets = [tuple(tensor.clone() for tensor in inputs) for inputs in calibration_inputs]
         if get_cond_while_submodules(floating):
             # PT2E's own functions do not quantise branches and bodies of loops. Upstream's tests call this.

@@ -150,7 +150,7 @@ class LiftedState:
 
     Attributes:
         module: the graph. It takes the model's inputs, flat, and then the tensors of the state, which it writes to.
-        buffers: the buffers of the state by name, in the order of these inputs, with the values that they begin with.
+        buffers: the buffers of the state by name, in the order of these inputs, with the values that they start with.
         codegen: how the graph's inputs and outputs are structured without the state.
     """
 
@@ -170,7 +170,7 @@ class LiftedState:
 
         if not has_writes(floating):
             return None
-        # Every buffer is read once, at the beginning, and written once, at the end.
+        # Every buffer is read once, at the start, and written once, at the end.
         program = export(floating, inputs).run_decompositions({})
         count = len(program.graph_signature.buffers_to_mutate)
         if not count:
@@ -180,7 +180,7 @@ class LiftedState:
         at_the_end = [node for node in graph.nodes if writes(node.target)]
         written = [node.args[0] for node in at_the_end[:count]]
         for node in at_the_end[count:]:
-            # Writes to inputs, which nobody reads. torch 2.13 takes an input for a buffer of the same name here.
+            # Writes to inputs, which no one reads. torch 2.13 takes an input for a buffer of the same name here.
             graph.erase_node(node)
         buffers = {node.target: attrgetter(node.target)(functional).detach().clone() for node in written}
         first = next(node for node in graph.nodes if node.op not in ("placeholder", "get_attr"))
@@ -196,11 +196,11 @@ class LiftedState:
         return cls(functional, buffers, codegen)
 
     def first_values(self) -> tuple[torch.Tensor, ...]:
-        """Return new tensors with the state of the beginning; the graph takes them, and writes to them."""
+        """Return new tensors with the state of the start; the graph takes them, and writes to them."""
         return tuple(value.clone() for value in self.buffers.values())
 
     def lower(self, module: torch.fx.GraphModule) -> None:
-        """Make the state of a graph that was made from this one buffers again, with the values of the beginning."""
+        """Make the state of a graph that was made from this one buffers again, with the values of the start."""
         graph = module.graph
         placeholders = [node for node in graph.nodes if node.op == "placeholder"]
         inputs = placeholders[len(placeholders) - len(self.buffers) :]

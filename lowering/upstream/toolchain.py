@@ -64,7 +64,7 @@ class Toolchain(abc.ABC):
 
     @property
     def wishes(self) -> tuple[str, ...]:
-        """What of it was asked by the user and is no property of the target."""
+        """What of it was asked by the user and is not a property of the target."""
         return (str(self.scheme), *(("as-upstream",) if self.as_upstream else ()))
 
     @cached_property
@@ -198,7 +198,7 @@ class TosaToolchain(Toolchain):
             if entry.id != _TOSA_BACKEND:
                 raise CompileError(f"delegate {call.delegate} of {plan.name} is {entry.id}'s, not {_TOSA_BACKEND}'s")
             if entry.data[4:8] != _TOSA_IDENTIFIER:
-                raise CompileError(f"delegate {call.delegate} of {plan.name} is no TOSA: {entry.data[:8].hex(' ')}...")
+                raise CompileError(f"delegate {call.delegate} of {plan.name} is not TOSA: {entry.data[:8].hex(' ')}...")
             found.append(Delegate(call.delegate, at, entry.data, b""))
         return tuple(found)
 

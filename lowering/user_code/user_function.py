@@ -24,7 +24,7 @@ from ethos_hil.lowering.user_code.source import Sources, summary, user_line
 _OURS = "suites"
 """A module below it is ethos-hil's own, unless the user has one of that name: `suites.models` is the suites' models."""
 MODULE_PREFIX = "ethos_hil_"
-"""How the name begins that a user's file is imported under, anew each time."""
+"""How the name starts that a user's file is imported under, again each time."""
 
 
 def load_function(text: str, what: str) -> tuple[Any, Sources]:
@@ -69,7 +69,7 @@ def called(function: Callable[[], Any], what: str, hint: str) -> Any:
         hint: what it has to return.
 
     Raises:
-        UsageError: it raises something that is no error of ours.
+        UsageError: it raises something that is not an error of ours.
     """
     try:
         return function()

@@ -109,7 +109,7 @@ class VelaIni:
         """Read a user's file.
 
         Raises:
-            UsageError: it cannot be read, is no configuration file, or has a blank in its path.
+            UsageError: it cannot be read, is not a configuration file, or has a blank in its path.
         """
         if any(each.isspace() for each in str(path)):
             raise UsageError(
@@ -120,7 +120,7 @@ class VelaIni:
         except OSError as error:
             raise UsageError(f"--vela-ini {path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise UsageError(f"--vela-ini {path} is no text: byte {error.start} is not UTF-8") from error
+            raise UsageError(f"--vela-ini {path} is not text: byte {error.start} is not UTF-8") from error
         found = cls(str(path), text)
         found._parser  # noqa: B018 - what is wrong with the whole file is told now
         return found
@@ -186,7 +186,7 @@ class VelaIni:
                 configparser.MissingSectionHeaderError: "a line before the first [section]",
                 configparser.DuplicateSectionError: f"[{getattr(error, 'section', '')}] is there twice",
                 configparser.DuplicateOptionError: f"{getattr(error, 'option', '')} is there twice",
-            }.get(type(error), "it is no configuration file")
+            }.get(type(error), "it is not a configuration file")
             raise UsageError(f"{self.name}{where}: {what}", hint="see Arm/vela.ini in ethos-u-vela") from error
         return parser
 

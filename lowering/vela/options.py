@@ -132,7 +132,7 @@ def _check(flags: tuple[str, ...]) -> None:
                 f"--vela-flag {flag!r} is none",
                 hint="give one argument of Vela, as in --vela-flag=--tensor-allocator=Greedy",
             )
-        # argparse takes any beginning of a name that fits no other.
+        # argparse takes any start of a name that fits no other.
         for known in (*_OURS, *_QUESTIONS):
             if name == known or (len(name) > 2 and known.startswith(name)):
                 if known in _QUESTIONS:

@@ -78,7 +78,7 @@ def write(path: Path) -> Bom:
     text = JsonV1Dot6(found).output_as_string(indent=2)
     wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if wrong is not None:
-        raise ToolError(f"the list of parts is no CycloneDX: {str(wrong).splitlines()[0]}")
+        raise ToolError(f"the list of parts is not CycloneDX: {str(wrong).splitlines()[0]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n", "utf-8")
     return found

@@ -50,7 +50,7 @@ def main(
     tests = tests_of(files)
     sys.stdout.write(f"{len(files)} files changed; their tests are in {len(tests)} files\n")
     if tests and not failed:
-        # One test at a time is handed out: with larger shares a worker would begin with far ones.
+        # One test at a time is handed out: with larger shares a worker would start with far ones.
         arguments = [
             "-q",
             "-m",

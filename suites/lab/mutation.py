@@ -34,7 +34,7 @@ class MutationSubject(Protocol):
         """Its data before the damage: bytes, or a list."""
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Draw some whole pieces in a row. Return where they begin and end, as indices of `data`."""
+        """Draw some whole pieces in a row. Return where they start and end, as indices of `data`."""
 
 
 AnySubject = TypeVar("AnySubject", bound=MutationSubject)

@@ -146,7 +146,7 @@ def prepare(folder: Path, plan: str = PLAN) -> None:
 def facts(into: Path) -> Counter[str]:
     """Return what the records of the one night in a folder say, without times and the run's name; how often each.
 
-    Raises RuntimeError if there is another number of nights, or a line is no record and not the end of a file.
+    Raises RuntimeError if there is another number of nights, or a line is not a record and not the end of a file.
     """
     nights = [path for path in into.iterdir() if path.name[0] != "."]
     if len(nights) != 1:
@@ -179,7 +179,7 @@ class NightRound:
 
 
 def undisturbed(folder: Path) -> tuple[Counter[str], float]:
-    """Return the facts of a night that nobody kills, and how long it takes when everything is lowered already."""
+    """Return the facts of a night that no one kills, and how long it takes when everything is lowered already."""
     prepare(folder)
     NightlyProcess(folder, "first").end()
     began = time.monotonic()

@@ -48,7 +48,7 @@ class RunCounter:
             terminalreporter.write_line(f"the time was up after {self._done} tests; `make test` runs the others")
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """That the time was up is no failure."""
+        """That the time was up is not a failure."""
         if self._stopped() and session.testsfailed == 0:
             session.exitstatus = 0
 

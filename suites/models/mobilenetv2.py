@@ -51,5 +51,5 @@ class MobileNetV2(nn.Module):
 
 def mobilenet_v2() -> Method:
     """For `ethos-hil run`."""
-    torch.manual_seed(0)  # so that an artifact in the cache is found without making the model anew
+    torch.manual_seed(0)  # so that an artifact in the cache is found without making the model again
     return seeded(MobileNetV2(), 1, 3, 224, 224, spread=False)

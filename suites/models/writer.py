@@ -27,7 +27,7 @@ from ethos_hil.lowering.model import Method
 from ethos_hil.lowering.upstream.process import one_torch_thread
 
 PROMPT = "Testing is better than "
-"""What the text begins with; it is not in the Zen."""
+"""What the text starts with; it is not in the Zen."""
 WRITTEN = 200
 """Characters that a run writes after the prompt."""
 _CHARACTERS = 128

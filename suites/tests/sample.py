@@ -25,7 +25,7 @@ wrong = Operator(
 )
 
 DEFECT = Defect(
-    "addition is no convolution", FailureKind.DELEGATION, "the delegate has no CONV2D", "https://example.org/1"
+    "addition is not a convolution", FailureKind.DELEGATION, "the delegate has no CONV2D", "https://example.org/1"
 )
 
 flawed = Operator(

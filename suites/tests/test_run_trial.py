@@ -125,7 +125,7 @@ def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: 
     cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.memo_key(None)
     made = test.lower(None, cache)
     assert not [path for path in made.made_from.files if path.startswith(str(tmp_path))], (
-        "the cache is no part of the model"
+        "the cache is not part of the model"
     )
     memo = find_artifact(cache, place, key, read_at_import(test.origins))
     assert memo is not None

@@ -124,7 +124,7 @@ def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: 
     assert found.status == FAILED
     flawed, mended = found.tests["test_flawed_known_U55_BI"], found.tests["test_mended_since_U55_BI"]
     assert flawed.element == "skipped"
-    assert "addition is no convolution (https://example.org/1)" in flawed.text
+    assert "addition is not a convolution (https://example.org/1)" in flawed.text
     assert flawed.properties["defect"] == "https://example.org/1"
     assert (mended.element, mended.properties["kind"]) == ("failure", "declaration")
     assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in found.output

@@ -27,7 +27,7 @@ def commands(file: Path) -> list[str]:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    """Return a text as GitHub reads it: nothing in it ends the line, the property, or begins another command."""
+    """Return a text as GitHub reads it: nothing in it ends the line, the property, or starts another command."""
     return "".join(f"%{ord(char):02X}" if char in "%\r\n" + more else char for char in text)
 
 

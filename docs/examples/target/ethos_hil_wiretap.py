@@ -42,7 +42,7 @@ class WiretapTarget(Target):
         self.soc = self._board.soc
 
     def capabilities(self) -> frozenset[Capability]:
-        """Those of the virtual board, but it starts anew for every run."""
+        """Those of the virtual board, but it starts again for every run."""
         return self._board.capabilities() - {Capability.STAYS_UP}
 
     def _load(self, image: Image) -> None:
@@ -75,7 +75,7 @@ def _find(npu: EthosU) -> ToolError | None:
     """What the virtual board needs, and the folder."""
     folder = Path(os.environ.get(FOLDER_VARIABLE, "."))
     if not folder.is_dir():
-        return TargetNotAvailable(f"{folder} is no folder", hint=f"set {FOLDER_VARIABLE} to a folder that is there")
+        return TargetNotAvailable(f"{folder} is not a folder", hint=f"set {FOLDER_VARIABLE} to a folder that is there")
     return VIRTUAL.find(npu)
 
 

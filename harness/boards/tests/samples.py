@@ -9,7 +9,7 @@ from ethos_hil.harness.boards.board_file import read_board
 from ethos_hil.harness.boards.catalogue import SHIPPED
 
 OWN = """\
-description = "A part that nobody sells"
+description = "A part that no one sells"
 npus = ["ethos-u55-128"]
 quirks = ["short-writes"]
 notes = ["It does not exist."]

@@ -15,11 +15,11 @@ from ethos_hil.harness.boards.bring_up_npu import (
     CpuIdentity,
     InterruptSeen,
     NpuIdentity,
+    check_identity,
+    check_interrupt,
     halting_state,
-    judge_interrupt,
-    judge_npu,
 )
-from ethos_hil.harness.boards.bring_up_probe import CountedTime, MemorySpan, examine_memory, judge_clock
+from ethos_hil.harness.boards.bring_up_probe import CountedTime, MemorySpan, check_clock, examine_memory
 from ethos_hil.harness.boards.bring_up_report import BringUpReport, BringUpStep, StepFinding, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.gdb.remote import GdbRemote
@@ -85,7 +85,7 @@ def test_a_bad_line_of_data_is_named() -> None:
 def test_the_clock_is_judged(
     stated: int, counted: CountedTime, control: int, kind: FailureKind | None, said: str
 ) -> None:
-    finding = judge_clock(stated, counted, control)
+    finding = check_clock(stated, counted, control)
     assert finding.kind is kind
     assert said in finding.text
     assert bool(finding.remedy) == (kind is not None)
@@ -105,7 +105,7 @@ def test_the_clock_is_judged(
 def test_the_interrupt_is_judged(
     status: int, before: tuple[int, ...], after: tuple[int, ...], kind: FailureKind | None, said: str
 ) -> None:
-    finding = judge_interrupt(56, InterruptSeen(status, frozenset(before), frozenset(after)))
+    finding = check_interrupt(56, InterruptSeen(status, frozenset(before), frozenset(after)))
     assert finding.kind is kind
     assert said in finding.text
 
@@ -120,7 +120,7 @@ def test_identities_are_read() -> None:
     assert not NpuIdentity(0, 0).answers
     assert not NpuIdentity(0xFFFFFFFF, 0xFFFFFFFF).answers
     assert halting_state(0x00030003) == "C_DEBUGEN S_REGRDY S_HALT"
-    assert judge_npu(("ethos-u55-256",), NpuIdentity(0x10066001, 0x1807), {}).kind is FailureKind.WRONG_BOARD
+    assert check_identity(("ethos-u55-256",), NpuIdentity(0x10066001, 0x1807), {}).kind is FailureKind.WRONG_BOARD
 
 
 def report(*steps: BringUpStep, **board: Any) -> BringUpReport:

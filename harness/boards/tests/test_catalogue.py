@@ -111,7 +111,7 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest
         board_files()
     monkeypatch.delenv("ETHOS_HIL_BOARDS")
     shutil.rmtree(tmp_path / "config")
-    assert board_files()  # nobody needs a folder of his own
+    assert board_files()  # no one needs a folder of his own
 
 
 def test_the_registry_finds_boards_in_a_process_that_has_not_imported_them() -> None:

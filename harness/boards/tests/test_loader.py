@@ -151,7 +151,7 @@ def test_a_board_that_starts_again_during_the_load_is_lost(tmp_path: Path, firmw
             done_once.append(done)
             qmp(tmp_path, "system_reset")
 
-    with pytest.raises(TargetError, match="started anew") as caught, board_remote(qemu_loading(tmp_path)) as remote:
+    with pytest.raises(TargetError, match="started again") as caught, board_remote(qemu_loading(tmp_path)) as remote:
         load(remote, firmware, words=RESET, vector_table=VECTORS, progress=press_reset)
     assert caught.value.kind is FailureKind.LOST_BOARD
 
@@ -160,7 +160,7 @@ def test_a_board_that_starts_again_after_the_load_is_not_started(tmp_path: Path,
     with board_remote(qemu_loading(tmp_path)) as remote:
         loaded = load(remote, firmware, words=RESET, vector_table=VECTORS)
         qmp(tmp_path, "system_reset")
-        with pytest.raises(TargetError, match="started anew"):
+        with pytest.raises(TargetError, match="started again"):
             start(remote, loaded)
     assert (tmp_path / "uart").read_bytes() == b""
 
@@ -303,8 +303,8 @@ def test_a_processor_that_runs_though_it_was_reset_is_refused() -> None:
         (image(), BASE + 0x8000, "nothing is loaded there"),
         (image(stack=0), BASE, "stack would start at 0x00000000"),
         (image(stack=BASE + 4), BASE, "stack would start at"),
-        (image(entry=BASE + 0x40), BASE, "which is no Thumb code"),
-        (image(entry=BASE + 0x8001), BASE, "which is no Thumb code"),
+        (image(entry=BASE + 0x40), BASE, "which is not Thumb code"),
+        (image(entry=BASE + 0x8001), BASE, "which is not Thumb code"),
     ],
 )
 def test_an_image_that_cannot_start_is_refused_before_anything_is_written(elf: bytes, table: int, words: str) -> None:

@@ -43,7 +43,7 @@ FLOODS = {
     "zeros": bytes(1 << 16),
     "text": b"hello\n" * 10_000,
     "another upload's receipts": said(MonitorFrameType.RECEIVED, Received, upload=1) * 2000,
-    "answers that nobody asked for": said(MonitorFrameType.SPEED, Speed, baud=1) * 3000,
+    "answers that no one asked for": said(MonitorFrameType.SPEED, Speed, baud=1) * 3000,
 }
 
 

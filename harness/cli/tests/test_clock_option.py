@@ -54,7 +54,7 @@ def test_what_has_no_time_is_said() -> None:
     instructions = Metric("cpu_instructions", 3916, "instructions", "instructions")
     virtual = dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions))
     assert rows(virtual, StatedClock(500e6, "--clock 500MHz/1GHz", 1e9))["clock"] == (
-        "NPU 500 MHz: --clock 500MHz/1GHz; the CPU's 3,916 instructions are no time"
+        "NPU 500 MHz: --clock 500MHz/1GHz; the CPU's 3,916 instructions are not time"
     )
     assert rows(dataclasses.replace(RECORD, metrics=())) == {}
 

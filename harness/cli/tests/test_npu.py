@@ -108,8 +108,8 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
     [
         (b"", "is neither an .npz nor a .tflite"),
         (b"\x7fELF....", "is neither an .npz nor a .tflite"),
-        (b"PK\x03\x04", "is no usable output of Vela"),
-        (b"\x1c\0\0\0TFL3", "is no usable output of Vela"),
+        (b"PK\x03\x04", "is not a usable output of Vela"),
+        (b"\x1c\0\0\0TFL3", "is not a usable output of Vela"),
         (b"vela_bin_stream\0", "not a usable Ethos-U delegate"),
         (maximum(), "has no ethos-u operator, but 1 of TensorFlow Lite"),
     ],

@@ -73,7 +73,7 @@ def test_what_computes_nothing_from_tensors_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("init", "is no layer"), ("Module.eval", "is no layer"), ("Relu", "has no")]
+    ("name", "said"), [("init", "is not a layer"), ("Module.eval", "is not a layer"), ("Relu", "has no")]
 )
 def test_what_is_no_layer_is_refused(name: str, said: str) -> None:
     from ethos_hil.harness.declared.modules import new_layer

@@ -157,7 +157,7 @@ def test_without_firmware_it_cannot_run_and_says_how_it_could(tmp_path: Path) ->
     (tmp_path / "text.elf").write_text("text")
     told = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path / "text.elf"))
     assert told.status == 3
-    assert told.findings["firmware of corstone-300"]["found"] == f"{tmp_path}/text.elf is no ELF file"
+    assert told.findings["firmware of corstone-300"]["found"] == f"{tmp_path}/text.elf is not an ELF file"
 
 
 def test_fvps_are_found_with_their_versions(tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_fvps_are_found_with_their_versions(tmp_path: Path) -> None:
 
 
 def test_a_program_that_does_not_answer_is_ended_with_all_it_started(tmp_path: Path) -> None:
-    slow = executable(tmp_path / "slow", f"sleep 1000 & echo $! > {tmp_path}/child; echo begun; wait")
+    slow = executable(tmp_path / "slow", f"sleep 1000 & echo $! > {tmp_path}/child; echo started; wait")
     began = time.monotonic()
     assert ask([str(slow)], seconds=0.5) == "it did not answer in 0.5 s"
     assert time.monotonic() - began < 5

@@ -49,7 +49,7 @@ def _machine() -> str:
 
 
 def _began(pid: int) -> int | None:
-    """Return when a process began, in ticks since the boot (22nd field in proc(5)'s stat), or None if it is no more."""
+    """Return when a process started, in ticks since the boot (22nd field in proc(5)'s stat), or None if it is gone."""
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except (OSError, ValueError, IndexError):
@@ -140,7 +140,7 @@ class Borrower:
             await self.give_back()
 
     async def _is_wanted(self, name: str) -> bool:
-        """Return whether a reservation of somebody else waits for this place, or it is no place any more."""
+        """Return whether a reservation of somebody else waits for this place, or it is not a place any more."""
         waiting = labgrid("remote.common").ReservationState.waiting.value
         try:
             answer = await self._session.stub.GetReservations(self._pb.GetReservationsRequest(), timeout=_RPC_SECONDS)

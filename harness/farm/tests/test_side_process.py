@@ -37,7 +37,7 @@ def test_the_environment_may_be_given_by_its_folder_or_its_python(
         monkeypatch.setenv(PYTHON_VARIABLE, str(given))
         assert labgrid_python() == str(python)
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path))
-    with pytest.raises(TargetNotAvailable, match="which is no program and no environment") as caught:
+    with pytest.raises(TargetNotAvailable, match="which is neither a program nor an environment") as caught:
         labgrid_python()
     assert "docs/farm.md" in str(caught.value.hint)
 
@@ -103,11 +103,11 @@ def test_a_program_that_ends_is_an_error_and_started_anew(
     [
         (
             "echo 'DeprecationWarning: no'",
-            "'\"DeprecationWarning: no\"', which is no answer",
+            "'\"DeprecationWarning: no\"', which is not an answer",
         ),
-        ("echo '[1]'", "which is no answer"),
-        ("echo '{}'", "says '{}', which is no answer"),
-        ("""echo '{"places": [{"name": 1}]}'""", "which is no answer"),
+        ("echo '[1]'", "which is not an answer"),
+        ("echo '{}'", "says '{}', which is not an answer"),
+        ("""echo '{"places": [{"name": 1}]}'""", "which is not an answer"),
         ("""while echo '{"note": ""}'; do :; done""", "does not answer"),
         ("while printf %99999s; do :; done", "and no answer"),
     ],

@@ -24,8 +24,8 @@ def no_labgrid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_labgrid_it_is_listed_with_what_is_missing() -> None:
     missing = PLUGIN.find(NPU)
     assert missing is not None
-    assert "which is no program and no environment" in missing.message
-    with pytest.raises(TargetNotAvailable, match="which is no program"):
+    assert "which is neither a program nor an environment" in missing.message
+    with pytest.raises(TargetNotAvailable, match="which is neither a program"):
         find_plugin("labgrid:desk1")
 
 
@@ -38,5 +38,5 @@ def test_the_family_needs_a_name() -> None:
 
 @pytest.mark.usefixtures("no_labgrid")
 def test_what_is_no_choice_is_an_error_before_anything_is_started() -> None:
-    with pytest.raises(UsageError, match="is no tag=value as labgrid has them"):
+    with pytest.raises(UsageError, match="is not a tag=value as labgrid has them"):
         find_plugin("labgrid:board=")

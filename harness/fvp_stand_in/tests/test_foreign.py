@@ -284,7 +284,7 @@ def test_memory_is_dumped_whatever_ends_the_run(
     [
         ("out.bin@0x50000000,4", "Error: --dump out.bin asks for 4 bytes at 0x50000000: there is no memory"),
         ("out.bin@0x313ffffc,8", "they run past the end of the SRAM"),
-        ("no/out.bin@0x31000000,8", "Error: --dump no/out.bin cannot be written: no is no folder"),
+        ("no/out.bin@0x31000000,8", "Error: --dump no/out.bin cannot be written: no is not a folder"),
         ("/dev/full@0x31000000,8", "Error: --dump /dev/full cannot be written: No space left on device"),
     ],
 )

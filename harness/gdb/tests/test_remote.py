@@ -179,10 +179,10 @@ def test_the_check_of_the_checksum_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
         (b"m", packet(b"a}"), "ends within an escape"),
         (b"m", b"$0", "does not answer a read within"),
         (b"m", b"", "does not answer a read within"),
-        (b"m", b"+" * 80_000, "are no answer"),
-        (b"m", b"garbage " * 10_000, "are no answer"),
-        (b"m", packet(b"T05") * 2000, "packets that are no answer"),
-        (b"m", packet(b"O41") * 2000, "packets that are no answer"),
+        (b"m", b"+" * 80_000, "are not an answer"),
+        (b"m", b"garbage " * 10_000, "are not an answer"),
+        (b"m", packet(b"T05") * 2000, "packets that are not an answer"),
+        (b"m", packet(b"O41") * 2000, "packets that are not an answer"),
         (b"m", b"%" + packet(b"Stop:" + b"x" * 1000)[1:], "does not answer a read within"),
         (b"m", b"$" + b"0" * 300_000, "without the end of a packet"),
         (b"m", packet(b"0*~" + b"*~" * 5000), "stands for more than"),
@@ -207,7 +207,7 @@ def test_an_answer_that_nobody_asked_for_is_noticed() -> None:
         time.sleep(0.05)
         remote.write_word(BASE + 4, 0)
 
-    assert "'OK', which nobody asked for" in failure(answering(b"M", packet(b"OK") * 2), act).message
+    assert "'OK', which no one asked for" in failure(answering(b"M", packet(b"OK") * 2), act).message
 
 
 def test_after_an_answer_that_is_missing_nothing_else_is_asked() -> None:

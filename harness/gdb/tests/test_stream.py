@@ -135,7 +135,7 @@ def test_without_a_description_the_numbers_are_gdbs() -> None:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"target.xml": b"<target"}, "no XML"),
+        ({"target.xml": b"<target"}, "not XML"),
         ({"target.xml": b"<target/>"}, "no register"),
         ({"target.xml": b'<target><include href="target.xml"/></target>'}, "without end"),
         ({"target.xml": b'<!DOCTYPE t [<!ENTITY a "b">]><target/>'}, "entities"),
@@ -143,7 +143,7 @@ def test_without_a_description_the_numbers_are_gdbs() -> None:
         ({"target.xml": b'<target><reg name="a" bitsize="9999"/></target>'}, "9999 bits"),
         ({"target.xml": b'<target><reg name="a" regnum="-1"/></target>'}, "register -1"),
         ({"target.xml": b"<target>" + b"<reg/>" * 5000 + b"</target>"}, "after 4096 others"),
-        ({"target.xml": b'<?xml version="1.0" encoding="klingon"?><target/>'}, "no XML"),
+        ({"target.xml": b'<?xml version="1.0" encoding="klingon"?><target/>'}, "not XML"),
     ],
 )
 def test_a_description_that_cannot_be_used_is_refused(files: dict[str, bytes], words: str) -> None:

@@ -27,7 +27,7 @@ class CoreMemory(Protocol):
     def load(self, address: int, size: int, strict: bool) -> Value:
         """Return `size` (1, 2 or 4) bytes, zero-extended, or None where they are not known.
 
-        `strict`: the instruction faults where the address is no multiple of four.
+        `strict`: the instruction faults where the address is not a multiple of four.
         """
 
     def store(self, address: Value, size: int, value: Value, strict: bool) -> None:
@@ -151,7 +151,7 @@ class Core:
             self.state.r[PC] = None
             return
         if target >= 0xFF000000:
-            raise NotFollowed(f"it returns to 0x{target:08x}, which is no code")
+            raise NotFollowed(f"it returns to 0x{target:08x}, which is not code")
         self.state.r[PC] = target & ~1
 
     def load(self, address: Value, size: int, strict: bool = False) -> Value:

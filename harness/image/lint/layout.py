@@ -49,7 +49,7 @@ def vectors(program: ElfProgram, *, sets_stack: bool = False) -> Iterator[Flaw]:
         severity = WARNING if sets_stack else ERROR
         yield Flaw(VECTORS, severity, f"the initial stack pointer, 0x{stack:08x}, is {where}", table, _LINK)
     elif stack % 8:
-        yield Flaw(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is no multiple of 8", table, _LINK)
+        yield Flaw(VECTORS, WARNING, f"the initial stack pointer, 0x{stack:08x}, is not a multiple of 8", table, _LINK)
     if not reset & 1:
         yield Flaw(
             VECTORS,
@@ -120,7 +120,7 @@ def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequen
         assert memory is not None
         if memory.read_only and does == "runs" and segment.writable:
             zeroed = segment.memory_size > segment.file_size
-            what = "begins as zero, which start-up has to write" if zeroed else "may be written"
+            what = "starts as zero, which start-up has to write" if zeroed else "may be written"
             yield Flaw(SEGMENTS, ERROR if zeroed else WARNING,
                           f"it {what}, but only the board writes the {memory.name}", place, _LINK)  # fmt: skip
 

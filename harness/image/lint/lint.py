@@ -22,7 +22,7 @@ class LintReport:
 
     Attributes:
         findings: what is wrong, in the order of `CHECKS`.
-        walk: the way from reset to `main`; None where it could not even begin.
+        walk: the way from reset to `main`; None where it could not even start.
     """
 
     findings: tuple[Flaw, ...]

@@ -125,7 +125,7 @@ class ElfProgram:
         return next((found[name] for name in names if name in found), None)
 
     def size_at(self, address: int) -> int:
-        """Return the largest size that a symbol states for what begins at `address` or its alias, or 0."""
+        """Return the largest size that a symbol states for what starts at `address` or its alias, or 0."""
         places = self.aliases(address)
         return max((each.size for each in self._named if each.address in places), default=0)
 

@@ -142,7 +142,7 @@ class PartMemory:
                 self._report(
                     VECTORS,
                     Severity.ERROR,
-                    f"it sets VTOR to 0x{value:08x}, which is no multiple of {size}: the processor drops the low bits",
+                    f"it sets VTOR to 0x{value:08x}, not a multiple of {size}: the processor drops the low bits",
                     "align the table to its size, rounded up to a power of two",
                 )
 

@@ -22,7 +22,7 @@ from ethos_hil.harness.targets.virtual import VirtualTarget
 from ethos_hil.harness.virtual.tests.programs import Recorded, load
 
 # The controllers' addresses, written down here a second time, from the sources that harness/socs names: where a range
-# of them begins, and the processor's (secure) address of the same byte.
+# of them starts, and the processor's (secure) address of the same byte.
 RANGES = {
     "corstone-300": (
         (0x00000000, 0x10000000),
@@ -104,7 +104,7 @@ def test_the_files_at_their_addresses_are_what_the_elf_loads(soc: Soc) -> None:
     packed = image(soc, load("add"))
     files = dict(card_files(packed.elf, soc))
     assert memory_of_card(soc, files) == memory_of_elf(packed.elf)
-    assert len(files) == 5, "vectors and code, further code, initial data, and the package; nothing that begins as zero"
+    assert len(files) == 5, "vectors and code, further code, initial data, and the package; nothing that starts as zero"
     assert {entry.update for entry in entries(files["images.txt"].decode())} == {"AUTO" if soc.number == 300 else "RAM"}
 
 
@@ -146,7 +146,7 @@ _EHDR, _PHDR = struct.Struct("<16sHHIIIIIHHHHHH"), struct.Struct("<IIIIIIII")
 
 
 def raw_elf(memory: dict[int, bytes]) -> bytes:
-    """Return an ELF of nothing but bytes at addresses: no symbols, no memory that begins as zero."""
+    """Return an ELF of nothing but bytes at addresses: no symbols, no memory that starts as zero."""
     offset = _EHDR.size + len(memory) * _PHDR.size
     headers, body = b"", b""
     for address, data in memory.items():

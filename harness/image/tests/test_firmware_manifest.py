@@ -100,7 +100,7 @@ def test_what_no_board_is_built_from_does_not(sources: Path) -> None:
     ("text", "why"),
     [
         ("", "Expecting value"),
-        ("[]", "it is no JSON object"),
+        ("[]", "it is not a JSON object"),
         ('{"board": "b"}', "schema_version"),
         ('{"schema_version": 2}', "schema version 2, expected 1"),
         ('{"schema_version": 1, "flags": []}', "required positional arguments"),
@@ -108,7 +108,7 @@ def test_what_no_board_is_built_from_does_not(sources: Path) -> None:
 )
 def test_what_is_no_manifest_says_why(tmp_path: Path, text: str, why: str) -> None:
     (tmp_path / "m.json").write_text(text)
-    with pytest.raises(ValueError, match=f"m.json is no manifest of a firmware: .*{why}"):
+    with pytest.raises(ValueError, match=f"m.json is not a manifest of a firmware: .*{why}"):
         FirmwareManifest.read(tmp_path / "m.json")
     with pytest.raises(ValueError, match=r"absent.json: No such file"):
         FirmwareManifest.read(tmp_path / "absent.json")

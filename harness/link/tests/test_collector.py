@@ -225,7 +225,7 @@ def test_the_cpus_time_comes_with_each_call() -> None:
     ("image", "steps", "says"),
     [
         (TIMED, (), "the CPU's time for instruction 5 is missing"),
-        (ONE, (step(5, inputs=1),), "nobody asked"),
+        (ONE, (step(5, inputs=1),), "no one asked"),
         (TIMED, (step(5, kernel=1),), "times of another kind of call"),
         (TIMED, (step(4, clean=1), step(5)), "times of another kind of call"),
     ],
@@ -365,7 +365,7 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
         ([run_begin(0, 0), *tensor(OUTPUT, 99)], "dtype 99"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, rank=3)], "is malformed"),
         ([run_begin(0, 0), *tensor(OUTPUT, 6, role=7)], "is malformed"),
-        ([run_begin(0, 0), *tensor(OUTPUT, 6, dim_order=bytes(16))], "no permutation"),
+        ([run_begin(0, 0), *tensor(OUTPUT, 6, dim_order=bytes(16))], "not a permutation"),
     ],
 )
 def test_runs_that_do_not_fit_are_noticed(body: list[Message], says: str) -> None:

@@ -36,7 +36,7 @@ class Requantiser:
         addend: added after the factor: rounding, zero point, what moves the lower end of the clamp range to `low`, and
             the bias if that is exact.
         bias_first: the bias as float64, repeated as often, where it must be added before multiplying.
-        low: where the clamp range begins, not below zero; the low byte of what is clamped is the element, if that has 8
+        low: where the clamp range starts, not below zero; the low byte of what is clamped is the element, if that has 8
             bits and comes from no table.
         narrow: whether the value to clamp fits 16 bits for every input.
         overflow: whether sums may exceed the accumulator, so that they must be checked.

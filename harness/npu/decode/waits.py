@@ -1,7 +1,7 @@
 """The order that a command stream asks for: the waits before each operation, and its block dependency.
 
 DMA_WAIT n and KERNEL_WAIT n hold up the commands after them until at most n transfers or kernels are outstanding.
-BLOCKDEP n lets a kernel begin while the last n blocks of the kernel before it are not finished; 0 means after its end.
+BLOCKDEP n lets a kernel start while the last n blocks of the kernel before it are not finished; 0 means after its end.
 Codes are the same in all generations (ethosu/vela/ethos_u55_regs; for Ethos-U85 Vela's disassembly).
 """
 

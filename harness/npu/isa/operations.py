@@ -95,7 +95,7 @@ class Access:
     begin: int
     end: int
     write: bool
-    size: int  # bytes moved, at most end - begin for a feature map without reuse
+    size: int  # bytes moved, at most end - start for a feature map without reuse
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ethos_hil.lowering.formats.command_stream import commands as parse
 def commands(stream: bytes) -> Iterator[Command]:
     """Yield the commands of a stream in order.
 
-    Raises Fault when the stream ends inside a command, or a word is no command.
+    Raises Fault when the stream ends inside a command, or a word is not a command.
     """
     try:
         yield from parse(stream)

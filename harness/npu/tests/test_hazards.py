@@ -138,7 +138,7 @@ def test_velas_block_dependencies_are_safe(compiled: CompiledGraph) -> None:
 
 
 def test_a_table_is_lost_to_a_kernel_without_one() -> None:
-    """Where all of SHRAM is accumulators, a kernel must not begin while another still looks up."""
+    """Where all of SHRAM is accumulators, a kernel must not start while another still looks up."""
     compiled = compile_graph(network(), "ethos-u55-32")
     names = [
         (hazard.first.activation.table, hazard.second.activation.table)

@@ -66,7 +66,7 @@ def test_a_padded_convolution_with_a_large_stride_is_no_miscompilation() -> None
 
 @pytest.mark.parametrize("kind", ["max_pool", "average_pool"])
 def test_what_the_accumulators_hold_counts(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if each part began anew, the answer is another one."""
+    """As if each part started again, the answer is another one."""
     tosa, values = program("all around", kind)
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     monkeypatch.setattr(pooling, "_COMBINED", {mode: lambda new, held: new for mode in pooling._COMBINED})

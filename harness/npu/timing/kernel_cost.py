@@ -79,7 +79,7 @@ class Cost:
 
     @property
     def cycles(self) -> int:
-        """Cycles from begin to end, if it runs alone."""
+        """Cycles from start to end, if it runs alone."""
         if not self.blocks:
             return math.ceil(self.alone)
         begin = max(self.inputs.latency + self.inputs.first, self.weights.latency)

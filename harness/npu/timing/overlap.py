@@ -63,7 +63,7 @@ class Runs:
         return self.base + steps + self.length
 
     def starts(self) -> Array:
-        """Return where each run begins, ascending; if there are too many, only the first byte of the extent."""
+        """Return where each run starts, ascending; if there are too many, only the first byte of the extent."""
         if np.prod(self.counts, dtype=float) > MAX_RUNS:
             return np.array([self.begin])
         starts = np.array([self.base])
@@ -133,7 +133,7 @@ def common_byte(one: Runs, other: Runs) -> int | None:
     first, second = one.starts(), other.starts()
     first_length = one.length if first.size > 1 else one.end - one.begin
     second_length = other.length if second.size > 1 else other.end - other.begin
-    # A run of the second overlaps the runs of the first that begin before its end and end after its begin.
+    # A run of the second overlaps the runs of the first that start before its end and end after its start.
     low = np.searchsorted(first, second - first_length, side="right")
     high = np.searchsorted(first, second + second_length, side="left")
     meeting = np.flatnonzero(low < high)

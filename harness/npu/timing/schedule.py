@@ -4,14 +4,14 @@ The parser takes the commands in order, one word a cycle, and fetches them in pi
 ahead, over the port of the constants. Waits, and the limit on outstanding operations, hold it up.
 
 A kernel runs through its blocks in stages, each of them ready for the next kernel when it has done its last block:
-inputs are fetched, the MAC engine works, the output stage works, outputs are written. Its first block begins START
-cycles after its command. With a block dependency it may begin that many blocks before its predecessor's end, otherwise
-when that has ended; on an Ethos-U85 only a kernel that depends on nothing begins earlier (`Family.least_overlap`, the
+inputs are fetched, the MAC engine works, the output stage works, outputs are written. Its first block starts START
+cycles after its command. With a block dependency it may start that many blocks before its predecessor's end, otherwise
+when that has ended; on an Ethos-U85 only a kernel that depends on nothing starts earlier (`Family.least_overlap`, the
 largest block dependency).
 
 Copies run one after another, next to kernels. All of them share the ports (`PortClock`). Reads and writes each pass at
 the bus's speed at most, or as fast as the bursts that may be under way allow. Both together use the memory's budget:
-`Port.rate` times `Port.window` bytes are there at once, and come again at that rate. A burst that has begun passes
+`Port.rate` times `Port.window` bytes are there at once, and come again at that rate. A burst that has started passes
 whole: on average the share OVERSHOOT of it goes beyond the budget of its window (fitted; it matters for flash alone,
 whose window is 400 cycles).
 """
@@ -98,7 +98,7 @@ class _CommandParser:
         self.issued = 0.0
         self.offset = 0
         self.parsed = 0
-        self.pieces: list[float] = []  # when the parser has begun each
+        self.pieces: list[float] = []  # when the parser has started each
         self.kernels: list[float] = []  # ends
         self.copies: list[float] = []
         self.last = _Stages()
@@ -138,7 +138,7 @@ class _CommandParser:
         return OpSpan(begin, written)
 
     def _overlap(self, held: Waits) -> float:
-        """Return how many cycles before the last kernel's end the next one may begin."""
+        """Return how many cycles before the last kernel's end the next one may start."""
         blocks = held.blocks or 0
         if blocks < self.family.least_overlap:
             return 0.0

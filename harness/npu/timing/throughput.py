@@ -39,7 +39,7 @@ class MacTime:
     """Cycles of the MAC engine for some work.
 
     Attributes:
-        cycles: from its begin to its end.
+        cycles: from its start to its end.
         active: of these, cycles in which it multiplies.
         decoding: cycles in which a weight decoder works, concurrently.
     """

@@ -49,7 +49,7 @@ class OpRecord:
         cycles: its share of the total, modelled.
         mac_cycles: cycles in which the MAC engine multiplies for it.
         ifm_shape, ofm_shape: (height, width, depth); (1, 1, bytes) for DMA.
-        begin, end: when it runs, in cycles since the start of the stream.
+        start, end: when it runs, in cycles since the start of the stream.
     """
 
     offset: int

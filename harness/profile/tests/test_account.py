@@ -139,7 +139,7 @@ def test_the_cpu_counts_the_same_instructions_each_time(report: Report, profile:
 
 
 def test_instructions_grow_with_the_tensor() -> None:
-    """The count is no constant: a tensor of twice the elements takes nearly twice the instructions."""
+    """The count is not a constant: a tensor of twice the elements takes nearly twice the instructions."""
     counts = []
     for size in (1000, 2000):
         record = profiled("ethos-u55-128", model=f"harness/profile/tests/one_layer.py:relu_of_{size}").record

@@ -63,7 +63,7 @@ def test_the_rows_are_those_of_the_virtual_board(
     assert record.verdict == "verified"
     assert cycles(record) == cycles(known)
     assert {op.method for op in record.ops} == {"prefix" if method is ProfileMethod.PREFIX else "pmu-trace"}
-    assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is no FVP of Arm's"
+    assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is not an FVP of Arm's"
     assert on_the_cpu(record) == on_the_cpu(known), "the firmware is the same, and so is what it executes"
     total = record.metric("npu_cycles")
     assert total is not None

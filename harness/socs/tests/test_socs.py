@@ -74,7 +74,7 @@ def test_the_firmwares_files_are_those_of_the_declarations() -> None:
     files = firmware_files()
     assert {name: (FIRMWARE / name).read_text() for name in files} == files
     generated = {f"boards/{path.parent.name}/soc.h" for path in FIRMWARE.glob("boards/*/soc.h")}
-    assert generated == {name for name in files if name.endswith("soc.h")}, "files of a board that nobody declares"
+    assert generated == {name for name in files if name.endswith("soc.h")}, "files of a board that no one declares"
 
 
 def test_another_address_is_seen_in_the_files() -> None:

@@ -83,7 +83,9 @@ def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path
         assert one.cycles > 0
     assert target.capabilities() == {Capability.NPU_CYCLES, Capability.SEMIHOSTING}
     assert (target.kind, target.name, target.soc) == ("fvp", soc, soc)
-    assert target.cycle_provenance == "modelled", "a launcher is no FVP of Arm's, whose cycles are its timing model's"
+    assert target.cycle_provenance == "modelled", (
+        "a launcher is not an FVP of Arm's, whose cycles are its timing model's"
+    )
     assert "ethos-hil" in target.version
     assert 0 < outcome.seconds["launch"] < outcome.seconds["total"]
 

@@ -146,7 +146,9 @@ def test_a_uart_that_passes_every_byte_on_refuses_nothing() -> None:
     everything = bytes(range(256))
     assert refused_binary(everything, b"\xff") is None
     assert refused_binary(b"", b"") is None
-    assert refused_binary(bytes(1 << 20), b"\0") is None, "so many bytes without one of them is no accident of the UART"
+    assert refused_binary(bytes(1 << 20), b"\0") is None, (
+        "so many bytes without one of them is not an accident of the UART"
+    )
 
 
 @pytest.mark.parametrize(("byte", "parameter"), [(0x14, "enable_dc4"), (0x04, "shutdown_on_eot")])

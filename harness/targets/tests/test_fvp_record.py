@@ -1,4 +1,4 @@
-"""A whole run on an FVP whose UART is no plain wire, from the program to the record."""
+"""A whole run on an FVP whose UART is not a plain wire, from the program to the record."""
 
 from __future__ import annotations
 

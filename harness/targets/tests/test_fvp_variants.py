@@ -193,7 +193,7 @@ def test_the_list_of_another_corstone_says_that_it_is(
     assert "mps4_board.uart0.out_file" in str(caught.value.hint)
 
 
-# --- UARTs that are no plain wire. ---
+# --- UARTs that are not a plain wire. ---
 
 
 @pytest.fixture

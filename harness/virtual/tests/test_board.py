@@ -98,7 +98,7 @@ GARBAGE = f"""
     cpsid f
     movs r2, #6              @ thread mode goes on with the process's stack
     msr control, r2
-    movs r1, #1              @ the NPU begins a job
+    movs r1, #1              @ the NPU starts a job
     str r1, [r0, #8]
     {PARK}
     .thumb_func

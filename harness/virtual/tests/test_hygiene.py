@@ -180,7 +180,7 @@ def test_qemu_is_looked_up_on_path(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 
 
 def test_a_pipe_that_never_runs_dry_is_read_in_parts() -> None:
-    """Otherwise nobody looks at the time limit."""
+    """Otherwise no one looks at the time limit."""
     with subprocess.Popen(["cat", "/dev/zero"], stdout=subprocess.PIPE) as endless:
         assert endless.stdout is not None
         descriptor = os.dup(endless.stdout.fileno())

@@ -34,7 +34,7 @@ def test_a_reset_event_may_come_before_or_after_the_answer(ends: tuple[Qmp, sock
     qemu.sendall(GREETING + OK + OK + done + OK)
     qmp.reset(Deadline(1))
     assert commands(qemu) == ["qmp_capabilities", "set-action", "system_reset", "set-action"]
-    qemu.sendall(STOP * 3 + OK + done + OK)  # the next reset begins without a greeting
+    qemu.sendall(STOP * 3 + OK + done + OK)  # the next reset starts without a greeting
     qmp.reset(Deadline(1))
     assert commands(qemu) == ["set-action", "system_reset", "set-action"]
 
@@ -49,7 +49,7 @@ def test_a_reset_needs_its_event_not_only_an_answer(ends: tuple[Qmp, socket.sock
 @pytest.mark.parametrize(
     ("said", "named"),
     [
-        (b'{"hello": 1}\n', "begins with"),
+        (b'{"hello": 1}\n', "starts with"),
         (GREETING + b'{"error": {"desc": "not now"}}\n', "not now.* to qmp_capabilities"),
         (GREETING + OK + b'{"error": {"desc": "no such action"}}\n', "no such action.* to set-action"),
         (GREETING + b"junk\n", "sent b'junk'"),

@@ -345,7 +345,7 @@ def test_a_breach_comes_before_the_time_limit(assemble: Assemble) -> None:
 def test_exceptions_use_the_boot_memorys_vector_table_until_the_program_says_otherwise(
     assemble: Assemble, soc: Soc
 ) -> None:
-    """A program that never writes VTOR. QEMU's machine begins with a Corstone-300's, whatever the system is."""
+    """A program that never writes VTOR. QEMU's machine starts with a Corstone-300's, whatever the system is."""
     elf = assemble("ldr r1, =0xE000ED08\n ldr r4, [r1]\n svc #0\n" + END, soc)
     with machine(elf, soc, rules=frozenset({Rule.RESET_STATE}), seconds=1.0) as board:
         with pytest.raises(TimeoutError):

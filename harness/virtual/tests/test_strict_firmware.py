@@ -140,7 +140,7 @@ def test_with_the_data_cache_off_nothing_needs_cleaning() -> None:
 
 
 def undefined_at(firmware: bytes, function: str) -> bytes:
-    """Return a firmware with an undefined instruction at the beginning of a function."""
+    """Return a firmware with an undefined instruction at the start of a function."""
     elf = ELFFile(io.BytesIO(firmware))
     symbols = elf.get_section_by_name(".symtab")
     assert isinstance(symbols, SymbolTableSection)

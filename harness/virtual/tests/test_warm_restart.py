@@ -1,4 +1,4 @@
-"""A program that begins on a board whose memories keep what the one before left there, as after a reset of a core."""
+"""A program that starts on a board whose memories keep what the one before left there, as after a reset of a core."""
 
 from __future__ import annotations
 

@@ -99,15 +99,15 @@ def _check_inputs(path: Path, inputs: Any) -> None:
         return
     plain = isinstance(inputs, tuple) and len(inputs) == 2
     if not plain or not isinstance(inputs[0], tuple) or not isinstance(inputs[1], dict):
-        raise UsageError(f"{path} has example inputs that are no arguments of a call", hint=_WRITE)
+        raise UsageError(f"{path} has example inputs that are not arguments of a call", hint=_WRITE)
     if not all(isinstance(name, str) for name in inputs[1]):
         raise UsageError(f"{path} has keyword arguments that have no names", hint=_WRITE)
 
 
-# The archive of a .pt2: read strictly, checked member by member, and written anew for torch.
+# The archive of a .pt2: read strictly, checked member by member, and written again for torch.
 #
-# torch gets what was checked here and nothing else. A difference between two readers of zip archives or of JSON is no
-# way around the checks, and members that lowering does not need (other models, extra files) never reach torch.
+# torch gets what was checked here and nothing else. A difference between two readers of zip archives or of JSON is not
+# a way around the checks, and members that lowering does not need (other models, extra files) never reach torch.
 
 _PROGRAM = "models/model.json"
 _INPUTS = "data/sample_inputs/model.pt"

@@ -58,7 +58,7 @@ _UNDERSCORED = frozenset(
         "_upsample_nearest_exact3d", "_weight_norm", "_weight_norm_interface",
     }
 )  # fmt: skip
-"""Operators of ATen whose name begins with a line and that models have. Others trust their arguments."""
+"""Operators of ATen whose name starts with a line and that models have. Others trust their arguments."""
 
 
 def check_operator(name: str, where: str) -> None:

@@ -20,7 +20,7 @@ from ethos_hil.base.errors import OracleError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.lowering.formats.tosa import TosaGraph
 from ethos_hil.lowering.native import worker
-from ethos_hil.lowering.native.crashing_operator import beginning, crashing_operator
+from ethos_hil.lowering.native.crashing_operator import crashing_operator, prefix
 from ethos_hil.lowering.native.worker import REFERENCE_MODEL, VELA, NativeCrash, NativeTool, ToolRaised
 from ethos_hil.lowering.oracle.reference import evaluate
 from ethos_hil.lowering.testing.processes import left_of
@@ -254,7 +254,7 @@ def test_a_vela_that_is_killed_is_an_error_and_the_next_call_compiles() -> None:
 
 
 def killed(tosa: bytes) -> VelaCrash | None:
-    """Kill Vela while it compiles. Between two calls that is no error, and None is returned."""
+    """Kill Vela while it compiles. Between two calls that is not an error, and None is returned."""
     VELA.require()
     assert VELA._process is not None
     process = VELA._process.process
@@ -316,13 +316,13 @@ def count(tosa: bytes) -> int:
     return len(TosaGraph.parse(tosa).operators)
 
 
-def test_a_beginning_is_a_program_that_vela_compiles_and_the_model_computes() -> None:
+def test_a_prefix_is_a_program_that_vela_compiles_and_the_model_computes() -> None:
     tosa = program(length=4)
     ends = [operator.index + 1 for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
     for length, expected in zip(ends, (50, 25, 13, 7), strict=True):
-        part = beginning(tosa, length)
+        part = prefix(tosa, length)
         assert count(part) == length
-        (answer,) = evaluate(part, [np.full((1, 4), 100, np.int8)], "a beginning")
+        (answer,) = evaluate(part, [np.full((1, 4), 100, np.int8)], "a prefix")
         assert answer.tolist() == [[expected] * 4]
         assert run_vela(part, FLAGS).blob
 

@@ -44,7 +44,7 @@ def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
     return remembered
 
 
-# Programs that torch traces anew though nothing of them is to be decomposed.
+# Programs that torch traces again though nothing of them is to be decomposed.
 #
 # ExecuTorch 1.4.1 (exir/program/_program.py, `_gen_edge_manager_for_partitioners`) decomposes a program three times: by
 # an empty table, by a table without the operators that the backend wants, and by a table of all. torch 2.13 traces the
@@ -295,7 +295,7 @@ def remembered_overrides(
 def _identity(how: Callable[..., Any]) -> tuple[Any, ...]:
     """Something that is equal for functions that do the same.
 
-    torch makes its local functions anew for every table of decompositions, so the functions themselves differ.
+    torch makes its local functions again for every table of decompositions, so the functions themselves differ.
     """
     call = how if isinstance(how, functools.partial) else functools.partial(how)
     if getattr(call.func, "__closure__", ()) is not None or call.func.__defaults__ is not None:

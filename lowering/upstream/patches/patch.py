@@ -110,7 +110,7 @@ def fingerprint(name: str) -> str:
         raise UpstreamDiffers(f"the source of {name} cannot be read ({error})") from error
 
 
-@functools.cache  # of the very object: what takes its place under the same name is read anew
+@functools.cache  # of the very object: what takes its place under the same name is read again
 def _normalise(thing: Any) -> str:
     """The source of a function, property or class as Python understands it.
 

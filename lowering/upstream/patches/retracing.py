@@ -1,4 +1,4 @@
-"""ExecuTorch's passes, which trace a whole graph anew, with what the last traces found out.
+"""ExecuTorch's passes, which trace a whole graph again, with what the last traces found out.
 
 A pass of ExecuTorch 1.4.1 (exir/pass_base.py, `_ExportPassBase`) calls every operator of a graph with fake tensors,
 and makes a new graph of the calls. The Arm backend runs forty such passes, of which each changes a few nodes. A fake
@@ -6,7 +6,7 @@ tensor has a shape, a type and no values. So an operator gives an equal one when
 tensors and equal other arguments. Here what it gave is given again in the next trace, to as many nodes as asked for it
 in the last one. Two nodes of one graph never share an object.
 
-Arguments that are no tensors are mostly numbers, and lists of them as long as a layer has channels. torch.fx asks of
+Arguments that are not tensors are mostly numbers, and lists of them as long as a layer has channels. torch.fx asks of
 each number whether it is a module, a tensor, and a dozen other things. Here plain values pass as they are.
 """
 
@@ -148,7 +148,7 @@ class _Calls:
             inputs = (each for each in pytree.tree_leaves((arguments, named)) if type(each) is self._fake)
             given = {each.untyped_storage()._cdata for each in inputs}
             made = {each.untyped_storage()._cdata for each in pytree.tree_leaves(result)}
-            if given.isdisjoint(made):  # it is no view
+            if given.isdisjoint(made):  # it is not a view
                 known.append(result)
         return result
 

@@ -23,7 +23,7 @@ class BoardRun:
         sent_again: bytes of the package that were sent more than once.
         damaged: frames that arrived damaged, at either end.
         lost: bytes that the board's UART says it lost.
-        untried: values of the board's file that nobody is known to have tried on a real board.
+        untried: values of the board's file that no one is known to have tried on a real board.
         simulated: whether it is a program, whose cycles are modelled.
     """
 

@@ -27,7 +27,7 @@ class Deadline:
 
 
 def process_began() -> float:
-    """Return when this process began, on the monotonic clock, to a hundredth of a second; now where that is not known.
+    """Return when this process started, on the monotonic clock, to a hundredth of a second; now where it is not known.
 
     Linux has it in ticks since the boot, the 22nd field of proc(5)'s stat; the 2nd is a name with any characters.
     """

@@ -93,7 +93,7 @@ class Ending:
 
     @property
     def green(self) -> bool:
-        """Whether its answers are right, or nobody has to say that they are."""
+        """Whether its answers are right, or no one has to say that they are."""
         return not self.red and self.standing in (Standing.VERIFIED, Standing.UNVERIFIED)
 
 
@@ -129,7 +129,7 @@ def ending_of(
 
 
 def _not_of_the_point(record: Record) -> bool:
-    """Return whether a night's point was refused for something that is no news of the point: a tool, a wrong name."""
+    """Return whether a night's point was refused for something that is not news of the point: a tool, a wrong name."""
     of_night = record.run is not None and bool(record.run.part)
     return of_night and record.kind in {*OF_THIS_PLACE, FailureKind.USAGE}
 

@@ -1,4 +1,4 @@
-"""Locks between processes. Nobody waits without a word, nor without a limit.
+"""Locks between processes. No one waits without a word, nor without a limit.
 
 The lock file says who holds the lock. A process that waits for longer than two seconds repeats that on stderr; after 15
 minutes it gives up.

@@ -17,7 +17,7 @@ def write_whole(path: Path, content: str | bytes) -> None:
     stays as it is.
 
     Raises:
-        OSError: the folder is missing, the disk is full, nobody reads the named pipe, ...
+        OSError: the folder is missing, the disk is full, no one reads the named pipe, ...
     """
     write_all({path: content.encode() if isinstance(content, str) else content})
 
@@ -104,7 +104,7 @@ def write_folder(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _write_directly(path: Path, data: bytes) -> None:
-    """Write to a pipe or a device. A named pipe that nobody reads is an error: it would keep us waiting."""
+    """Write to a pipe or a device. A named pipe that no one reads is an error: it would keep us waiting."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError as error:
@@ -117,7 +117,7 @@ def _write_directly(path: Path, data: bytes) -> None:
 
 
 def _hidden(path: Path) -> str:
-    """Return how the names of our temporary files for a path begin. A name may have no more than 255 bytes."""
+    """Return how the names of our temporary files for a path start. A name may have no more than 255 bytes."""
     return f".{path.name[:50]}."
 
 

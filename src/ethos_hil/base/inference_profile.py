@@ -133,7 +133,7 @@ class Slice:
 
     Attributes:
         lane: "npu" for kernels of the NPU, "dma" for its DMA, "cpu". Two slices of the lane "npu" may overlap, the end
-            of one with the begin of the next.
+            of one with the start of the next.
         name: what ran.
         begin, end: in cycles, since the start of the inference.
         row: id of the row in `Record.ops` or in `InferenceProfile.cpu`; "" for none.

@@ -20,7 +20,7 @@ def undo_inherited() -> Mapping[signal.Signals, Handler]:
     """Undo what the program that started this one may have left behind. Only the main thread can call it.
 
     Where SIGCHLD is ignored, the kernel throws away how children end, and Python takes every child for a success. A
-    signal that is blocked ends nothing; nobody blocks one on purpose for another program, as `nohup` ignores one.
+    signal that is blocked ends nothing; no one blocks one on purpose for another program, as `nohup` ignores one.
 
     Returns:
         As `end_on_signals`.

@@ -14,7 +14,7 @@ def escaped(text: str, *, keep: str = "\t") -> str:
     r"""Return `text` with all characters but printable ones and blanks as escapes, such as `\x1b`.
 
     These are the control characters, the invisible ones that change the direction of text, line separators, lone
-    surrogates (bytes of a name that are no valid UTF-8), and code points without a character. Escaped text stays as it
+    surrogates (bytes of a name that are not valid UTF-8), and code points without a character. Escaped text stays as it
     is when it is escaped again.
 
     Args:

@@ -19,7 +19,7 @@ _PR_SET_PDEATHSIG = 1
 _END_SECONDS = 5.0
 _MODULE_END_SECONDS = 10.0
 _EXEC_SECONDS = 0.2
-"""How long a process may take to begin a program, until its environment can be seen."""
+"""How long a process may take to start a program, until its environment can be seen."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
@@ -144,7 +144,7 @@ def end_marked(variable: str, value: str) -> None:
 
 
 def _marked(mark: bytes) -> tuple[list[int], bool]:
-    """Return the processes with this mark, and whether another shows no environment, as one that just begins to run a
+    """Return the processes with this mark, and whether another shows no environment, as one that just starts to run a
     program does.
     """
     found, doubtful = [], False

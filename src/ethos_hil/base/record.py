@@ -149,7 +149,7 @@ class Op:
         provenance: provenance of the cycles.
         sources: all lines whose operators are fused into it, in order; `source` is one of them.
         instruction: the method's instruction that calls its delegate; None where that is not known.
-        method: how a profile found its cycles: "shares" or "prefix" (docs/profiles.md); "" outside a profile.
+        method: how a profile found its cycles, "shares", "prefix" or "pmu-trace" (docs/profiles.md); "" in other runs.
         spread: how far its cycles are apart over several executions.
         merged_with: id of the row that has its cycles too, because no count tells the two apart; then `cycles` is None.
         events: PMU event counts by name, without those that are not known.
@@ -175,7 +175,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Divergence:
-    """The place where a wrong answer begins. A field that does not apply is None, "" or empty.
+    """The place where a wrong answer starts. A field that does not apply is None, "" or empty.
 
     Attributes:
         place: "npu-op" (the NPU operation in this record), "delegate" (a delegate call, and nothing nearer), "cpu"
@@ -331,7 +331,7 @@ class RunFacts:
     NPU's clock in the system configuration, 0 where that is not known. `firmware_sha256` is the digest of the firmware,
     `timing_model` the id of the model that modelled cycles come from, `inputs_sha256` the digest of all input sets;
     "" where there is none. `timing_adapters` says what is known of those between the NPU and its memories: "reset" if
-    nobody sets them, "" where there are none or a user's runner may. `run` is the run folder's: it writes it beside the
+    no one sets them, "" where there are none or a user's runner may. `run` is the run folder's: it writes it beside the
     record. `bench` is set where a benchmark made it. `question` is what was
     asked, whole; None in records of schema 1. `clock` is set where the user states one to make times with, or a
     board's file does. `board` is set where it ran on a board.
@@ -494,7 +494,7 @@ def _texts(values: Iterable[Any]) -> tuple[str, ...]:
     found = tuple(values)
     for value in found:
         if not isinstance(value, str):
-            raise TypeError(f"{value!r:.50} is no text")
+            raise TypeError(f"{value!r:.50} is not text")
     return found
 
 
@@ -521,7 +521,7 @@ def _bench(data: Mapping[str, Any]) -> BenchInfo:
 
 def _clock(data: Mapping[str, Any]) -> StatedClock:
     if not 0 < float(data["hz"]) < math.inf:
-        raise TypeError(f"{data['hz']!r} is no clock")
+        raise TypeError(f"{data['hz']!r} is not a clock")
     return _known(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
 
 
@@ -540,7 +540,7 @@ def _metric(data: Mapping[str, Any]) -> Metric:
     samples = tuple(data.get("samples", ()))
     for value in (data["value"], *samples):
         if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:  # nor NaN
-            raise TypeError(f"{value!r} is no number of a metric")
+            raise TypeError(f"{value!r} is not a number of a metric")
     return _known(Metric, {**data, "samples": samples})
 
 

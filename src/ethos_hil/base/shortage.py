@@ -1,4 +1,4 @@
-"""What the machine or its limits lack, as an error with a remedy: it is no defect of a program."""
+"""What the machine or its limits lack, as an error with a remedy: it is not a defect of a program."""
 
 from __future__ import annotations
 

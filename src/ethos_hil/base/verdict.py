@@ -140,7 +140,7 @@ class FailureKind(enum.StrEnum):
     """A record cannot be written."""
 
     OTHER = "other"
-    """A word from a later version of this program; the message begins with it."""
+    """A word from a later version of this program; the message starts with it."""
 
 
 NOT_ATTEMPTED = frozenset(
@@ -156,7 +156,7 @@ NOT_ATTEMPTED = frozenset(
     }
 )
 """Kinds of failures after which another attempt counts in place of the first: the target, or the way to it, may have
-failed, and not what was tested. A nightly makes a second attempt where the target is no program of ours."""
+failed, and not what was tested. A nightly makes a second attempt where the target is not a program of ours."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ class Writing:
     """While it is held, this process may write a run folder that has a name of its own. Several processes may."""
 
     def __init__(self, folder: Path) -> None:
-        """Wait until nobody waits for the writers' end, and begin.
+        """Wait until no one waits for the writers' end, and start.
 
         Raises:
             OSError: the folder cannot be made or written.

@@ -23,7 +23,7 @@ _RATE = 30.0
 
 
 def page(text: str, table: BaselineTable) -> str:
-    """Return the page with its tables made anew. Each stands between two comments that name it.
+    """Return the page with its tables made again. Each stands between two comments that name it.
 
     Raises:
         UsageError: the page lacks a table, or names one that there is not.

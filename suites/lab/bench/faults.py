@@ -18,7 +18,7 @@ class BenchFault(StrEnum):
     CORRUPT = "corrupt"
     """A byte comes with some of its bits turned: mean distance (5000)."""
     INSERT = "insert"
-    """Bytes come that nobody sent: mean distance (5000)."""
+    """Bytes come that no one sent: mean distance (5000)."""
     DELAY = "delay"
     """The line stands still for a while: mean distance (20000), milliseconds at most (400)."""
     CUT = "cut"
@@ -122,7 +122,7 @@ class FaultSpec:
         try:
             numbers = [int(each, 0) for each in given]
         except ValueError:
-            raise UsageError(f"the fault {text!r} has an argument that is no number", hint=_form(kind)) from None
+            raise UsageError(f"the fault {text!r} has an argument that is not a number", hint=_form(kind)) from None
         if len(numbers) > len(defaults) or any(number < 0 for number in numbers):
             raise UsageError(f"the fault {text!r} has arguments that it does not take", hint=_form(kind))
         arguments = (*numbers, *(each for each in defaults[len(numbers) :] if each is not None))

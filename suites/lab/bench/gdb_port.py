@@ -51,7 +51,7 @@ class GdbPort:
 
         Args:
             guest: the board.
-            refuse_second: close the connection of a second client at once, as OpenOCD does. Without it nobody answers
+            refuse_second: close the connection of a second client at once, as OpenOCD does. Without it no one answers
                 it until the first one has gone, as with QEMU.
             port: to listen on; 0 for a free one.
             seed: of what is random in its faults.
@@ -82,7 +82,7 @@ class GdbPort:
         return [each for each in found if each is not None]
 
     def reseed(self, seed: int) -> None:
-        """Begin anew with what is random in the faults; those that are armed are forgotten."""
+        """Start again with what is random in the faults; those that are armed are forgotten."""
         self._lies = GdbLies(f"{seed} gdb")
 
     def arm(self, spec: FaultSpec) -> None:
@@ -167,7 +167,7 @@ class GdbPort:
     def _halt_for(self, byte: int) -> bool:
         """Halt the running board for a byte of the client. Return whether the byte belongs to a packet.
 
-        QEMU's stub takes any byte for that, also a packet's first one. A client that has detached begins a packet.
+        QEMU's stub takes any byte for that, also a packet's first one. A client that has detached starts a packet.
         """
         if byte in b"+-":  # an answer to a reply from before
             return False

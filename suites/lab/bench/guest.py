@@ -77,7 +77,7 @@ class BenchGuest:
         soc: its system on chip.
         board: QEMU with its connections, None while power is off.
         running: whether the processor runs, as its user sees it; it may be stuck.
-        stuck: why the processor does nothing although nobody halted it, or None.
+        stuck: why the processor does nothing although no one halted it, or None.
         jobs, resets, lockups: how many there were since the start.
         hanging_jobs: the numbers of the NPU's jobs that do not end, from 1.
         npu_dead: whether the NPU does not answer.

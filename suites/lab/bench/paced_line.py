@@ -67,7 +67,7 @@ class _Lane:
     Attributes:
         faults: those of this direction.
         free: when its last byte will have arrived.
-        passed, lost: bytes that arrived, and that nobody took.
+        passed, lost: bytes that arrived, and that no one took.
     """
 
     def __init__(self, seed: str) -> None:
@@ -156,7 +156,7 @@ class PacedLine(threading.Thread):
         os.set_blocking(self.alarm_file, False)
 
     def reseed(self, seed: int) -> None:
-        """Begin anew with what is random in the faults; those that are armed are forgotten."""
+        """Start again with what is random in the faults; those that are armed are forgotten."""
         with self._lock:
             for way, lane in self._lanes.items():
                 lane.faults = LineFaults(f"{seed} {way}")
@@ -260,7 +260,7 @@ class PacedLine(threading.Thread):
         if not baud:  # it has no speed at which the board would have to follow
             room = min(room, self._uart.space())
         if room:
-            with contextlib.suppress(OSError):  # nobody has the device open, or nothing was written
+            with contextlib.suppress(OSError):  # no one has the device open, or nothing was written
                 data = os.read(self._port, room)
                 lane.put(data, baud, now, waited=lane.busy)
 

@@ -115,7 +115,7 @@ class DeskFarm:
         }
 
     def free_within(self, seconds: float) -> dict[str, str]:
-        """Return who has which place when nobody has one any more, or the time is up."""
+        """Return who has which place when no one has one any more, or the time is up."""
         deadline = Deadline(seconds)
         while (holders := self.holders()) and not deadline.passed:
             time.sleep(0.2)

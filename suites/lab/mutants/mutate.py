@@ -45,7 +45,7 @@ class Original:
             if not npu or original.input_sizes is None:
                 raise UsageError("its name does not say for which NPU it is (NAME.NPU.pte)")
         except (OSError, EthosHilError) as error:
-            raise UsageError(f"{file} is no program to start from: {error}") from error
+            raise UsageError(f"{file} is not a program to start from: {error}") from error
         return original
 
     @property
@@ -54,7 +54,7 @@ class Original:
         return self.pte
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Draw some words in a row. Return where they begin and end."""
+        """Draw some words in a row. Return where they start and end."""
         begin = rng.randrange(len(self.pte)) & ~3
         return begin, min(len(self.pte), begin + 4 * rng.randint(1, 64))
 
@@ -225,7 +225,7 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _another(rng: random.Random, value: Any, places: Sequence[tuple[Any, Any]]) -> Any:
-    """Return another value for a field that is no list."""
+    """Return another value for a field that is not a list."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int):

@@ -93,7 +93,7 @@ def places(root: Path, file: str, lines: Container[int] = range(1 << 30)) -> Ite
     Args:
         root: the checkout.
         file: the source.
-        lines: only in statements that begin in one of these.
+        lines: only in statements that start in one of these.
     """
     for number, (node, statement) in enumerate(_nodes(ast.parse((root / file).read_bytes()))):
         if statement.line in lines and (count := len(_edits(node))):

@@ -1,6 +1,6 @@
 """`python -m ethos_hil.suites.lab.published`: what FVPs counted and others published, beside the timing model and Vela.
 
-Exit status: 0 all was compared, 1 a stream that was compiled anew is not the one that is kept, 2 unusable arguments,
+Exit status: 0 all was compared, 1 a stream that was compiled again is not the one that is kept, 2 unusable arguments,
 3 Vela cannot be installed or does not work.
 """
 
@@ -42,7 +42,7 @@ def main(
         list[str] | None, typer.Option(metavar="FAMILY", help="u55, u65 or u85; may be given again. Default: all.")
     ] = None,
     again: Annotated[
-        bool, typer.Option("--compile", help="Compile the streams anew, and compare them with those that are kept.")
+        bool, typer.Option("--compile", help="Compile the streams again, and compare them with those that are kept.")
     ] = False,
     folder: Annotated[
         Path | None,

@@ -4,10 +4,10 @@ An adapter sits between an NPU's ports to one memory and that memory. Arm's ML E
 for each system (scripts/cmake/timing_adapter/ta_config_*.cmake, release 26.03; `adapters.csv`), and the runs that vary
 one say which fields they change. The fields:
 
-    MAXR, MAXW            reads and writes that may wait for an answer, six bits: 0, and so 64, is no limit
+    MAXR, MAXW            reads and writes that may wait for an answer, six bits: 0, and so 64, is not a limit
     RLATENCY, WLATENCY    least cycles until the answer
     PULSE_ON, PULSE_OFF   cycles that let requests through, and cycles that block them, in turn
-    BWCAP                 words in PULSE_ON + PULSE_OFF cycles at most; 0 is no limit
+    BWCAP                 words in PULSE_ON + PULSE_OFF cycles at most; 0 is not a limit
 
 A word is what a port moves in a cycle. On Corstone SSE-310 and SSE-315 there are no adapters: memories answer at once.
 """
@@ -93,7 +93,7 @@ def memories(system: MemorySystem, profile: str, changes: str = "") -> MemorySys
     for change in changes.split():
         match = _CHANGE.fullmatch(change)
         if match is None:
-            raise UsageError(f"{change!r:.80} is no field of an adapter", hint="write it as EXT_RLATENCY=250")
+            raise UsageError(f"{change!r:.80} is not a field of an adapter", hint="write it as EXT_RLATENCY=250")
         adapters[match[1]] = replace(adapters[match[1]], **{match[2]: int(match[3])})
     sram, other = (adapters[name].around(port, system.beat) for name, port in zip(PORTS, system.ports, strict=True))
     return replace(system, name=" ".join((profile, *changes.split())), ports=(sram, other))

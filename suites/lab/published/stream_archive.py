@@ -1,7 +1,7 @@
 """The command streams that ran, kept in one file.
 
 A stream has the shapes, blocks, addresses and sizes of what the NPU does, and no weight. So its cycles can be modelled
-without the network and without the version of Vela that made it. `compile_streams.py` makes the file anew.
+without the network and without the version of Vela that made it. `compile_streams.py` makes the file again.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _drawn_input(tensor: TosaTensor, kind: str, rng: np.random.Generator) -> np.
         return rng.random(tensor.shape) < 0.5
     dtype = np.dtype(tensor.dtype.lower())
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-    if tensor.dtype == "INT32":  # an index or a count; extremes of its type are no valid input
+    if tensor.dtype == "INT32":  # an index or a count; extremes of its type are not valid input
         low, high = 0, 3
     if kind == "random":
         return rng.integers(low, high, tensor.shape, endpoint=True).astype(dtype)

@@ -179,7 +179,7 @@ def measure(live: Live) -> BenchPart:
     figures += [
         _milliseconds(f"{name}, lowered: pack, boot, run, verify", whole, "wall, one run", at_most(10_000)),
         _milliseconds(f"host overhead an inference, {name}", overhead, "wall, one inference", at_most(100)),
-        # What ExecuTorch and Vela alone took where this project began, on two cores; and a goal for the cache.
+        # What ExecuTorch and Vela alone took where this project started, on two cores; and a goal for the cache.
         Figure(f"{name}, lowering", cold, "s", "CPU, one run", at_most(42.5)),
         Figure(f"{name}, lowering from the cache", cached, "s", "CPU, one run, beyond imports", at_most(1)),
     ]

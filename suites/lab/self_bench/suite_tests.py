@@ -78,7 +78,7 @@ def session(arguments: Sequence[str], environment: dict[str, str], cwd: Path = R
     """Run pytest, and return its wall seconds.
 
     Raises:
-        ToolError: not all tests passed. The times of a broken build are no figures.
+        ToolError: not all tests passed. The times of a broken build are not figures.
     """
     started = time.perf_counter()
     command = [sys.executable, "-m", "pytest", "-q", *arguments]

@@ -79,7 +79,7 @@ def test_a_session_ends_in_time_and_says_what_it_left_out(tmp_path: Path, argume
     assert done.returncode == 0, done.stdout
     run = re.search(r"the time was up after (\d+) tests", done.stdout)
     assert run is not None
-    assert int(run[1]) < 60, "two workers, 0.1 s each, 2 s, and time to begin"
+    assert int(run[1]) < 60, "two workers, 0.1 s each, 2 s, and time to start"
 
 
 @pytest.mark.parametrize("arguments", WAYS)

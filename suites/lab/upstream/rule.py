@@ -15,7 +15,7 @@ from typing import Literal
 import pytest
 
 Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
-# Beginning of the reasons of XfailIfNoCorstone300, ..300_u65 and ..320 (executorch/backends/arm/test/common.py, 1.4.1).
+# Start of the reasons of XfailIfNoCorstone300, ..300_u65 and ..320 (executorch/backends/arm/test/common.py, 1.4.1).
 CORSTONE_REASON = "Did not find Corstone-"
 
 

@@ -486,7 +486,7 @@ BUILDERS: dict[str, Callable[[], nn.Module]] = {
 
 def settle(network: nn.Module, inputs: Sequence[torch.Tensor]) -> None:
     """Give a network with random weights values that neither vanish nor explode: its batch norms get the averages of
-    some inputs, and layers whose weights begin at zero get others.
+    some inputs, and layers whose weights start at zero get others.
     """
     for module in network.modules():
         if isinstance(module, nn.Linear | nn.Conv2d) and not module.weight.any():

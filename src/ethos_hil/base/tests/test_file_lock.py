@@ -1,4 +1,4 @@
-"""A lock says who holds it, and nobody waits for ever."""
+"""A lock says who holds it, and no one waits for ever."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def test_unknown_fields_are_ignored_and_another_version_is_refused() -> None:
 def test_a_metric_without_a_number_is_refused(value: str, place: str) -> None:
     data = RECORD.to_json()
     data["metrics"][0][place] = json.loads(value) if place == "value" else [json.loads(value)]
-    with pytest.raises(ValueError, match="is no number of a metric"):
+    with pytest.raises(ValueError, match="is not a number of a metric"):
         Record.from_json(data)
 
 
@@ -255,5 +255,5 @@ def test_a_verdict_of_a_later_version_is_not_guessed() -> None:
 def test_a_clock_that_is_none_is_refused(hz: float) -> None:
     data = RECORD.to_json()
     data["clock"]["hz"] = hz
-    with pytest.raises(ValueError, match="is no clock"):
+    with pytest.raises(ValueError, match="is not a clock"):
         Record.from_json(data)

@@ -1,4 +1,4 @@
-"""The campaign's board: it begins each scenario as if it had just been switched on, and tells what was left behind."""
+"""The campaign's board: it starts each scenario as if it had just been switched on, and tells what was left behind."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CampaignBench:
         fresh.replace(self.link)
 
     def left_behind(self, board_file: Path, mark: str) -> Iterator[str]:
-        """Yield what the harness has left: processes that it started, a held lease, a quarantine, files, its client."""
+        """Yield what the harness has left: processes, a held lease, a board set aside, files, its client."""
         deadline = Deadline(_DYING_SECONDS)
         while (processes := _marked(mark)) and not deadline.passed:
             time.sleep(_POLL_SECONDS)

@@ -86,7 +86,7 @@ class HarnessUser:
 
     @property
     def has_answer(self) -> bool:
-        """Whether the run has ended. It is waited for until it begins."""
+        """Whether the run has ended. It is waited for until it starts."""
         try:
             self._await_begin()
         except (EOFError, ConnectionResetError):
@@ -94,12 +94,12 @@ class HarnessUser:
         return self._ours.poll(0)
 
     def ask(self, run: CampaignRun, timeout: float) -> None:
-        """Have it begin a run."""
+        """Have it start a run."""
         self._begun = None
         self._ours.send((run, timeout))
 
     def answer(self, seconds: float) -> UserAnswer | None:
-        """Return how the run ended, or None when it has not within so many seconds of its begin."""
+        """Return how the run ended, or None when it has not within so many seconds of its start."""
         try:
             self._await_begin()
             if self._begun is None:

@@ -26,7 +26,7 @@ _HARMLESS_BYTES = 2000
 
 @dataclass(frozen=True)
 class Moment:
-    """When somebody does something: once the board has seen so much since the run began.
+    """When somebody does something: once the board has seen so much since the run started.
 
     Attributes:
         packets: of its gdb server.

@@ -43,7 +43,7 @@ class RightEndings:
     Attributes:
         kinds: of failures, each with the reason why it is right.
         silences: whether the board may fall silent for good, so that a run ends by its time limit.
-        prevents: why no run can be verified; "" where one can, such as when it ends before the trouble begins.
+        prevents: why no run can be verified; "" where one can, such as when it ends before the trouble starts.
     """
 
     kinds: Mapping[str, str]
@@ -60,7 +60,7 @@ _LINE = RightEndings(
 _PROBE_IS_GONE = RightEndings(
     {
         FailureKind.PROBE: "the server ended or fell silent in the middle",
-        FailureKind.NOT_LAUNCHED: "nobody listens at its port",
+        FailureKind.NOT_LAUNCHED: "no one listens at its port",
         FailureKind.TIMEOUT: "the run's time was over before the server's",
     },
     silences=True,
@@ -88,7 +88,7 @@ RIGHT: Mapping[Trouble, RightEndings] = {
     ),
     BenchFault.BROWN_OUT: RightEndings(
         {
-            FailureKind.LINK: "an upload stands still: memory is empty, and nobody is there to say so",
+            FailureKind.LINK: "an upload stands still: memory is empty, and no one is there to say so",
             FailureKind.TIMEOUT: "nothing comes any more: memory is empty",
             FailureKind.LOST_BOARD: "the debugger sees it",
             FailureKind.PROBE: "the server loses the board",

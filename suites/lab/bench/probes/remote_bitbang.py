@@ -71,7 +71,7 @@ class RemoteBitbang(FrontEnd):
         return b""
 
     def _set_resets(self, lines: int) -> None:
-        """Set TRST, bit 1, and SRST, bit 0. The board begins anew when SRST is let go."""
+        """Set TRST, bit 1, and SRST, bit 0. The board starts again when SRST is let go."""
         if lines & 2:
             self._tap.reset()
         if self._in_reset and not lines & 1:

@@ -1,4 +1,4 @@
-"""Many models in a row on one board, none of which loads the firmware anew."""
+"""Many models in a row on one board, none of which loads the firmware again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ModelRow:
 
 
 def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, seed: int, told: Told) -> ModelRow:
-    """Run small networks in turn, each time with other inputs and on a target that is made anew.
+    """Run small networks in turn, each time with other inputs and on a target that is made again.
 
     Args:
         bench: the board.

@@ -23,7 +23,7 @@ from ethos_hil.harness.boards.bring_up_npu import interrupt
 from ethos_hil.harness.boards.bring_up_probe import spans
 from ethos_hil.harness.boards.bring_up_report import BringUpStep, StepStatus
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.lease import leased
+from ethos_hil.harness.boards.lease import lease
 from ethos_hil.harness.boards.loader import park, reset
 from ethos_hil.harness.virtual.tests.conftest import qemu_processes
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
@@ -245,7 +245,7 @@ def test_what_is_not_there_ends_with_its_own_status(bench: Bench, monkeypatch: p
     first = judge(checked(no_port), {"monitor": FailureKind.NOT_LAUNCHED}, (*BY_PROBE, "firmware"))
     assert first.exit_status == 3
     assert "serial.tools.list_ports" in first.finding.remedy
-    with leased(board):
+    with lease(board):
         first = judge(checked(board), {"lease": FailureKind.LEASED}, ("file",))
     assert first.exit_status == 3
     assert str(os.getpid()) in first.finding.text
@@ -322,7 +322,7 @@ def test_an_interrupt_leaves_nothing(
     assert [each.name for each in tmp_path.iterdir()] == ["cache"]
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
-    with leased(find_board(str(bench[1])), 1.0):
+    with lease(find_board(str(bench[1])), 1.0):
         pass
     assert bring_up_probe.probe(bring_up_probe.ParkedBoard(find_board(str(bench[1])), None)).status is StepStatus.OK
 

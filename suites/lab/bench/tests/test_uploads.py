@@ -23,7 +23,7 @@ NPU = "ethos-u55-128"
 
 
 def abandon(serial: str) -> None:
-    """Begin an upload at the fast speed, and go away."""
+    """Start an upload at the fast speed, and go away."""
     with SerialLine(serial, FIRST) as line:
         link = MonitorLink(line)
         assert link.sync(Deadline(10)) is not None

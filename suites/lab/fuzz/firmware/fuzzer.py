@@ -61,7 +61,7 @@ class Fuzzer:
     Attributes:
         name: one of NAMES.
         binary: built with the CMake preset `fuzz`.
-        seeds: folder of inputs to begin with.
+        seeds: folder of inputs to start with.
         regressions: folder of inputs that showed something once.
         work: folder for its corpus and what it finds.
     """

@@ -29,7 +29,7 @@ def is_sound(answer: bytes) -> bool:
 
 
 def _flipped(rng: random.Random, content: bytes) -> bytes:
-    """Return content with another byte in it, which does not end the packet or begin one."""
+    """Return content with another byte in it, which does not end the packet or start one."""
     if not content:
         return b"x"
     at = rng.randrange(len(content))
@@ -51,7 +51,7 @@ def lie(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> l
 
 
 def cut(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-    """Send the begin of an answer."""
+    """Send the start of an answer."""
     return [each[: rng.randrange(len(each))] for each in made]
 
 
@@ -66,7 +66,7 @@ def twice(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) ->
 
 
 def between(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-    """Send what is no packet before an answer."""
+    """Send what is not a packet before an answer."""
     return [rng.randbytes(rng.choice((1, 10, 1000))).replace(b"$", b"").replace(b"-", b""), *made]
 
 
@@ -88,7 +88,7 @@ def endless(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) 
 
 
 def flood(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-    """Send no end of what is no answer, and then it."""
+    """Send no end of what is not an answer, and then it."""
     drop = rng.choice((b"+", b"-", b"?", b"%Stop:T05#xx", packet(b"O41"), packet(b"T05"), packet(b"O" + b"41" * 500)))
     return [drop * rng.choice((10, 1000, _MOST // len(drop))), *made]
 

@@ -78,7 +78,7 @@ def _replayed(files: list[Path]) -> list[Examined]:
         try:
             case = StreamCase.load(file)
         except (OSError, ValueError, KeyError) as error:
-            raise UsageError(f"{file} is no case: {error}") from error
+            raise UsageError(f"{file} is not a case: {error}") from error
         console().print(Text(f"{file}: {case}"))
         limit_memory()
         examined.append(Examined(case.npu, examine(case, hazards=True), file))

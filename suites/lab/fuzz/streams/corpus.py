@@ -48,7 +48,7 @@ class CompiledSeed:
         return self.compiled.stream
 
     def span(self, rng: random.Random) -> tuple[int, int]:
-        """Draw some commands in a row. Return where they begin and end."""
+        """Draw some commands in a row. Return where they start and end."""
         first = rng.randrange(len(self.commands))
         part = self.commands[first : first + rng.choice((1, 2, 10, 60))]
         return part[0].begin, part[-1].end
@@ -120,7 +120,7 @@ def _drawn(npu: str, rng: random.Random, count: int, names: list[str]) -> Iterat
             continue
         if compiled.weights.size + compiled.scratch_bytes + compiled.fast_bytes > MAX_BYTES:
             continue
-        with contextlib.suppress(Fault):  # what the NPU refuses as it is, is no start
+        with contextlib.suppress(Fault):  # what the NPU refuses as it is, is not a start
             compiled.program()
             yield CompiledSeed(name, compiled)
             count -= 1

@@ -14,7 +14,7 @@ from ethos_hil.suites.lab.fuzz.streams.trial import CaseEnding, examine
 BLOCK = 250  # cases made from the same programs
 PROGRAMS = 12  # in a block
 HANG_SECONDS = 15.0  # after which a case is given up
-MEMORY_BYTES = 1 << 30  # what a worker may ask for beyond what it has when it begins
+MEMORY_BYTES = 1 << 30  # what a worker may ask for beyond what it has when it starts
 HAZARDS_EVERY = 4
 CRASHED = "crashed"
 

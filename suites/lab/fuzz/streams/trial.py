@@ -40,7 +40,7 @@ class CaseEnding:
 
     Attributes:
         outcome: RESULT, or the kind of the fault.
-        decoded: whether the stream was decoded, so that execution began.
+        decoded: whether the stream was decoded, so that execution started.
         seconds: of the first run, cold; of the fastest, if it had to be repeated.
         fault: what the fault says, "" if there was none.
         finding: what is wrong, "" if nothing is.

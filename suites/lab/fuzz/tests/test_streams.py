@@ -52,7 +52,7 @@ def case() -> StreamCase:
 
 
 def sabotaged(monkeypatch: pytest.MonkeyPatch, case: StreamCase, run: Any) -> CaseEnding:
-    """What becomes of a case when additions do `run(step, memory)` before they begin."""
+    """What becomes of a case when additions do `run(step, memory)` before they start."""
     original = ElementwiseStep.run
 
     def wrapped(self: ElementwiseStep, memory: RegionMemory) -> None:

@@ -1,4 +1,4 @@
-"""`make fvp-check` on the launchers, and on what is no FVP. Nobody here can run it on an FVP of Arm's."""
+"""`make fvp-check` on the launchers, and on what is not an FVP. No one here can run it on an FVP of Arm's."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def test_a_program_survives_its_fields(originals: tuple[Original, ...]) -> None:
 
 def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
     (tmp_path / "some.ethos-u55-128.pte").write_bytes(b"no program")
-    with pytest.raises(UsageError, match="is no program to start from"):
+    with pytest.raises(UsageError, match="is not a program to start from"):
         Original.load(tmp_path / "some.ethos-u55-128.pte")
     shutil.copy(DATA / "add.pte", tmp_path / "add.pte")
     with pytest.raises(UsageError, match="does not say for which NPU"):

@@ -119,7 +119,7 @@ def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
 
 @pytest.mark.parametrize(
     ("profile", "changes", "said"),
-    [("u75", "", "there are no adapters 'u75'"), ("u85_low", "EXT_SPEED=1", "'EXT_SPEED=1' is no field")],
+    [("u75", "", "there are no adapters 'u75'"), ("u85_low", "EXT_SPEED=1", "'EXT_SPEED=1' is not a field")],
 )
 def test_adapters_that_are_not_there_are_refused(profile: str, changes: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):

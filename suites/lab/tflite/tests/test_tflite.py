@@ -145,7 +145,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--npu", "ethos-u75"], "ethos-u55-32"),
         (["--network", "no such thing"], "no network is called *no such thing*"),
         (["none.tflite"], "cannot read none.tflite"),
-        ([__file__], "is no usable output of Vela"),
+        ([__file__], "is not a usable output of Vela"),
     ],
 )
 def test_unusable_arguments_are_named(arguments: Sequence[str], said: str) -> None:

@@ -2,7 +2,7 @@
 
 It marks its tests as upstream's common.py does, and starts an "FVP" through the function that the plugin watches.
 The executable is a shell script on PATH, or not there. Of upstream only that function is loaded: importing the rest
-takes seconds, and every test of the plugin runs this file anew.
+takes seconds, and every test of the plugin runs this file again.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def test_device_runs_are_kept_where_asked(items: list[str], tmp_path: Path) -> N
 
 
 def test_without_patches_nothing_is_run(items: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody would see what reaches a device."""
+    """No one would see what reaches a device."""
     monkeypatch.setenv("ETHOS_HIL_PATCHES", "off")
     (tmp_path / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
@@ -138,7 +138,7 @@ def test_a_function_of_upstreams_that_has_changed_stops_the_run(items: list[str]
 
 
 def test_a_test_whose_fvp_is_not_found_stops_the_run(items: list[str], tmp_path: Path) -> None:
-    """It would be an expected failure whatever the device does: nobody would notice."""
+    """It would be an expected failure whatever the device does: no one would notice."""
     (tmp_path / "items.json").write_text(json.dumps(items))
     options = ("--upstream-items", str(tmp_path / "items.json"), "--upstream-results", str(tmp_path / "r.jsonl"))
     ended = run_pytest(tmp_path / "run", False, *options)

@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.boards.lease import lease_file, quarantine
+from ethos_hil.harness.boards.lease import lease_file, set_aside
 from ethos_hil.harness.boards.target import BoardTarget
 from ethos_hil.harness.link.outcome import Outcome, Run
 from ethos_hil.harness.targets.base import Target
@@ -91,7 +91,7 @@ def test_the_sample_has_every_trouble() -> None:
 def harness_that_lies(self: Target, *, timeout: float, progress: object = None) -> Outcome:
     """A harness that runs nothing, says that all is right, and leaves what it can."""
     assert isinstance(self, BoardTarget)
-    quarantine(self.board, TargetError("it is left", kind=FailureKind.PROBE))
+    set_aside(self.board, TargetError("it is left", kind=FailureKind.PROBE))
     command = ["flock", str(lease_file(self.board)), "sleep", "20"]
     subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL)
     self.reset()

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
 from ethos_hil.harness.boards.catalogue import find_board
-from ethos_hil.harness.boards.lease import SECONDS, lease_file, lift, quarantine, quarantined
+from ethos_hil.harness.boards.lease import SECONDS, lease_file, set_aside, take_back, why_set_aside
 from ethos_hil.lowering.cache.settings import CACHE_VARIABLE
 
 PULLED = TargetError("the serial port is gone", kind=FailureKind.LINK)
@@ -36,27 +36,27 @@ def board(port: Path) -> Board:
 
 
 def test_a_board_that_is_plugged_in_again_is_the_same(board: Board, port: Path) -> None:
-    leased = lease_file(board)
+    lock = lease_file(board)
     port.unlink()  # the cable is pulled, and the run fails
-    quarantine(board, PULLED)
+    set_aside(board, PULLED)
     port.symlink_to("ttyUSB1")
-    assert lease_file(board) != leased
-    found = quarantined(board)
-    assert found is not None
-    assert (found.kind, found.reason) == ("link", "the serial port is gone")
-    lift(board)
-    assert quarantined(board) is None
-    assert [path.name for path in leased.parent.iterdir()] == []
+    assert lease_file(board) != lock
+    entry = why_set_aside(board)
+    assert entry is not None
+    assert (entry.kind, entry.reason) == ("link", "the serial port is gone")
+    take_back(board)
+    assert why_set_aside(board) is None
+    assert [path.name for path in lock.parent.iterdir()] == []
 
 
 @pytest.mark.parametrize("kind", [FailureKind.TIMEOUT, FailureKind.LEASED, FailureKind.MISMATCH])
 def test_what_runs_there_does_not_count_against_a_board(board: Board, kind: FailureKind) -> None:
-    quarantine(board, PULLED.replace(kind=kind))
-    assert quarantined(board) is None
+    set_aside(board, PULLED.replace(kind=kind))
+    assert why_set_aside(board) is None
 
 
 def test_it_ends_by_itself(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:
-    quarantine(board, PULLED)
+    set_aside(board, PULLED)
     later = time.time() + SECONDS + 1
     monkeypatch.setattr(time, "time", lambda: later)
-    assert quarantined(board) is None
+    assert why_set_aside(board) is None
