@@ -121,7 +121,7 @@ def _parsed(text: str) -> float:
     shown = f"{text.strip()!r:.60}"
     found = _FREQUENCY.fullmatch(text.strip())
     if found is None:
-        raise _refusal(f"{shown} is no frequency; write 400MHz, 1GHz or 1e9")
+        raise _refusal(f"{shown} is not a frequency; write 400MHz, 1GHz or 1e9")
     scale = _UNITS.get(found[2].lower())
     if scale is None:
         raise _refusal(f"{shown} has the unit {found[2]!r:.20}; it takes Hz, kHz, MHz and GHz")

@@ -238,7 +238,7 @@ def test_a_profile_and_its_comparison(net: Net, x: torch.Tensor, result: ethos_h
     assert by_prefix.cycles == result.cycles
     found = ethos_hil.compare(ethos_hil.profile(net, x).record, by_prefix.record)
     assert found.equal
-    assert result.record.profile is None, "a run is no profile"
+    assert result.record.profile is None, "a run is not a profile"
     with pytest.raises(ethos_hil.UsageError, match="--found-by is 'guessing'"):
         ethos_hil.profile(net, x, found_by="guessing")
     with pytest.raises(ethos_hil.UsageError, match="--events is 'guesses'"):

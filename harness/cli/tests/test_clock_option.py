@@ -49,7 +49,7 @@ def test_what_has_no_time_is_said() -> None:
     assert rows(RECORD) == {
         "latency": "NPU 2 ms (fvp); 500 inferences per second of the NPU alone",
         "clock": "NPU 500 MHz: Vela's system configuration Ethos_U55_High_End_Embedded; the CPU's 250,000 cycles are "
-        "no time without its clock (--clock NPU/CPU)",
+        "not time without its clock (--clock NPU/CPU)",
     }
     instructions = Metric("cpu_instructions", 3916, "instructions", "instructions")
     virtual = dataclasses.replace(RECORD, metrics=(RECORD.metrics[0], instructions))

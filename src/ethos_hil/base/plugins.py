@@ -5,7 +5,7 @@ A distribution registers one under an entry point group, in its pyproject.toml:
     [project.entry-points."ethos_hil.targets"]
     my-board = "my_package.my_board:PLUGIN"
 
-ethos-hil registers its own in the same way. A name that two distributions register is an error, so that nobody replaces
+ethos-hil registers its own in the same way. A name that two distributions register is an error, so that no one replaces
 a plug-in of another by accident.
 """
 
@@ -97,7 +97,7 @@ class PluginGroup(Generic[T]):
             ) from error
         if not isinstance(found, self.kind):
             raise PluginError(
-                f"the {self.noun} {name!r} of {owner} is no {self.kind.__name__}: {entry.value} is a "
+                f"the {self.noun} {name!r} of {owner} is not of the type {self.kind.__name__}: {entry.value} is a "
                 f"{type(found).__name__}",
                 hint=f"repair or uninstall {owner}",
             )

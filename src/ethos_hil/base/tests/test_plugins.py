@@ -91,7 +91,7 @@ def test_two_distributions_with_one_name_are_both_named(install: Install) -> Non
         ("import absent_module\n", "the tool 'hammer' of one cannot be imported: ModuleNotFoundError: No module named"),
         ("import sys\nsys.exit(3)\n", "the tool 'hammer' of one cannot be imported: SystemExit: 3"),
         (TOOL, "the tool 'hammer' of one cannot be imported: AttributeError"),
-        ("A = 7\n", "the tool 'hammer' of one is not of the type Exporter: one_code:A is of the type int"),
+        ("A = 7\n", "the tool 'hammer' of one is not of the type Exporter: one_code:A is a int"),
         (TOOL + 'A = Tool("saw")\n', "one registers the tool 'saw' as 'hammer'"),
     ],
 )
