@@ -305,7 +305,7 @@ def run_bench(
     def lost(job: BenchJob, how: str) -> BenchJob | None:
         return _lost(job, how, run_folder, count.one_more)
 
-    crew.run(tuple(_jobs(left, plan.settings, prefix)), told=told, lost=lost, tick=count.show)
+    crew.run(tuple(_jobs(left, plan.settings, prefix)), report=told, lost=lost, tick=count.show)
     count.show()
 
 

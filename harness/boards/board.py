@@ -184,9 +184,9 @@ def _shown(key: str, value: object) -> str:
     if isinstance(value, int):
         return f"0x{value:08x}" if key.rpartition(".")[2] in _HEXADECIMAL else str(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(name, each)}" for name, each in value.items())
+        return ", ".join(f"{name} {_shown(name, item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(_shown(key, each) for each in value) if value else "none"
+        return "; ".join(_shown(key, item) for item in value) if value else "none"
     return str(value)
 
 
@@ -233,9 +233,9 @@ class Board:
 
     def value(self, key: str) -> BoardValue:
         """Return what the file says at `key`. Raises KeyError where it says nothing."""
-        for each in self.values:
-            if each.key == key:
-                return each
+        for entry in self.values:
+            if entry.key == key:
+                return entry
         raise KeyError(f"{self.path} has no {key}")
 
 

@@ -117,7 +117,7 @@ class _BoardReader:
             self._link(),
             self._reset(),
             self._power(),
-            tuple(Quirk(each) for each in self._data.get("quirks", ())),
+            tuple(Quirk(quirk) for quirk in self._data.get("quirks", ())),
             tuple(self._data.get("notes", ())),
             tuple(self._values(soc)),
             self._top.path,
@@ -217,7 +217,7 @@ class _BoardReader:
         macs: dict[Family, list[int]] = {}
         for name in self._names():
             macs.setdefault(name.family, []).append(name.macs)
-        return tuple(NpuChoice(family, tuple(sorted(each)), each[0]) for family, each in macs.items())
+        return tuple(NpuChoice(family, tuple(sorted(sizes)), sizes[0]) for family, sizes in macs.items())
 
     def _npus(self, soc: Soc) -> tuple[str, ...]:
         names = tuple(str(name) for name in self._names())
@@ -259,13 +259,13 @@ class _BoardReader:
     def _values(self, soc: Soc) -> Iterator[BoardValue]:
         """Yield all values. The file that a value is from says its source: another's source is not this one's."""
         leaves = dict(_leaves(self._data))
-        said: dict[str, tuple[str, str]] = {}
+        sources: dict[str, tuple[str, str]] = {}
         for layer in self._layers:
             if isinstance(layer.file.data.get("soc"), str):
                 leaves |= dict(_declared_leaves(soc))
             default = "" if layer.path.parent == self._shipped else layer.path.name
             for key, own in _said(layer.file.data, soc).items():
-                said[key] = (
+                sources[key] = (
                     _nearest(layer.file.data.get("sources", {}), key) or own or default,
                     _nearest(layer.file.data.get("tried", {}), key) or UNTRIED,
                 )
@@ -274,7 +274,7 @@ class _BoardReader:
                     if not any(_covers(key, leaf) for leaf in leaves):
                         raise self._pointless(layer, table, key, list(leaves))
         for key, value in leaves.items():
-            yield BoardValue(key, value, *said[key])
+            yield BoardValue(key, value, *sources[key])
 
     def _pointless(self, layer: _Layer, table: str, key: str, known: list[str]) -> UsageError:
         tables = {key.rpartition(".")[0] for key in known} - {""}

@@ -223,7 +223,7 @@ def _command(command: tuple[str, ...]) -> Iterator[Complaint]:
     for word in command:
         for name in _PLACEHOLDER.findall(word):
             if name not in _KNOWN:
-                known = ", ".join(f"{{{each}}}" for each in _KNOWN)
+                known = ", ".join(f"{{{field}}}" for field in _KNOWN)
                 yield Complaint("loading.command", f"found {word!r}; there are {known}")
     if not any("{port}" in word for word in command):
         yield Complaint("loading.command", "found no {port}; expected it, as each run takes a free one")

@@ -125,9 +125,9 @@ def board_schema(*, whole: bool) -> JsonSchema:
     """
     write = _table({"address": _ADDRESS, "value": _ADDRESS, "why": _TEXT}, ("address", "value"), whole=True)
     loading = {
-        "server": _says("What speaks GDB's remote protocol for the probe.", {"enum": [each.value for each in Server]}),
+        "server": _says("What speaks GDB's remote protocol for the probe.", {"enum": [kind.value for kind in Server]}),
         "dialect": _says(
-            "Whose monitor commands a running server knows.", {"enum": [each.value for each in ServerDialect]}
+            "Whose monitor commands a running server knows.", {"enum": [kind.value for kind in ServerDialect]}
         ),
         "address": _says("host:port of a running server.", _TEXT),
         "command": _says("Starts the server; {port}, {serial} and {device} are filled in.", _WORDS),
@@ -167,7 +167,7 @@ def board_schema(*, whole: bool) -> JsonSchema:
         "power": _table(power, (), whole=whole),
         "quirks": _says(
             "What it does unlike others.",
-            {"type": "array", "uniqueItems": True, "items": {"enum": [each.value for each in QUIRKS]}},
+            {"type": "array", "uniqueItems": True, "items": {"enum": [quirk.value for quirk in QUIRKS]}},
         ),
         "sources": _says('Where values are from, by their place: "soc.npu".', _named(_TEXT)),
         "tried": _says("Who tried values on a real board, by their place.", _named(_TEXT)),

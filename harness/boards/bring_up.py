@@ -75,7 +75,7 @@ def convolution(target: str, npu: str, tell: Callable[[str], None], timeout: flo
 
 def check_record(record: Record) -> StepFinding:
     """Return what the record of the run says."""
-    metrics = {each.name: f"{each.value:g} {each.unit} ({each.provenance})" for each in record.metrics}
+    metrics = {metric.name: f"{metric.value:g} {metric.unit} ({metric.provenance})" for metric in record.metrics}
     wanted = ("npu_cycles", "cpu_cycles", "load_seconds", "upload_seconds", "launch_seconds", "target_seconds")
     values: dict[str, object] = {
         "verdict": str(record.verdict),
@@ -150,14 +150,14 @@ class BringUpOrder:
         board: the board.
         target: as `--target` names it: "board:NAME".
         npu: the NPU that it has to have; "" for one of those in its file.
-        told: gets each step when it is done.
+        tell: gets each step when it is done.
         reporter: gets what goes on.
     """
 
     board: Board
     target: str
     npu: str
-    told: Callable[[BringUpStep], None]
+    tell: Callable[[BringUpStep], None]
     reporter: Reporter
 
 
@@ -202,7 +202,7 @@ class BringUp:
         self._name = name
         self._order.reporter.stage(f"{self._board.name}: {name}")
         began, status = time.monotonic(), 0
-        lacking = next((each for each in needs if self._status(each) is not StepStatus.OK), None)
+        lacking = next((need for need in needs if self._status(need) is not StepStatus.OK), None)
         if lacking is not None:
             word = "failed" if self._status(lacking) is StepStatus.FAILED else "was left out"
             finding = StepFinding.left_out(f"it needs the step {lacking!r}, which {word}")
@@ -215,7 +215,7 @@ class BringUp:
             status = status or 1
         step = BringUpStep(name, finding, round(time.monotonic() - began, 3), status)
         self.steps.append(step)
-        self._order.told(step)
+        self._order.tell(step)
 
     def _status(self, name: str) -> StepStatus:
         return next((step.status for step in self.steps if step.name == name), StepStatus.LEFT_OUT)

@@ -97,7 +97,7 @@ class BoardLine:
 def ask_monitor(there: BoardLine, firmware: ResidentFirmware) -> StepFinding:
     """Ask the firmware's monitor who it is."""
     board, line = there.board, there.line
-    found = there.link.sync(Deadline(_ANSWER_SECONDS))
+    answer = there.link.sync(Deadline(_ANSWER_SECONDS))
     values: dict[str, object] = {
         "port": line.url,
         "baud": line.baud,
@@ -105,49 +105,49 @@ def ask_monitor(there: BoardLine, firmware: ResidentFirmware) -> StepFinding:
         "received_bytes": line.received,
         "first_word_came": there.link.restarted,
     }
-    if found is None:
+    if answer is None:
         text, remedy = _silence(there)
         return StepFinding.failed(FailureKind.LINK, text, remedy, values)
-    there.monitor = found
+    there.monitor = answer
     values |= {
-        "board": found.board,
-        "cpu_hz": found.cpu_hz,
-        "window_bytes": found.window,
-        "code_crc32": f"0x{found.code_crc32:08x}",
-        "lost_bytes": found.lost,
+        "board": answer.board,
+        "cpu_hz": answer.cpu_hz,
+        "window_bytes": answer.window,
+        "code_crc32": f"0x{answer.code_crc32:08x}",
+        "lost_bytes": answer.lost,
     }
-    if found.board != board.soc.number:
+    if answer.board != board.soc.number:
         return StepFinding.failed(
             FailureKind.WRONG_BOARD,
-            f"the firmware that answers is for number {found.board}; {board.soc.name} is {board.soc.number}",
+            f"the firmware that answers is for number {answer.board}; {board.soc.name} is {board.soc.number}",
             "is it the serial port of this board?",
             values,
         )
-    if found.code_crc32 != firmware.code_crc32:
+    if answer.code_crc32 != firmware.code_crc32:
         ours = board.loading.server is not Server.NONE
         return StepFinding.failed(
             FailureKind.READBACK if ours else FailureKind.WRONG_BOARD,
-            f"the firmware that answers has code with the CRC-32 0x{found.code_crc32:08x}; this one's is "
+            f"the firmware that answers has code with the CRC-32 0x{answer.code_crc32:08x}; this one's is "
             f"0x{firmware.code_crc32:08x}",
             "is it the serial port of this board?" if ours else "flash the firmware of this version of ethos-hil",
             values,
         )
-    text = f"it answers at {line.baud:,} baud: {found.cpu_hz / 1e6:g} MHz, room for {found.window:,} bytes"
+    text = f"it answers at {line.baud:,} baud: {answer.cpu_hz / 1e6:g} MHz, room for {answer.window:,} bytes"
     return StepFinding(text, values)
 
 
 def npu_of_firmware(there: BoardLine, npus: tuple[str, ...]) -> StepFinding:
     """Compare what the firmware reads of its NPU with the board's file."""
     assert there.monitor is not None  # the step before saw to it
-    found = NpuIdentity(there.monitor.npu_id, there.monitor.npu_config)
+    identity = NpuIdentity(there.monitor.npu_id, there.monitor.npu_config)
     base = there.board.soc.npu_registers.base
-    if found.answers:
-        return check_identity(npus, found, {"base": f"0x{base:08x}"})
+    if identity.answers:
+        return check_identity(npus, identity, {"base": f"0x{base:08x}"})
     return StepFinding.failed(
         FailureKind.WRONG_BOARD,
-        f"the firmware finds no NPU at 0x{base:08x}: {found.words}",
+        f"the firmware finds no NPU at 0x{base:08x}: {identity.words}",
         "correct soc.npu.base, or what clocks and powers the NPU in the firmware's port",
-        {"id": f"0x{found.id_word:08x}", "config": f"0x{found.config_word:08x}"},
+        {"id": f"0x{identity.id_word:08x}", "config": f"0x{identity.config_word:08x}"},
     )
 
 

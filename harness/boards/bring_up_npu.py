@@ -110,24 +110,24 @@ def halting_state(dhcsr: int) -> str:
     return " ".join(name for bit, name in _STATES.items() if dhcsr >> bit & 1) or "none"
 
 
-def check_identity(npus: tuple[str, ...], found: NpuIdentity, values: dict[str, object]) -> StepFinding:
+def check_identity(npus: tuple[str, ...], npu: NpuIdentity, values: dict[str, object]) -> StepFinding:
     """Compare an NPU with names.
 
     Args:
         npus: names of the NPUs that it may be.
-        found: what it is.
+        npu: what it is.
         values: raw values of the step so far.
     """
-    values = {**values, "id": f"0x{found.id_word:08x}", "config": f"0x{found.config_word:08x}", "npu": found.name}
-    if found.name not in npus:
+    values = {**values, "id": f"0x{npu.id_word:08x}", "config": f"0x{npu.config_word:08x}", "npu": npu.name}
+    if npu.name not in npus:
         return StepFinding.failed(
             FailureKind.WRONG_BOARD,
-            f"the NPU is an {found}; expected {' or '.join(npus)}",
+            f"the NPU is an {npu}; expected {' or '.join(npus)}",
             "is it the right board, and the right FPGA image? If so, correct npus in its file",
             values,
         )
-    remedy = f'state it in a file of yours: npus = ["{found.name}"]' if len(npus) > 1 else ""
-    return StepFinding(str(found), values, remedy=remedy)
+    remedy = f'state it in a file of yours: npus = ["{npu.name}"]' if len(npus) > 1 else ""
+    return StepFinding(str(npu), values, remedy=remedy)
 
 
 _NPU_SECONDS = 1.0

@@ -105,19 +105,19 @@ def spans(soc: Soc) -> tuple[MemorySpan, ...]:
     uses: dict[str, list[str]] = {}
     for part in PLACES:
         uses.setdefault(getattr(soc.firmware, part), []).append(part)
-    found = []
+    memories = []
     for name, parts in uses.items():
         memory = soc.memory(name)
         key = f"soc.memories.{name}"
-        found.append(MemorySpan(name, key, memory.base, memory.size, tuple(parts), memory.read_only))
+        memories.append(MemorySpan(name, key, memory.base, memory.size, tuple(parts), memory.read_only))
     package = soc.firmware.package
     home = soc.memory_at(package.base)
     name = "package" if home is None else f"{home.name} package" if home.name in uses else home.name
     read_only = home is not None and home.read_only
-    found.append(
+    memories.append(
         MemorySpan(name, "soc.firmware.package", package.base, package.size, ("package",), read_only=read_only)
     )
-    return tuple(sorted(found, key=lambda span: span.base))
+    return tuple(sorted(memories, key=lambda span: span.base))
 
 
 def examine_memory(remote: GdbRemote, span: MemorySpan, tell: Callable[[int, int], None]) -> MemoryTest:
@@ -163,12 +163,12 @@ def _test_lines(remote: GdbRemote, span: MemorySpan) -> tuple[int, bool]:
             for place in places:
                 _write(remote, span, place, (place ^ mark).to_bytes(_WORD, "little"))
             for place in places:
-                found = int.from_bytes(_read(remote, span, place, _WORD), "little")
-                if found == place ^ mark:
+                word = int.from_bytes(_read(remote, span, place, _WORD), "little")
+                if word == place ^ mark:
                     continue
-                if found ^ mark in places:
-                    raise _repeats(remote, span, place, found ^ mark)
-                raise _not_kept(remote, span, place, place ^ mark, found)
+                if word ^ mark in places:
+                    raise _repeats(remote, span, place, word ^ mark)
+                raise _not_kept(remote, span, place, place ^ mark, word)
     return len(places) * _WORD, restored[0]
 
 
@@ -185,10 +185,10 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
         for pattern in patterns:
             data = b"".join(word.to_bytes(_WORD, "little") for word in pattern)
             _write(remote, span, address, data)
-            found = _read(remote, span, address, size)
-            if found != data:
-                first = next(at for at in range(0, size, _WORD) if found[at : at + _WORD] != data[at : at + _WORD])
-                wanted, got = (int.from_bytes(each[first : first + _WORD], "little") for each in (data, found))
+            content = _read(remote, span, address, size)
+            if content != data:
+                first = next(at for at in range(0, size, _WORD) if content[at : at + _WORD] != data[at : at + _WORD])
+                wanted, got = (int.from_bytes(side[first : first + _WORD], "little") for side in (data, content))
                 raise _not_kept(remote, span, address + first, wanted, got)
     return restored[0]
 
@@ -256,21 +256,21 @@ def _explained(remote: GdbRemote, span: MemorySpan, address: int, done: str) -> 
         ) from error
 
 
-def _repeats(remote: GdbRemote, span: MemorySpan, one: int, other: int) -> TargetError:
+def _repeats(remote: GdbRemote, span: MemorySpan, place: int, other: int) -> TargetError:
     return TargetError(
-        f"{remote.server}: {span} has the same bytes at 0x{one:08x} and 0x{other:08x}: it repeats, or a line of its "
+        f"{remote.server}: {span} has the same bytes at 0x{place:08x} and 0x{other:08x}: it repeats, or a line of its "
         "addresses is broken",
         kind=FailureKind.READBACK,
         hint=f"correct {span.key} in the board's file to what the board has",
     )
 
 
-def _not_kept(remote: GdbRemote, span: MemorySpan, place: int, wanted: int, found: int) -> TargetError:
+def _not_kept(remote: GdbRemote, span: MemorySpan, place: int, wanted: int, content: int) -> TargetError:
     return TargetError(
-        f"{remote.server}: {span} does not keep what is written: 0x{found:08x} in place of 0x{wanted:08x} at "
-        f"0x{place:08x}, so bits 0x{wanted ^ found:08x} are wrong",
+        f"{remote.server}: {span} does not keep what is written: 0x{content:08x} in place of 0x{wanted:08x} at "
+        f"0x{place:08x}, so bits 0x{wanted ^ content:08x} are wrong",
         kind=FailureKind.READBACK,
-        hint=f"{_HINT}{span.key}" if found in (0, _ALL) else _BITS_HINT,
+        hint=f"{_HINT}{span.key}" if content in (0, _ALL) else _BITS_HINT,
     )
 
 
@@ -328,25 +328,25 @@ def probe(probed: ParkedBoard) -> StepFinding:
     began = time.monotonic()
     with probed.parked() as remote:
         connected = time.monotonic() - began
-        found, state = CpuIdentity(remote.read_word(CPUID)), remote.read_word(DHCSR)
+        identity, state = CpuIdentity(remote.read_word(CPUID)), remote.read_word(DHCSR)
         values = {
             "server": loading.server.value,
             "dialect": "" if loading.dialect is None else loading.dialect.value,
             "probe_serial": loading.serial,
-            "cpuid": f"0x{found.word:08x}",
+            "cpuid": f"0x{identity.word:08x}",
             "dhcsr": f"0x{state:08x}",
             "dhcsr_bits": halting_state(state),
             "packet_bytes": remote.abilities.room,
             "seconds_to_halt": round(connected, 3),
         }
-        if not found.runs(cpu):
+        if not identity.runs(cpu):
             return StepFinding.failed(
                 FailureKind.WRONG_BOARD,
-                f"the processor is {found}; the firmware is made for a {cpu.title()}",
+                f"the processor is {identity}; the firmware is made for a {cpu.title()}",
                 "is it the right probe (loading.serial), and core of the part (loading.core, loading.device)?",
                 values,
             )
-        return StepFinding(f"{found} is halted, in {connected:.1f} s; DHCSR 0x{state:08x}", values)
+        return StepFinding(f"{identity} is halted, in {connected:.1f} s; DHCSR 0x{state:08x}", values)
 
 
 def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
@@ -376,16 +376,16 @@ def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
     base = board.soc.npu_registers.base
     with probed.parked() as remote:
         refused = ""
-        found = NpuIdentity(0, 0)
+        identity = NpuIdentity(0, 0)
         try:
-            found = NpuIdentity(remote.read_word(base + NPU_ID), remote.read_word(base + NPU_CONFIG))
+            identity = NpuIdentity(remote.read_word(base + NPU_ID), remote.read_word(base + NPU_CONFIG))
         except TargetError as error:
             if not remote.usable:
                 raise
             refused = error.message
-    values = {"base": f"0x{base:08x}", "id": f"0x{found.id_word:08x}", "config": f"0x{found.config_word:08x}"}
-    if refused or not found.answers:
-        what = refused or found.words
+    values = {"base": f"0x{base:08x}", "id": f"0x{identity.id_word:08x}", "config": f"0x{identity.config_word:08x}"}
+    if refused or not identity.answers:
+        what = refused or identity.words
         if board.soc.firmware.port not in _READY_PORTS:
             return StepFinding.left_out(
                 f"nothing answers at 0x{base:08x} ({what}): this part needs clocks and power from the firmware first, "
@@ -398,7 +398,7 @@ def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
             "correct soc.npu.base: is it the secure address? An FPGA image may have no NPU",
             values,
         )
-    return check_identity(npus, found, {"base": f"0x{base:08x}"})
+    return check_identity(npus, identity, {"base": f"0x{base:08x}"})
 
 
 def load_firmware(

@@ -62,8 +62,8 @@ class StepFinding:
     @classmethod
     def of(cls, error: EthosHilError) -> StepFinding:
         """Return the finding of a step that an error ended."""
-        said = {"console": list(error.console)} if error.console else {}
-        return cls.failed(error.kind, error.message, error.hint or "", said)
+        lines = {"console": list(error.console)} if error.console else {}
+        return cls.failed(error.kind, error.message, error.hint or "", lines)
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class BringUpReport:
     def summary(self) -> str:
         """One line: how many steps ended how."""
         counts = {status: sum(step.status is status for step in self.steps) for status in StepStatus}
-        said = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-        return f"{self.board.name}: {len(self.steps)} steps: {said}"
+        counted = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+        return f"{self.board.name}: {len(self.steps)} steps: {counted}"
 
     def document(self) -> dict[str, Any]:
         """Return all of it as JSON."""
@@ -149,8 +149,8 @@ class BringUpReport:
             "versions": {**environment.versions(), "system": environment.machine()["system"]},
             "steps": [_step(step) for step in self.steps],
         }
-        found: dict[str, Any] = _without_paths(document)
-        return found
+        public: dict[str, Any] = _without_paths(document)
+        return public
 
     def markdown(self) -> str:
         """Return all of it as text for an issue."""
@@ -171,8 +171,8 @@ class BringUpReport:
         for step in document["steps"]:
             if step["values"]:
                 lines += [f"### {step['name']}", "", *_fenced(step["values"])]
-        said = [f"{value.key}: {value} ({value.tried})" for value in self.board.values if not _is_private(value.key)]
-        lines += ["## The board's file", "", "```text", *(_without_paths(one_line(line)) for line in said), "```", ""]
+        values = [f"{value.key}: {value} ({value.tried})" for value in self.board.values if not _is_private(value.key)]
+        lines += ["## The board's file", "", "```text", *(_without_paths(one_line(line)) for line in values), "```", ""]
         return "\n".join(lines)
 
 
@@ -203,7 +203,7 @@ def _sentence(text: str) -> str:
 
 
 def _is_private(key: str) -> bool:
-    return any(key == each or key.startswith(f"{each}.") for each in _PRIVATE)
+    return any(key == private or key.startswith(f"{private}.") for private in _PRIVATE)
 
 
 def _without_paths(value: Any) -> Any:
@@ -211,7 +211,7 @@ def _without_paths(value: Any) -> Any:
     if isinstance(value, str):
         return _PATH.sub("", value)
     if isinstance(value, Mapping):
-        return {key: _without_paths(each) for key, each in value.items()}
+        return {key: _without_paths(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_without_paths(each) for each in value]
+        return [_without_paths(item) for item in value]
     return value

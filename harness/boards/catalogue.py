@@ -140,9 +140,9 @@ def _soc(name: str) -> Soc | None:
         return find_board(name).soc
     if name in _by_path:
         return _by_path[name].soc
-    found = _ours(name)
-    if found is not None:
-        return found
+    shipped = _ours(name)
+    if shipped is not None:
+        return shipped
     path = board_files().get(name)
     if path is None:
         return None

@@ -119,7 +119,7 @@ def _all_failed(name: str, failed: dict[str, EthosHilError]) -> EthosHilError:
     *_, last = failed.values()
     if len(failed) == 1:
         return last
-    text = "; ".join(f"{each}: {error.message}" for each, error in failed.items())
+    text = "; ".join(f"{name}: {error.message}" for name, error in failed.items())
     return last.replace(message=f"every board of {name} failed: {text}")
 
 
@@ -179,8 +179,8 @@ def located(target: str, folder: Path) -> str:
     family, colon, names = target.partition(":")
     if family != FAMILY or not colon:
         return target
-    found = (str(folder / Path(name).expanduser()) if is_path(name) else name for name in names.split(_AND))
-    return f"{FAMILY}:{_AND.join(found)}"
+    places = (str(folder / Path(name).expanduser()) if is_path(name) else name for name in names.split(_AND))
+    return f"{FAMILY}:{_AND.join(places)}"
 
 
 def _nameless(npu: EthosU, settings: TargetSettings) -> Target:

@@ -91,8 +91,8 @@ class StartedServer:
     @property
     def last_words(self) -> str:
         """Return the last line that it said, for a message."""
-        said = [line.strip() for line in self.lines if line.strip()]
-        return f"it said last: {said[-1]}" if said else "it said nothing"
+        lines = [line.strip() for line in self.lines if line.strip()]
+        return f"it said last: {lines[-1]}" if lines else "it said nothing"
 
     def explained(self, error: TargetError) -> TargetError:
         """Return an error of the connection with what the server said."""
@@ -210,10 +210,10 @@ def parse_address(text: str) -> tuple[str, int]:
     Raises:
         UsageError: it is none of these.
     """
-    found = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", text)
-    if found is None or not 0 < int(found[3]) < 1 << 16:
+    match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", text)
+    if match is None or not 0 < int(match[3]) < 1 << 16:
         raise UsageError(f"{text!r} is not an address of a GDB server", hint="write host:port, such as localhost:3333")
-    return found[1] or found[2] or _LOOPBACK, int(found[3])
+    return match[1] or match[2] or _LOOPBACK, int(match[3])
 
 
 def _connected(address: tuple[str, int], title: str, loading: Loading, seconds: float) -> GdbRemote:
@@ -279,11 +279,11 @@ def _listens(session: int, port: int) -> bool:
 
 def _listening(port: int) -> list[str]:
     """Return the inodes of the sockets that listen at a port."""
-    found = []
+    addresses = []
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path("/proc/net", table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                    found.append(fields[9])
-    return found
+                    addresses.append(fields[9])
+    return addresses

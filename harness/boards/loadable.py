@@ -68,19 +68,19 @@ class LoadableImage:
         """
         file = io.BytesIO(elf)
         try:
-            found = segments(file)
+            in_file = segments(file)
         except ElfError as error:
             raise UsageError(f"the image cannot be loaded: {error}", hint=_HINT) from error
-        parts = sorted((each.load_address, each.read(file)) for each in found if each.file_size)
-        return cls(tuple(parts), found, _start_point(file, found, vector_table))
+        parts = sorted((part.load_address, part.read(file)) for part in in_file if part.file_size)
+        return cls(tuple(parts), in_file, _start_point(file, in_file, vector_table))
 
     def room_behind_code(self, size: int) -> int:
         """Return an address with `size` bytes that the image does not use, right behind its code if it can be."""
         taken = [
-            *((each.load_address, each.file_size) for each in self.segments),
-            *((each.address, each.memory_size) for each in self.segments),
+            *((segment.load_address, segment.file_size) for segment in self.segments),
+            *((segment.address, segment.memory_size) for segment in self.segments),
         ]
-        code = next(each for each in self.segments if each.executable)
+        code = next(segment for segment in self.segments if segment.executable)
         address = code.address + code.memory_size
         while True:
             address = (address + 7) // 8 * 8
@@ -90,13 +90,13 @@ class LoadableImage:
             address = max(ends)
 
 
-def _start_point(file: io.BytesIO, found: tuple[Segment, ...], table: int) -> StartPoint:
+def _start_point(file: io.BytesIO, parts: tuple[Segment, ...], table: int) -> StartPoint:
     def refused(what: str) -> UsageError:
         return UsageError(f"the image has no vector table at 0x{table:08x}: {what}", hint=_HINT)
 
     if table % _TABLE_ALIGNMENT:
         raise refused(f"one starts at a multiple of {_TABLE_ALIGNMENT}")
-    home = next((each for each in found if each.address <= table and table + 8 <= each.address + each.file_size), None)
+    home = next((part for part in parts if part.address <= table and table + 8 <= part.address + part.file_size), None)
     if home is None:
         raise refused("nothing is loaded there")
     words = home.read(file)[table - home.address :]
@@ -105,7 +105,7 @@ def _start_point(file: io.BytesIO, found: tuple[Segment, ...], table: int) -> St
         raise refused(f"the stack would start at 0x{stack:08x}, which is not a multiple of eight")
     at = entry & ~1
     if not entry & 1 or not any(
-        each.executable and each.address <= at < each.address + each.file_size for each in found
+        part.executable and part.address <= at < part.address + part.file_size for part in parts
     ):
         raise refused(f"it would start at 0x{entry:08x}, which is not Thumb code of the image")
     return StartPoint(table, stack, at)
@@ -162,7 +162,7 @@ def _read(elf: bytes) -> ResidentFirmware:
     wanted = {_MAILBOX, *(name for pair in _CODE for name in pair)}
     symbols: dict[str, int] = {}
     if isinstance(table, SymbolTableSection):
-        symbols = {each.name: each["st_value"] for each in table.iter_symbols() if each.name in wanted}
+        symbols = {symbol.name: symbol["st_value"] for symbol in table.iter_symbols() if symbol.name in wanted}
     if symbols.keys() != wanted:
         raise ToolError(
             f"the firmware has no {', '.join(sorted(wanted - symbols.keys()))}: it cannot stay on a board",
@@ -180,9 +180,9 @@ def _read(elf: bytes) -> ResidentFirmware:
 
 def _bytes(parts: tuple[tuple[int, bytes], ...], begin: int, end: int) -> bytes:
     """Return what is between two addresses; gaps between parts are zero, as a linker leaves them."""
-    found = bytearray(end - begin)
+    content = bytearray(end - begin)
     for address, data in parts:
         first, last = max(begin, address), min(end, address + len(data))
         if first < last:
-            found[first - begin : last - begin] = data[first - address : last - address]
-    return bytes(found)
+            content[first - begin : last - begin] = data[first - address : last - address]
+    return bytes(content)

@@ -166,9 +166,9 @@ def store(
     for address, data in parts if verify else ():
         for begin in range(0, len(data), _BLOCK):
             block = data[begin : begin + _BLOCK]
-            found = remote.read(address + begin, len(block), until, count)
-            if found != block:
-                raise _not_kept(remote, address + begin, block, found, soc)
+            content = remote.read(address + begin, len(block), until, count)
+            if content != block:
+                raise _not_kept(remote, address + begin, block, content, soc)
 
 
 def _make_sure_of_memory(remote: GdbRemote, address: int, size: int, soc: Soc | None, deadline: Deadline) -> None:
@@ -180,9 +180,9 @@ def _make_sure_of_memory(remote: GdbRemote, address: int, size: int, soc: Soc | 
     pattern = _PATTERN[: min(size, len(_PATTERN))]
     for place in {address, address + size - len(pattern)}:
         remote.write(place, pattern, deadline)
-        found = remote.read(place, len(pattern), deadline)
-        if found != pattern:
-            raise _not_kept(remote, place, pattern, found, soc)
+        content = remote.read(place, len(pattern), deadline)
+        if content != pattern:
+            raise _not_kept(remote, place, pattern, content, soc)
 
 
 def park(remote: GdbRemote, address: int, stack: int, deadline: Deadline | None = None) -> int | None:
@@ -210,12 +210,12 @@ def make_sure_parked(remote: GdbRemote, parked: int | None, deadline: Deadline |
     Raises:
         TargetError: it is not: of the kind `LOST_BOARD`.
     """
-    found = "it runs" if not remote.is_halted(deadline) else ""
-    if not found and parked is not None and (at := remote.read_register("pc", deadline) & ~1) != parked:
-        found = f"its program counter is 0x{at:08x}, and was 0x{parked:08x}"
-    if found:
+    trouble = "it runs" if not remote.is_halted(deadline) else ""
+    if not trouble and parked is not None and (at := remote.read_register("pc", deadline) & ~1) != parked:
+        trouble = f"its program counter is 0x{at:08x}, and was 0x{parked:08x}"
+    if trouble:
         raise TargetError(
-            f"{remote.server}: the processor was started again while it was loaded: {found}",
+            f"{remote.server}: the processor was started again while it was loaded: {trouble}",
             kind=FailureKind.LOST_BOARD,
             hint="look for a watchdog, an unstable supply, a pressed reset button, or another user of the board",
         )
@@ -256,26 +256,26 @@ def _set_registers(remote: GdbRemote, point: StartPoint, deadline: Deadline | No
     # OpenOCD shows bit 0 of PC as it was written; flags of xPSR are the next program's to set.
     masks = {"xpsr": THUMB | _IPSR, "sp": ~3, "pc": ~1}
     for name, value in wanted.items():
-        found = remote.read_register(name, deadline)
-        if (found ^ value) & masks[name]:
+        actual = remote.read_register(name, deadline)
+        if (actual ^ value) & masks[name]:
             raise TargetError(
-                f"{remote.server}: the processor's {name} is 0x{found:08x}; 0x{value:08x} was written",
+                f"{remote.server}: the processor's {name} is 0x{actual:08x}; 0x{value:08x} was written",
                 kind=FailureKind.PROBE,
                 hint="is the processor halted, and is it the one that the board's file names?",
             )
 
 
-def _not_kept(remote: GdbRemote, address: int, wanted: bytes, found: bytes, soc: Soc | None) -> TargetError:
+def _not_kept(remote: GdbRemote, address: int, wanted: bytes, actual: bytes, soc: Soc | None) -> TargetError:
     """Return the error for memory that does not have what was written."""
-    first = next(index for index, (one, other) in enumerate(zip(wanted, found, strict=True)) if one != other)
-    differing = sum(one != other for one, other in zip(wanted, found, strict=True))
+    first = next(index for index, (byte, other) in enumerate(zip(wanted, actual, strict=True)) if byte != other)
+    differing = sum(byte != other for byte, other in zip(wanted, actual, strict=True))
     place = address + first
     memory = soc.memory_at(place) if soc is not None else None
     name = f"{memory.name} " if memory is not None else ""
     shown = slice(first, first + 8)
     return TargetError(
         f"{remote.server}: memory {name}does not keep what was written: at 0x{place:08x} it has "
-        f"{found[shown].hex(' ')} in place of {wanted[shown].hex(' ')}; {differing:,} of {len(wanted):,} bytes differ",
+        f"{actual[shown].hex(' ')} in place of {wanted[shown].hex(' ')}; {differing:,} of {len(wanted):,} bytes differ",
         kind=FailureKind.READBACK,
-        hint=_DEAD if len(set(found)) == 1 else _DISTURBED,
+        hint=_DEAD if len(set(actual)) == 1 else _DISTURBED,
     )

@@ -287,7 +287,7 @@ class MonitorLink:
                 return False
         return False
 
-    def upload(self, package: bytes, deadline: Deadline, told: Told | None = None) -> Uploaded:
+    def upload(self, package: bytes, deadline: Deadline, tell: Told | None = None) -> Uploaded:
         """Bring a package into the board's memory.
 
         Raises:
@@ -299,7 +299,7 @@ class MonitorLink:
         number = 1 + secrets.randbelow(0xFFFFFFFF)
         received = self._begin(number, package, deadline)
         before = received["lost"], received["damaged"]
-        again = self._send(number, package, deadline, told)
+        again = self._send(number, package, deadline, tell)
         seconds = time.perf_counter() - started
         last = self._received
         return Uploaded(number, len(package), seconds, again, last["damaged"] - before[1], last["lost"] - before[0])
@@ -331,17 +331,17 @@ class MonitorLink:
             self._ask()
         self._started = self._started or started
         wait = seconds if self._started else min(seconds, self._next_ask.remaining)
-        found = b""
+        output = b""
         for item in self._splitter.feed(self._line.read(wait)):
             if isinstance(item, bytes):
-                found += item
+                output += item
                 continue
             self._note(item)
             if item.type is MonitorFrameType.STARTED:
                 self._started = True
             elif item.type is MonitorFrameType.REFUSED and not self._started:
                 raise refusal(item.values)
-        return found
+        return output
 
     def _ask(self) -> None:
         if self._asked == _STARTS:
@@ -371,7 +371,7 @@ class MonitorLink:
             f"the monitor does not answer: {_TRIES} times an upload was started", kind=FailureKind.LINK, hint=_LINE_HINT
         )
 
-    def _send(self, number: int, package: bytes, deadline: Deadline, told: Told | None) -> int:
+    def _send(self, number: int, package: bytes, deadline: Deadline, tell: Told | None) -> int:
         """Send all chunks. Return how many bytes were sent more than once."""
         size = len(package)
         window = _WINDOW * MAX_CHUNK
@@ -411,8 +411,8 @@ class MonitorLink:
             if arrived < there <= most:
                 arrived, sent, tries, went_back = there, max(sent, there), 0, False
                 quiet = Deadline(silence)
-                if told is not None:
-                    told(arrived, size)
+                if tell is not None:
+                    tell(arrived, size)
             elif there == arrived and sent > arrived and not went_back:
                 sent, went_back, quiet = arrived, True, Deadline(silence)
         return again
@@ -491,28 +491,28 @@ def _monitor(ready: dict[str, Any]) -> Monitor:
 
 def refusal(values: dict[str, Any]) -> TargetError:
     """Return the error for a REFUSED frame."""
-    expected, found = values["expected"], values["found"]
+    expected, given = values["expected"], values["found"]
     match values["reason"]:
         case Refusal.WINDOW:
             return TargetError(
-                f"the program and its inputs do not fit: {found:,} bytes needed, {expected:,} available",
+                f"the program and its inputs do not fit: {given:,} bytes needed, {expected:,} available",
                 kind=FailureKind.OUT_OF_MEMORY,
             )
         case Refusal.INCOMPLETE:
             return TargetError(
-                f"the board has {found:,} of {expected:,} bytes of the package, and does not run it",
+                f"the board has {given:,} of {expected:,} bytes of the package, and does not run it",
                 kind=FailureKind.LINK,
                 hint=_LINE_HINT,
             )
         case Refusal.DIGEST:
             return TargetError(
-                f"the package in the board's memory has the CRC-32 0x{found:08x}, not 0x{expected:08x}: it was damaged "
+                f"the package in the board's memory has the CRC-32 0x{given:08x}, not 0x{expected:08x}: it was damaged "
                 "behind the line",
                 kind=FailureKind.READBACK,
                 hint="is that memory powered, and free of others' data? `ethos-hil boards bring-up` tests it",
             )
     return TargetError(
-        f"the monitor does not know what it is asked for ({found}, expected {expected})",
+        f"the monitor does not know what it is asked for ({given}, expected {expected})",
         kind=FailureKind.LINK,
         hint="build the firmware again with `make firmware`, and load it",
     )

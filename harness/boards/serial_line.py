@@ -163,12 +163,12 @@ class SerialLine:
             if not data:
                 raise OSError(errno.EIO, "the other end is closed")
             return bytes(data)
-        found = b""
+        received = b""
         while more := self._port.read(max(1, self._port.in_waiting)):
-            found += more
-            if len(found) >= _MOST:
+            received += more
+            if len(received) >= _MOST:
                 break
-        return found
+        return received
 
     @property
     def _is_socket(self) -> bool:
@@ -182,7 +182,7 @@ class SerialLine:
 
     def _broken(self, error: Exception) -> TargetError:
         # pyserial's error for a write has only a text; the system's is the one that it was made from.
-        pulled = any(getattr(each, "errno", None) in _PULLED for each in (error, error.__context__))
+        pulled = any(getattr(cause, "errno", None) in _PULLED for cause in (error, error.__context__))
         what = "is gone" if pulled else f"broke: {error}"
         return TargetError(
             f"the serial port {self.url} {what}",

@@ -125,9 +125,9 @@ class BoardTarget(Target):
         except TargetError as error:
             raise error.replace(console=collector.console) from error.__cause__
         seconds["total"] = time.perf_counter() - started
-        told = self._board_run(monitor, line, uploaded, seconds)
+        board_run = self._board_run(monitor, line, uploaded, seconds)
         notes = (*outcome.notes, *_losses(uploaded), *_slowness(line.baud, self._board.link.fastest_baud))
-        return dataclasses.replace(outcome, notes=notes, seconds=seconds, board=told)
+        return dataclasses.replace(outcome, notes=notes, seconds=seconds, board=board_run)
 
     def _board_run(
         self, monitor: Monitor, line: SerialLine, uploaded: Uploaded, seconds: Mapping[str, float]

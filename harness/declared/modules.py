@@ -34,8 +34,8 @@ def named(name: str, inside: str = "torch") -> Any:
     owner: Any = torch
     path, *within = inside.split(".")
     *folders, last = name.split(".")
-    for each in (*within, *folders):
-        owner, path = getattr(owner, each, None), f"{path}.{each}"
+    for folder in (*within, *folders):
+        owner, path = getattr(owner, folder, None), f"{path}.{folder}"
     if not hasattr(owner, last):
         close = difflib.get_close_matches(last, dir(owner), n=1) or [
             known for known in dir(owner) if known.lower() == last.lower()
@@ -84,10 +84,10 @@ def new_layer(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -
     Raises:
         UsageError: torch.nn has none of that name.
     """
-    made = named(name, "torch.nn")
-    if not (isinstance(made, type) and issubclass(made, nn.Module)):
+    layer = named(name, "torch.nn")
+    if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
         raise UsageError(f"torch.nn.{name} is not a layer", hint="name a module of torch.nn, such as Conv2d")
-    module = made(*arguments, **options)
+    module = layer(*arguments, **options)
     for part in module.modules():
         if isinstance(part, _NORMS):  # new norms scale by 1 and shift by 0
             for parameter, value in (*part.named_parameters(), *part.named_buffers()):

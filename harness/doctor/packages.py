@@ -49,25 +49,25 @@ def _interpreter() -> list[Finding]:
     version = installed(OURS)
     place = f"a checkout in {_HOME}" if IN_CHECKOUT else f"installed in {_HOME}"
     system, python = platform.platform(), f"{platform.python_version()} ({sys.executable})"
-    found = [
+    findings = [
         Finding(OURS, Status.OK, f"{version}, {place}"),
         Finding("system", Status.OK, system),
         Finding("python", Status.OK, python),
     ]
     if version is None:
         remedy = "pip install --no-deps -e ." if IN_CHECKOUT else "pip install --no-deps its wheel"
-        found[0] = Finding(OURS, Status.NOTE, f"{place}, without metadata: its requirements are not known", remedy)
+        findings[0] = Finding(OURS, Status.NOTE, f"{place}, without metadata: its requirements are not known", remedy)
     if platform.system() != "Linux":
-        found[1] = Finding("system", Status.MISSING, system, "use Linux, in a virtual machine or a container")
+        findings[1] = Finding("system", Status.MISSING, system, "use Linux, in a virtual machine or a container")
     if sys.version_info[:2] != _PYTHON:
         remedy = "use Python 3.11, which torch, executorch, Vela and tosa-tools are tested on together"
-        found[2] = Finding("python", Status.MISSING, python, remedy)
-    return found
+        findings[2] = Finding("python", Status.MISSING, python, remedy)
+    return findings
 
 
 def _packages() -> list[Finding]:
     tested = tested_versions(_LOCKS)
-    required = {_normal(one.name): one for one in requirements()}
+    required = {_normal(requirement.name): requirement for requirement in requirements()}
     others = [name for name in required if name not in SET]
     lines = [_package(name, required.get(name), tested.get(name)) for name in (*SET, *sorted(others))]
     shown = [line for line in lines if line.name in SET or line.status is Status.MISSING]
@@ -107,15 +107,15 @@ def tested_versions(folder: Path) -> dict[str, str]:
 
     None of a lock that cannot be read. A line with a version is followed by lines with the hashes of its files.
     """
-    found: dict[str, str] = {}
+    versions: dict[str, str] = {}
     for lock in sorted(folder.glob("requirements*.lock")):
         try:
             lines = lock.read_text("utf-8").splitlines()
         except OSError:
             continue
         pairs = (line.partition("==") for line in lines if not line.startswith("#"))
-        found |= {_normal(name): version.rstrip("\\ ") for name, equal, version in pairs if equal}
-    return found
+        versions |= {_normal(name): version.rstrip("\\ ") for name, equal, version in pairs if equal}
+    return versions
 
 
 def requirements(asked: Iterable[str] | None = None) -> list[Requirement]:
@@ -128,26 +128,26 @@ def requirements(asked: Iterable[str] | None = None) -> list[Requirement]:
         from packaging import requirements as parser
     except ImportError:
         return []
-    found: list[Requirement] = []
+    needs: list[Requirement] = []
     seen: set[tuple[str, frozenset[str]]] = set()
     waiting: list[tuple[str, frozenset[str]]] = [(OURS, frozenset())]
     while waiting:
         package, extras = waiting.pop()
         for text in asked if package == OURS and asked is not None else _requires(package):
             try:
-                one = parser.Requirement(text)
+                need = parser.Requirement(text)
             except parser.InvalidRequirement:  # as old packages write them
                 continue
-            if one.marker is not None and not any(one.marker.evaluate({"extra": extra}) for extra in extras or {""}):
+            if need.marker is not None and not any(need.marker.evaluate({"extra": extra}) for extra in extras or {""}):
                 continue
-            version = installed(one.name)
-            suits = version is not None and one.specifier.contains(version, prereleases=True)
-            found.append(Requirement(one.name, package, str(one.specifier), suits))
-            node = (_normal(one.name), frozenset(one.extras))
+            version = installed(need.name)
+            suits = version is not None and need.specifier.contains(version, prereleases=True)
+            needs.append(Requirement(need.name, package, str(need.specifier), suits))
+            node = (_normal(need.name), frozenset(need.extras))
             if node not in seen:
                 seen.add(node)
                 waiting.append(node)
-    return sorted(found, key=lambda one: one.suits, reverse=True)  # of several for one package the one it fails
+    return sorted(needs, key=lambda need: need.suits, reverse=True)  # of several for one package the one it fails
 
 
 def _requires(package: str) -> Iterable[str]:

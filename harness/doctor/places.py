@@ -130,8 +130,8 @@ def serial_ports() -> list[Finding]:
         ports = sorted(list_ports.comports())
     except ImportError:
         return [Finding("serial ports", Status.NOTE, "not known without pyserial", "pip install pyserial")]
-    told = [port.device if port.description in ("n/a", "") else f"{port.device} ({port.description})" for port in ports]
-    return [Finding("serial ports", Status.OK, ", ".join(told) or "none")]
+    rows = [port.device if port.description in ("n/a", "") else f"{port.device} ({port.description})" for port in ports]
+    return [Finding("serial ports", Status.OK, ", ".join(rows) or "none")]
 
 
 def variables() -> list[Finding]:
@@ -152,7 +152,7 @@ def _variable(name: str) -> Finding:
 def existing(path: Path) -> Path:
     """Return the path, or the nearest folder above it that exists."""
     path = path.absolute()
-    return next(one for one in (path, *path.parents) if one.exists())
+    return next(ancestor for ancestor in (path, *path.parents) if ancestor.exists())
 
 
 def _writable(folder: Path) -> bool:

@@ -52,8 +52,8 @@ def ask(command: Sequence[str], seconds: float = SECONDS) -> list[str] | str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if lines and process.returncode == 0:
         return lines
-    said = f" and said {lines[-1]!r}" if lines else ""
-    return f"it ended with status {process.returncode}{said}"
+    last_line = f" and said {lines[-1]!r}" if lines else ""
+    return f"it ended with status {process.returncode}{last_line}"
 
 
 _OLDEST_QEMU = (7, 2)
@@ -110,7 +110,7 @@ def toolchain() -> list[Finding]:
 
 def _tool(tool: _Tool) -> Finding:
     name = tool.names[0]
-    path = next((found for each in tool.names if (found := shutil.which(each))), None)
+    path = next((place for name in tool.names if (place := shutil.which(name))), None)
     if path is None:
         return Finding(name, Status.NOTE, f"not found; needed only {tool.purpose}", f"apt install {tool.packages}")
     answer = ask([path, "--version"])
@@ -123,15 +123,15 @@ def fvps() -> list[Finding]:
     """List the installed FVPs, or the launchers of ours that stand in for them."""
     folders = os.environ.get(FVP_PATH_VARIABLE, "")
     places = {name: installed_fvp(name) for name in MODELS}
-    found = {name: path for name, path in places.items() if path is not None}
-    if not found:
+    installed = {name: path for name, path in places.items() if path is not None}
+    if not installed:
         where = f"on PATH, nor in {folders}" if folders else "on PATH"
         targets = " and ".join(sorted({model.soc.name for model in MODELS.values()}))
         text = f"none {where}; needed only for the targets {targets}"
         remedy = f"set {FVP_PATH_VARIABLE} to the folder they are in; without them: ethos-hil fvp-launchers DIR"
         return [Finding("fvps", Status.NOTE, text, remedy)]
-    with ThreadPoolExecutor(len(found)) as pool:
-        return list(pool.map(_fvp, found.items()))
+    with ThreadPoolExecutor(len(installed)) as pool:
+        return list(pool.map(_fvp, installed.items()))
 
 
 def _fvp(place: tuple[str, str]) -> Finding:

@@ -66,7 +66,7 @@ class PlaceChoice:
             raise UsageError(
                 f"{FAMILY}:{text}: {wrong!r} is not a tag=value as labgrid has them", hint=f"write {_FORM}"
             )
-        return cls(tags=tuple((found[1], found[2]) for found in tags if found is not None))
+        return cls(tags=tuple((tag[1], tag[2]) for tag in tags if tag is not None))
 
     def __str__(self) -> str:
         """Return what `parse` takes."""
@@ -80,13 +80,13 @@ class PlaceChoice:
             TargetNotAvailable: no place has these tags.
         """
         if self.tags:
-            found = tuple(place for place in known if dict(self.tags).items() <= place.tags.items())
-            if not found:
+            places = tuple(place for place in known if dict(self.tags).items() <= place.tags.items())
+            if not places:
                 raise TargetNotAvailable(
                     f"no place at {coordinator} has the tags {self}",
                     hint=f"`labgrid-client -p PLACE set-tags {' '.join(str(self).split('+'))}` gives them; {_SEE}",
                 )
-            return found
+            return places
         by_name = {name: place for place in known for name in (*place.aliases, place.name)}
         for name in self.names:
             if name not in by_name:
@@ -188,7 +188,7 @@ class BorrowedPlace:
         except ValueError:
             raise TargetNotAvailable(
                 f"the GdbServer of the place {self.name} has the dialect {self.dialect!r}",
-                hint=f"one of {', '.join(each.value for each in ServerDialect)}, in its exporter's file",
+                hint=f"one of {', '.join(dialect.value for dialect in ServerDialect)}, in its exporter's file",
             ) from None
         return Loading(Server.RUNNING, dialect=dialect, address=self.gdb, timeout=described.timeout)
 
@@ -275,7 +275,7 @@ class SideProcess:
         """
         with self._lock:
             answer = self._ask({"do": "places"}, _ANSWER_SECONDS)
-        return self._read(lambda: tuple(KnownPlace.of(each) for each in answer["places"]), answer)
+        return self._read(lambda: tuple(KnownPlace.of(place) for place in answer["places"]), answer)
 
     def borrow(self, user: int, choice: PlaceChoice, names: Sequence[str], seconds: float) -> BorrowedPlace:
         """Borrow one of the places, or say again which one is borrowed.
@@ -349,10 +349,10 @@ class SideProcess:
             raise TargetNotAvailable(str(answer.get("message")), hint=str(answer.get("hint")), kind=kind)
         return answer
 
-    def _read(self, made: Callable[[], _Made], answer: object) -> _Made:
+    def _read(self, make: Callable[[], _Made], answer: object) -> _Made:
         """Return what is made of an answer. Raises TargetNotAvailable where it says something else."""
         try:
-            return made()
+            return make()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise self._failed(f"says {json.dumps(answer)[:_SHOWN]!r}, which is not an answer") from error
 
@@ -407,9 +407,9 @@ class SideProcess:
 
 @functools.cache
 def _of_process(address: str, pid: int) -> SideProcess:
-    made = SideProcess(address)
-    atexit.register(made.close)
-    return made
+    process = SideProcess(address)
+    atexit.register(process.close)
+    return process
 
 
 def side_process() -> SideProcess:

@@ -97,7 +97,7 @@ class FarmTarget(Target):
                     raise _all_failed(failed | {" and ".join(others): lacking}) from error.__cause__
                 continue
             take_back(self._known(self._place))
-            notes = (f"it ran at {self._place}", *(f"{name} failed: {each.message}" for name, each in failed.items()))
+            notes = (f"it ran at {self._place}", *(f"{name} failed: {error.message}" for name, error in failed.items()))
             return dataclasses.replace(outcome, notes=(*outcome.notes, *notes))
 
     def _reset(self) -> None:

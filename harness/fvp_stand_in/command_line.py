@@ -225,8 +225,8 @@ def parse(model: FvpModel, arguments: Sequence[str]) -> LaunchSettings | Action:
     except (ParameterError, UsageError) as error:
         raise CommandLineError(str(error)) from None
     if len(applications) != 1:
-        found = "none is given" if not applications else f"{len(applications)} are: {', '.join(applications)}"
-        raise CommandLineError(f"one application is needed (-a FILE); {found}")
+        count = "none is given" if not applications else f"{len(applications)} are: {', '.join(applications)}"
+        raise CommandLineError(f"one application is needed (-a FILE); {count}")
     seconds, simulated = min(limits, default=(math.inf, False))
     return LaunchSettings(
         model=model,
@@ -257,13 +257,13 @@ def _options(arguments: Sequence[str]) -> tuple[list[tuple[Option, str]], list[s
     letters = "".join(option.short + ":" * bool(option.argument) for option in OPTIONS if option.short)
     names = [option.name + "=" * bool(option.argument) for option in OPTIONS]
     try:
-        found, files = getopt.gnu_getopt(list(arguments), letters, names)
+        options, files = getopt.gnu_getopt(list(arguments), letters, names)
     except getopt.GetoptError as error:
         near = difflib.get_close_matches(error.opt, [option.name for option in OPTIONS], 1)
         hint = f"did you mean --{near[0]}?" if near and near[0] != error.opt else "--help lists the options"
         raise CommandLineError(f"{error.msg}; {hint}") from None
     rows = {f"--{option.name}": option for option in OPTIONS} | {f"-{o.short}": o for o in OPTIONS if o.short}
-    return [(rows[name], argument) for name, argument in found], files
+    return [(rows[name], argument) for name, argument in options], files
 
 
 def _without_instance(text: str) -> str:

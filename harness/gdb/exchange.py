@@ -294,19 +294,19 @@ def reads(address: int, size: int, room: int) -> list[MemoryPiece]:
 def writes(address: int, data: bytes, room: int, binary: bool) -> list[MemoryPiece]:
     """Return the packets of at most `room` bytes that write memory, as binary or in hexadecimal digits."""
     room -= len(b"X%x,%x:" % (0xFFFFFFFF, room))
-    made = []
+    packets = []
     for begin, length in _pieces(address, len(data), room if binary else room // 2):
         piece = data[begin - address : begin - address + length]
         if not binary:
-            made.append(MemoryPiece(begin, length, b"M%x,%x:%b" % (begin, length, piece.hex().encode())))
+            packets.append(MemoryPiece(begin, length, b"M%x,%x:%b" % (begin, length, piece.hex().encode())))
             continue
         # With many escapes it is twice as long.
         half = length if len(escaped_binary(piece)) <= room else room // 2 // 4 * 4
         for start in range(0, length, half):
             part = piece[start : start + half]
             command = b"X%x,%x:%b" % (begin + start, len(part), escaped_binary(part))
-            made.append(MemoryPiece(begin + start, len(part), command))
-    return made
+            packets.append(MemoryPiece(begin + start, len(part), command))
+    return packets
 
 
 def read_pieces(

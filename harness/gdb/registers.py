@@ -63,7 +63,7 @@ class RegisterTable:
         """Return the register of a name, or None."""
         wanted = name.lower()
         by_name = {register.name: register for register in self.registers}
-        return next((by_name[each] for each in _OTHER_NAMES.get(wanted, (wanted,)) if each in by_name), None)
+        return next((by_name[name] for name in _OTHER_NAMES.get(wanted, (wanted,)) if name in by_name), None)
 
     def place(self, wanted: RspRegister, length: int) -> slice | None:
         """Return where a register is in a `g` packet of `length` bytes, or None where it has no place.
@@ -104,7 +104,7 @@ def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
     Raises:
         DescriptionError: it is not XML, includes itself, or has no register or too many.
     """
-    found: dict[int, RspRegister] = {}
+    registers: dict[int, RspRegister] = {}
     following = 0
     for element in _elements("target.xml", read, []):
         try:
@@ -112,13 +112,13 @@ def described_registers(read: Callable[[str], bytes]) -> RegisterTable:
             bits = int(element.get("bitsize", "32"), 0)
         except ValueError as error:
             raise DescriptionError(f"it has a register with the number {element.get('regnum')!r}") from error
-        if number < 0 or not 0 < bits <= 1024 or len(found) == _MOST_REGISTERS:
-            raise DescriptionError(f"it has a register {number} of {bits} bits, after {len(found)} others")
-        found[number] = RspRegister(element.get("name", "").lower(), number, bits)
+        if number < 0 or not 0 < bits <= 1024 or len(registers) == _MOST_REGISTERS:
+            raise DescriptionError(f"it has a register {number} of {bits} bits, after {len(registers)} others")
+        registers[number] = RspRegister(element.get("name", "").lower(), number, bits)
         following = number + 1
-    if not found:
+    if not registers:
         raise DescriptionError("it has no register")
-    return RegisterTable(tuple(found[number] for number in sorted(found)), described=True)
+    return RegisterTable(tuple(registers[number] for number in sorted(registers)), described=True)
 
 
 def _elements(name: str, read: Callable[[str], bytes], seen: list[str]) -> list[ET.Element]:

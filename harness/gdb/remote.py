@@ -196,14 +196,14 @@ class GdbRemote:
         """
         until = deadline or self._deadline()
         what = f"the command {text!r}"
-        said = bytearray()
+        output = bytearray()
         self._exchange.begin(what)
         self._exchange.stream.send(b"qRcmd," + text.encode().hex().encode(), self._exchange.soon(until))
         while True:
             answer = self._exchange.stream.receive(self._exchange.soon(until), what)
             if CONSOLE.fullmatch(answer):
-                said += bytes.fromhex(answer[1:].decode())
-                if len(said) > _MOST_TEXT:
+                output += bytes.fromhex(answer[1:].decode())
+                if len(output) > _MOST_TEXT:
                     self._exchange.stream.fail(f"it says more than {_MOST_TEXT:,} bytes to {what}")
             elif not self._exchange.is_stray(answer):
                 break
@@ -211,8 +211,8 @@ class GdbRemote:
             raise self._exchange.refusal("it does not know `monitor` commands")
         failed = ERROR.fullmatch(answer)
         if answer != b"OK" and not failed:
-            said += self._exchange.data(answer, f"carry out {what}")
-        reply = said.decode("utf-8", "replace").strip()
+            output += self._exchange.data(answer, f"carry out {what}")
+        reply = output.decode("utf-8", "replace").strip()
         if failed:
             raise self._exchange.refusal(f"{what} failed with {shown(answer)}: {reply or 'it does not say why'}")
         return reply
@@ -251,9 +251,9 @@ class GdbRemote:
         """
         until = deadline or self._deadline()
         for command in commands:
-            said = self.monitor(command, until)
-            if _COMPLAINT.search(said):
-                raise self._exchange.refusal(f"the command {command!r} did not reset the processor: {said}")
+            text = self.monitor(command, until)
+            if _COMPLAINT.search(text):
+                raise self._exchange.refusal(f"the command {command!r} did not reset the processor: {text}")
         self.halt(until)
 
     def resume(self, deadline: Deadline | None = None) -> None:
@@ -294,7 +294,7 @@ class GdbRemote:
     def _register(self, name: str) -> RspRegister:
         register = self.abilities.registers.find(name)
         if register is None:
-            known = ", ".join(each.name for each in self.abilities.registers.registers[:40])
+            known = ", ".join(register.name for register in self.abilities.registers.registers[:40])
             raise self._exchange.refusal(f"it has no register {name}; it has {known}")
         return register
 

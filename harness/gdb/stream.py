@@ -283,28 +283,28 @@ class PacketStream:
     def _packet(self, deadline: Deadline) -> RspPacket | None:
         """Return the next packet that is not a notification, or None where the deadline passes."""
         while True:
-            found = self._next(deadline)
-            if isinstance(found, RspPacket) and not found.notification:
-                return found
-            if found is None and not self._read(deadline):
+            packet = self._next(deadline)
+            if isinstance(packet, RspPacket) and not packet.notification:
+                return packet
+            if packet is None and not self._read(deadline):
                 return None
 
     def _next(self, deadline: Deadline) -> RspPacket | RspAcknowledgement | None:
         """Return what came next, or None. Acknowledgements are dealt with, and what is not an answer is counted."""
         try:
-            found = self._reader.next()
+            packet = self._reader.next()
         except PacketError as error:
             self.fail(f"what it sends is damaged: {error}")
         self._other_bytes += self._reader.passed_over
         self._reader.passed_over = 0
-        if isinstance(found, RspAcknowledgement):
+        if isinstance(packet, RspAcknowledgement):
             self._other_bytes += 1
-            self._acknowledged(found.good, deadline)
-        elif found is not None and found.notification:
-            self._other_bytes += len(found.content)
+            self._acknowledged(packet.good, deadline)
+        elif packet is not None and packet.notification:
+            self._other_bytes += len(packet.content)
         if self._other_bytes > _MOST_OTHER_BYTES:
             self.fail(f"it sent {self._other_bytes:,} bytes that are not an answer")
-        return found
+        return packet
 
     def _acknowledged(self, good: bool, deadline: Deadline) -> None:
         if good or not self._unacknowledged:

@@ -117,12 +117,12 @@ def _symbols(table: SymbolTableSection) -> dict[str, int]:
     order = "<" if table.elffile.little_endian else ">"
     data, strings = table.data(), table.stringtable.data()
     wanted = {name.encode(): name for name in _SYMBOLS}
-    found = {}
+    symbols = {}
     for at, value, _, _, _, _ in struct.iter_unpack(f"{order}IIIBBH", data[: len(data) // 16 * 16]):
         name = wanted.get(strings[at : strings.find(b"\0", at)])
         if name is not None:
-            found[name] = value
-    return found
+            symbols[name] = value
+    return symbols
 
 
 def _between(symbols: Mapping[str, int], first: str, last: str) -> int | None:

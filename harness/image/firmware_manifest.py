@@ -66,12 +66,12 @@ class FirmwareManifest:
             version = document.pop("schema_version")
             if version != SCHEMA_VERSION:
                 raise ValueError(f"schema version {version}, expected {SCHEMA_VERSION}")
-            found = cls(**{**document, "flags": tuple(document["flags"])})
+            manifest = cls(**{**document, "flags": tuple(document["flags"])})
         except OSError as error:
             raise ValueError(f"{path}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path} is not a manifest of a firmware: {error}") from error
-        return found
+        return manifest
 
     def write(self, path: Path) -> None:
         """Write it, unless the file has it already."""

@@ -25,7 +25,7 @@ _ALIKE = 0.75
 """From where on `difflib` calls two names alike: `lef` and `left` have 0.86, `image` and `mask` 0.22."""
 
 
-def in_order(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str]:
+def in_order(path: Path, given: Sequence[str], names: Sequence[str]) -> list[str]:
     """Return the names of a file's arrays in the order of the tensors of a program that they are for.
 
     Arrays that all have names of the tensors may be in any order. Where none has, `input_1` and the like are in the
@@ -33,31 +33,31 @@ def in_order(path: Path, found: Sequence[str], names: Sequence[str]) -> list[str
 
     Args:
         path: the file, for an error.
-        found: the names of its arrays, as many as there are tensors.
+        given: the names of its arrays, as many as there are tensors.
         names: the tensors' names. If they are not as many as the tensors, they say nothing.
 
     Raises:
         UsageError: only some of the names fit, or one is only nearly right, so that arrays might be swapped.
     """
-    if set(found) == set(names):
+    if set(given) == set(names):
         return list(names)
-    if len(found) == 1 or len(names) != len(found):
-        return _by_number(found)
-    fitting = [name for name in found if name in names]
-    others = [name for name in found if name not in names]
-    free = [name for name in names if name not in found]
+    if len(given) == 1 or len(names) != len(given):
+        return _by_number(given)
+    fitting = [name for name in given if name in names]
+    others = [name for name in given if name not in names]
+    free = [name for name in names if name not in given]
     if fitting:
         raise _misnamed(path, others, free, names, f"{', '.join(fitting)} {'do' if len(fitting) > 1 else 'does'}")
     folded = {name.casefold(): name for name in names}
-    cased = [name for name in found if name.casefold() in folded]
+    cased = [name for name in given if name.casefold() in folded]
     if cased:
         raise _misnamed(path, cased, names, names, "upper and lower case differ")
-    if _numbers(found):
-        return _by_number(found)
-    elsewhere = [name for name, own in zip(found, names, strict=True) if _nearest(name, names) not in ("", own)]
+    if _numbers(given):
+        return _by_number(given)
+    elsewhere = [name for name, own in zip(given, names, strict=True) if _nearest(name, names) not in ("", own)]
     if elsewhere:
         raise _misnamed(path, elsewhere, names, names, "the order in the file is another one")
-    return list(found)
+    return list(given)
 
 
 def _misnamed(path: Path, wrong: Sequence[str], free: Sequence[str], names: Sequence[str], why: str) -> UsageError:
@@ -71,21 +71,21 @@ def _misnamed(path: Path, wrong: Sequence[str], free: Sequence[str], names: Sequ
 
 
 def _nearest(name: str, names: Sequence[str], cutoff: float = _ALIKE) -> str:
-    folded = {each.casefold(): each for each in names}
+    folded = {name.casefold(): name for name in names}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=cutoff)
     return folded[close[0]] if close else ""
 
 
-def _numbers(found: Sequence[str]) -> list[int]:
+def _numbers(names: Sequence[str]) -> list[int]:
     """Return the numbers of names that are one word with a number each; none where there are others."""
-    matches = [match for match in map(_NUMBERED.fullmatch, found) if match is not None]
-    same = len(matches) == len(found) and len({match[1] for match in matches}) == 1
+    matches = [match for match in map(_NUMBERED.fullmatch, names) if match is not None]
+    same = len(matches) == len(names) and len({match[1] for match in matches}) == 1
     return [int(match[2]) for match in matches] if same else []
 
 
-def _by_number(found: Sequence[str]) -> list[str]:
-    numbers = _numbers(found)
-    return [name for _, name in sorted(zip(numbers, found, strict=True))] if numbers else list(found)
+def _by_number(names: Sequence[str]) -> list[str]:
+    numbers = _numbers(names)
+    return [name for _, name in sorted(zip(numbers, names, strict=True))] if numbers else list(names)
 
 
 InputSet = tuple[np.ndarray, ...]
@@ -162,9 +162,9 @@ class InputFile:
         """
         if len(self.headers) != len(tensors):
             expected = ", ".join(map(str, tensors)) or "none"
-            found = ", ".join(f"{header.name} {describe(header)}" for header in self.headers) or "none"
+            arrays = ", ".join(f"{header.name} {describe(header)}" for header in self.headers) or "none"
             raise UsageError(
-                f"{self.path}: expected {len(tensors)} arrays ({expected}), found {len(self.headers)} ({found})"
+                f"{self.path}: expected {len(tensors)} arrays ({expected}), found {len(self.headers)} ({arrays})"
             )
         by_name = {header.name: header for header in self.headers}
         ordered = [by_name[name] for name in in_order(self.path, tuple(by_name), names)]

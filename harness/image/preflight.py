@@ -188,10 +188,10 @@ def _runner(artifact: Artifact, footprint: Footprint) -> Check:
 
 def _board(soc: str, firmware: Firmware) -> Check:
     """Check that the firmware is for this system on chip: it starts at the address of the processor's vector table."""
-    found = [each.name for each in SOCS if each.boot == firmware.start]
-    if soc in found:
+    names = [soc.name for soc in SOCS if soc.boot == firmware.start]
+    if soc in names:
         return Check("firmware", soc, soc, OK if firmware.doubt is None else NOTE, firmware.doubt)
-    available = " or ".join(found) or "none that is known"
+    available = " or ".join(names) or "none that is known"
     return Check("firmware", soc, available, FAIL, f"`make firmware`, and {FIRMWARE_VARIABLE} unset")
 
 
@@ -221,14 +221,14 @@ def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
 def _by_mask(artifact: Artifact) -> list[str]:
     """Return operators that pick elements by a mask: how many they are depends on the values, and memory is planned."""
     plan = artifact.plan
-    found: list[str] = []
+    names: list[str] = []
     for _, call in kernel_calls(plan):
         indices = plan.values[call.args[1]] if call.operator in _INDEXING else None
         if isinstance(indices, ValueList):
             items = [plan.values[int(item)] for item in indices.items if int(item) >= 0]
             if any(isinstance(item, Tensor) and item.scalar_type in ("BOOL", "BYTE") for item in items):
-                found.append(f"{call.operator} by a mask")
-    return list(dict.fromkeys(found))
+                names.append(f"{call.operator} by a mask")
+    return list(dict.fromkeys(names))
 
 
 def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_sets: int) -> Iterator[Check]:

@@ -75,7 +75,7 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
     if entry_size != _PHDR.size or table + count * _PHDR.size > length:
         raise ElfError("its program headers are damaged")
     file.seek(table)
-    found = []
+    parts = []
     for entry in _PHDR.iter_unpack(file.read(count * _PHDR.size)):
         kind, offset, address, load_address, file_size, memory_size, flags, _ = entry
         if kind != _PT_LOAD or not memory_size:
@@ -83,13 +83,13 @@ def segments(file: BinaryIO) -> tuple[Segment, ...]:
         if offset + file_size > length or file_size > memory_size:
             raise ElfError(f"its segment at 0x{address:08x} reaches past the end of the file")
         executable, writable = bool(flags & _PF_X), bool(flags & _PF_W)
-        found.append(Segment(offset, address, load_address, file_size, memory_size, executable, writable))
-    if not found:
+        parts.append(Segment(offset, address, load_address, file_size, memory_size, executable, writable))
+    if not parts:
         raise ElfError("it has no loadable segment")
-    if len(found) > _MOST_SEGMENTS:
-        raise ElfError(f"it has {len(found):,} loadable segments, at most {_MOST_SEGMENTS:,} are loaded")
-    in_file = sorted((segment for segment in found if segment.file_size), key=lambda segment: segment.load_address)
-    for one, following in pairwise(in_file):
-        if following.load_address < one.load_address + one.file_size:
+    if len(parts) > _MOST_SEGMENTS:
+        raise ElfError(f"it has {len(parts):,} loadable segments, at most {_MOST_SEGMENTS:,} are loaded")
+    in_file = sorted((segment for segment in parts if segment.file_size), key=lambda segment: segment.load_address)
+    for segment, following in pairwise(in_file):
+        if following.load_address < segment.load_address + segment.file_size:
             raise ElfError(f"two of its segments load to 0x{following.load_address:08x}")
-    return tuple(found)
+    return tuple(parts)

@@ -67,9 +67,9 @@ class Symbols:
         if offset is not None:
             return _line_in(dwarf, dwarf.get_CU_at(offset), address & ~1)
         for unit in dwarf.iter_CUs():
-            found = _line_in(dwarf, unit, address & ~1)
-            if found is not None or self._deadline.passed:
-                return found
+            place = _line_in(dwarf, unit, address & ~1)
+            if place is not None or self._deadline.passed:
+                return place
         return None
 
     @functools.cached_property
@@ -96,15 +96,15 @@ class Symbols:
     @functools.cached_property
     def _functions(self) -> tuple[list[int], list[tuple[str, int]]]:
         table = self.file.get_section_by_name(".symtab") if self.file is not None else None
-        found: dict[int, tuple[str, int]] = {}
+        functions: dict[int, tuple[str, int]] = {}
         if isinstance(table, SymbolTableSection):
             for number, symbol in enumerate(table.iter_symbols()):
                 if number % 1000 == 0 and self._deadline.passed:
                     break
                 if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
-                    found.setdefault(symbol["st_value"] & ~1, (_demangle(symbol.name), symbol["st_size"]))
-        starts = sorted(found)
-        return starts, [found[start] for start in starts]
+                    functions.setdefault(symbol["st_value"] & ~1, (_demangle(symbol.name), symbol["st_size"]))
+        starts = sorted(functions)
+        return starts, [functions[start] for start in starts]
 
 
 def _line_in(dwarf: DWARFInfo, unit: object, address: int) -> str | None:

@@ -82,8 +82,8 @@ def decode(first: int, second: int, address: int) -> Instruction:
         return ours
     code = first.to_bytes(2, "little") + second.to_bytes(2, "little")
     fp = needs_fp(first, second)
-    found = _by_capstone(code, address)
-    return _floating(found, first, second) if fp else found
+    insn = _by_capstone(code, address)
+    return _floating(insn, first, second) if fp else insn
 
 
 def needs_fp(first: int, second: int) -> bool:
@@ -129,9 +129,9 @@ _FP_STEPS = ("vldr", "vstr", "vldm", "vstm", "vldmia", "vldmdb", "vstmia", "vstm
 """Instructions of the FPU that access memory; their last operand is the number of bytes."""
 
 
-def _floating(found: Instruction, first: int, second: int) -> Instruction:
+def _floating(insn: Instruction, first: int, second: int) -> Instruction:
     """Return an instruction of the FPU as far as the core sees it. One of MVE is not known."""
-    name, operands = found.name, found.operands
+    name, operands = insn.name, insn.operands
     if not name.startswith("v") or second >> 8 & 0xF not in (9, 10, 11):
         return Instruction("", 4, fp=True, text=f"vector or coprocessor instruction {first:04x} {second:04x}")
     if name in ("vldr", "vstr"):
@@ -140,7 +140,7 @@ def _floating(found: Instruction, first: int, second: int) -> Instruction:
         operands = (*operands, 4 * (second & 0xFE if second >> 8 & 0xF == 11 else second & 0xFF))
     elif name not in ("vmov", "vmrs"):
         name, operands = "fp", ()
-    return Instruction(name, 4, operands=operands, writeback=found.writeback, fp=True, text=found.text)
+    return Instruction(name, 4, operands=operands, writeback=insn.writeback, fp=True, text=insn.text)
 
 
 def prepare() -> None:
@@ -167,49 +167,49 @@ _SHIFTS = ("", "asr", "lsl", "lsr", "ror", "rrx")
 def _by_capstone(code: bytes, address: int) -> Instruction:
     capstone, disassembler = _capstone()
     text = " ".join(f"{int.from_bytes(code[i : i + 2], 'little'):04x}" for i in range(0, len(code), 2))
-    found = next(disassembler.disasm(code, address, 1), None)
-    if found is None or found.size != len(code):
+    insn = next(disassembler.disasm(code, address, 1), None)
+    if insn is None or insn.size != len(code):
         return Instruction("", len(code), text=f"instruction {text}")
-    name = {"movs": "mov", "subs": "sub"}.get(found.insn_name(), found.insn_name())
+    name = {"movs": "mov", "subs": "sub"}.get(insn.insn_name(), insn.insn_name())
     operands = []
-    for each in found.operands:
-        operand = _operand(capstone, found, each)
+    for part in insn.operands:
+        operand = _operand(capstone, insn, part)
         if operand is None:
             if name not in ("msr", "mrs") and not name.startswith("v"):
-                return Instruction("", len(code), text=f"{found.mnemonic} {found.op_str}")
+                return Instruction("", len(code), text=f"{insn.mnemonic} {insn.op_str}")
             continue
         operands.append(operand)
     if name in ("msr", "mrs"):  # the number of the special register
         operands.append(code[2])
     if name == "it":
         operands = [code[0]]
-    condition = found.cc - 1 if name in ("b", "bl", "bx") and 0 < found.cc < 15 else ALWAYS
+    condition = insn.cc - 1 if name in ("b", "bl", "bx") and 0 < insn.cc < 15 else ALWAYS
     return Instruction(
         name,
         len(code),
         condition,
         tuple(operands),
-        found.update_flags and found.mnemonic.removesuffix(".w").endswith("s"),  # Capstone 5 says so of ADC and SBC too
-        found.writeback,
-        bool(found.post_index),
-        text=f"{found.mnemonic} {found.op_str}".strip(),
+        insn.update_flags and insn.mnemonic.removesuffix(".w").endswith("s"),  # Capstone 5 says so of ADC and SBC too
+        insn.writeback,
+        bool(insn.post_index),
+        text=f"{insn.mnemonic} {insn.op_str}".strip(),
     )
 
 
-def _operand(capstone: Any, found: Any, each: Any) -> Operand | None:
+def _operand(capstone: Any, insn: Any, operand: Any) -> Operand | None:
     arm = capstone.arm
-    if each.type == arm.ARM_OP_IMM:
-        value: int = each.imm
+    if operand.type == arm.ARM_OP_IMM:
+        value: int = operand.imm
         return value & 0xFFFFFFFF
-    if each.type == arm.ARM_OP_REG:
-        number = _NUMBERS.get(found.reg_name(each.reg))
+    if operand.type == arm.ARM_OP_REG:
+        number = _NUMBERS.get(insn.reg_name(operand.reg))
         if number is None:
             return None
-        shift = each.shift.type
-        return Shifted(number, _SHIFTS[shift] if shift < len(_SHIFTS) else "", each.shift.value)
-    if each.type == arm.ARM_OP_MEM:
-        base = _NUMBERS.get(found.reg_name(each.mem.base))
-        index = _NUMBERS.get(found.reg_name(each.mem.index)) if each.mem.index else None
-        shift = each.shift.value if each.shift.type else 0
-        return None if base is None else Place(base, index, shift, each.mem.disp)
+        shift = operand.shift.type
+        return Shifted(number, _SHIFTS[shift] if shift < len(_SHIFTS) else "", operand.shift.value)
+    if operand.type == arm.ARM_OP_MEM:
+        base = _NUMBERS.get(insn.reg_name(operand.mem.base))
+        index = _NUMBERS.get(insn.reg_name(operand.mem.index)) if operand.mem.index else None
+        shift = operand.shift.value if operand.shift.type else 0
+        return None if base is None else Place(base, index, shift, operand.mem.disp)
     return None

@@ -240,11 +240,11 @@ class Collector:
         if self.failure is not None:
             return self.failure.replace(console=self.console)
         where = f"{self.progress_text()}: {state}" if state else self.progress_text()
-        said = " | ".join(self.console[-_LAST_LINES:])
+        last_lines = " | ".join(self.console[-_LAST_LINES:])
         return TargetError(
             f"no end within {timeout:g} s, {where}",
             kind=FailureKind.TIMEOUT,
-            hint=f"the console's last lines: {said}" if self.console else hint or "the console is empty",
+            hint=f"the console's last lines: {last_lines}" if self.console else hint or "the console is empty",
             console=self.console,
         )
 
@@ -368,11 +368,11 @@ class Collector:
         if self.failure is not None:
             raise self.failure
         plan = self._image.plan
-        found = (end["status"], end["runs"], end["frames"])
+        counted = (end["status"], end["runs"], end["frames"])
         expected = (0, plan.executions, self._decoder.frames)
-        if found != expected or len(self._runs) != plan.executions or self._current is not None:
+        if counted != expected or len(self._runs) != plan.executions or self._current is not None:
             raise TargetError(
-                f"the device ended with status, executions and frames {found}; expected {expected}, and "
+                f"the device ended with status, executions and frames {counted}; expected {expected}, and "
                 f"{len(self._runs)} executions arrived",
                 kind=FailureKind.LINK,
             )

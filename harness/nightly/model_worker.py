@@ -116,7 +116,7 @@ def run_models(
         )
         run_folder.append(failed_findings(job.question, error).record, part=job.part, attempt=job.attempt)
 
-    crew.run(jobs, told=refuse, lost=lost, tick=tick)
+    crew.run(jobs, report=refuse, lost=lost, tick=tick)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class NpuProgram:
         self.stream = stream
         self.configuration = configuration
         self.instructions = decode(stream, configuration)
-        self.ops: tuple[Op, ...] = tuple(one for one in self.instructions if not isinstance(one, Branch))
+        self.ops: tuple[Op, ...] = tuple(op for op in self.instructions if not isinstance(op, Branch))
         self.extents: dict[int, Extent] = {}
         for op in self.ops:
             for access in op.accesses:
@@ -126,17 +126,17 @@ class NpuProgram:
         steps = dict(zip(self.ops, self.steps, strict=True))
         at, taken, last = 0, 0, None
         while at < len(self.instructions):
-            one = self.instructions[at]
+            step = self.instructions[at]
             at += 1
-            if not isinstance(one, Branch):
-                yield one, steps[one]
-                last = one
-            elif not one.conditional or _is_taken(one, last, memory):
-                at = one.target
+            if not isinstance(step, Branch):
+                yield step, steps[step]
+                last = step
+            elif not step.conditional or _is_taken(step, last, memory):
+                at = step.target
                 taken += 1
                 if taken > MAX_BRANCHES:
                     message = f"more than {MAX_BRANCHES} branches are taken"
-                    raise Fault(FailureKind.UNSUPPORTED, one.offset, one.name, "BRANCH", one.target, message)
+                    raise Fault(FailureKind.UNSUPPORTED, step.offset, step.name, "BRANCH", step.target, message)
 
     def timing(self, ports: Mapping[int, int] = DEFAULT_PORTS, system: MemorySystem | None = None) -> Timing:
         """Return the modelled cycles of every operation.
@@ -292,7 +292,7 @@ def _prefetch(program: NpuProgram, regions: Mapping[int, Bytes]) -> None:
     convolutions = (step for step in program.steps if isinstance(step, ConvolutionStep))
     for number, (step, source) in enumerate(zip(convolutions, program.weight_sources, strict=True)):
         compressed = tuple(_bytes_at(at, regions) for at in source.streams)
-        whole = all(len(found) == at.length for found, at in zip(compressed, source.streams, strict=True))
+        whole = all(len(lengths) == at.length for lengths, at in zip(compressed, source.streams, strict=True))
         if whole and not step.holds(compressed):
             wanted.append((compressed, source.order))
         elif not number:

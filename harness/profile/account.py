@@ -106,14 +106,14 @@ def inference_profile(
         Fault: a command stream cannot be decoded.
     """
     npu = EthosU.parse(board.npu)
-    delegates = {each.instruction: CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates}
-    flows = {instruction: data_flow(each, instruction) for instruction, each in delegates.items()}
+    delegates = {call.instruction: CompiledDelegate.of(artifact, call, npu, mode) for call in artifact.delegates}
+    flows = {instruction: data_flow(call, instruction) for instruction, call in delegates.items()}
     slices, timed = timeline(outcome.runs[0], delegates, ops, _names(artifact))
     return InferenceProfile(
         clock_hz=system_of(artifact, npu).core_clock,
         macs_per_cycle=npu.macs,
         timeline_from=timed,
-        costs={row: cost for each in delegates.values() for row, cost in costs(each).items()},
+        costs={row: cost for call in delegates.values() for row, cost in costs(call).items()},
         cpu=cpu_rows(artifact, board, outcome.runs),
         timeline=slices,
         buffers=tuple(buffer for flow in flows.values() for buffer in flow.buffers),
@@ -151,8 +151,8 @@ def _edges(
             *inputs, output = call.args
             for value in dict.fromkeys(inputs):
                 if value != output:
-                    for each in _tensors(plan.values, value):
-                        yield from into(each, row_id(at, KERNEL))
+                    for tensor in _tensors(plan.values, value):
+                        yield from into(tensor, row_id(at, KERNEL))
             writers[output] = [(row_id(at, KERNEL), _size(plan.values[output]))]
         elif isinstance(call, DelegateCall) and at in flows:
             rows, arity = delegates[at].rows, len(delegates[at].delegate.blob.inputs)

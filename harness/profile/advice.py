@@ -61,19 +61,19 @@ def advice(record: Record) -> tuple[Advice, ...]:
         _memories,
         _channels,
     )
-    found = [each for rule in rules for each in rule(record, profile)]
+    advices = [item for rule in rules for item in rule(record, profile)]
     total = sum(op.cycles or 0 for op in record.ops) + sum(row.count or 0 for row in profile.cpu if row.part == KERNEL)
-    worth = [each for each in found if each.saving >= max(1, total * _LEAST_SHARE)]
-    return tuple(sorted(worth, key=lambda each: -each.saving))
+    worth = [item for item in advices if item.saving >= max(1, total * _LEAST_SHARE)]
+    return tuple(sorted(worth, key=lambda item: -item.saving))
 
 
 def sentences(record: Record) -> tuple[str, ...]:
     """Return the advice with the largest savings, each in a line."""
-    found = []
+    texts = []
     for given in advice(record)[:_TOP]:
         what, remedy = (text[:1].upper() + text[1:] for text in (given.what, given.remedy))
-        found.append(one_line(f"{what}. {remedy} (saves up to {given.saving:,})."))
-    return tuple(found)
+        texts.append(one_line(f"{what}. {remedy} (saves up to {given.saving:,})."))
+    return tuple(texts)
 
 
 def _layouts(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
@@ -142,9 +142,9 @@ def _cpu_operators(record: Record, profile: InferenceProfile) -> Iterator[Advice
             continue
         between = any(at < row.instruction for at in delegates) and any(at > row.instruction for at in delegates)
         # What it takes, and the conversions that the CPU needs around it.
-        around = [each for other, each in zip(calls, kernels, strict=True) if other.kind == "conversion"
-                  and min(abs(each.instruction - row.instruction), 2) == 1]  # fmt: skip
-        saving = (row.count or 0) + sum(each.count or 0 for each in around)
+        around = [kernel for other, kernel in zip(calls, kernels, strict=True) if other.kind == "conversion"
+                  and min(abs(kernel.instruction - row.instruction), 2) == 1]  # fmt: skip
+        saving = (row.count or 0) + sum(kernel.count or 0 for kernel in around)
         place = " between two delegates" if between else ""
         where = f" at {call.source}" if call.source else ""
         yield Advice(
@@ -153,7 +153,7 @@ def _cpu_operators(record: Record, profile: InferenceProfile) -> Iterator[Advice
             f"it and the conversions around it take {saving:,} {row.unit or 'cycles'}",
             call.remedy or "use an operator that the NPU has",
             saving,
-            (row.id, *(each.id for each in around)),
+            (row.id, *(kernel.id for kernel in around)),
         )
 
 
@@ -200,7 +200,7 @@ def _channels(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
             wasted.append(((op.cycles or 0) * (padded - depth) // padded, op, cost))
     if wasted:
         ops = [op for _, op, _ in wasted]
-        _, worst, cost = max(wasted, key=lambda each: each[0])
+        _, worst, cost = max(wasted, key=lambda channel: channel[0])
         unit = cost.ublock[2]
         yield Advice(
             "channels",
@@ -267,7 +267,7 @@ def write(record: Record) -> str:
     document = {
         "schema_version": SCHEMA_VERSION,
         "model": record.model,
-        "advice": [asdict(each) for each in advice(record)],
+        "advice": [asdict(item) for item in advice(record)],
     }
     return json.dumps(document, indent=1) + "\n"
 

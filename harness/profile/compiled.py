@@ -128,12 +128,12 @@ def _with_vela(cost: OpCost, row: NpuOp | None) -> OpCost:
 
 def _cost(compiled: CompiledDelegate, ops: Sequence[Op]) -> OpCost:
     kernels = [op for op in ops if not isinstance(op, Dma)]
-    each = [compiled.cost(op) for op in kernels]
+    costs = [compiled.cost(op) for op in kernels]
     busy = [compiled.cost(op).busy for op in ops]
     ports = (sum(port[0] for port in busy), sum(port[1] for port in busy))
-    mac = sum(cost.engine.active for cost in each)
-    output = sum(cost.output for cost in each)
-    decoding = sum(cost.engine.decoding for cost in each)
+    mac = sum(cost.engine.active for cost in costs)
+    output = sum(cost.output for cost in costs)
+    decoding = sum(cost.engine.decoding for cost in costs)
     units = {"mac": mac, "output": output, "weights": decoding}
     for memory, cycles in zip(compiled.memories, ports, strict=True):
         units[memory] = max(units.get(memory, 0.0), cycles)

@@ -53,18 +53,18 @@ def cpu_rows(artifact: Artifact, board: Target, runs: Sequence[Run]) -> tuple[Cp
             continue
         place = places.get(at)
         for part in parts:
-            found = [sample.get((at, part), 0) for sample in samples]
+            numbers = [sample.get((at, part), 0) for sample in samples]
             rows.append(
                 CpuRow(
                     row_id(at, part),
                     at,
                     part,
                     name,
-                    statistics.median_low(found) if counted else None,
+                    statistics.median_low(numbers) if counted else None,
                     board.cpu_unit if counted else "",
                     provenance if counted else "",
                     calls=sum(step.instruction == at for step in runs[0].steps) if counted else 1,
-                    spread=max(found) - min(found) if counted else 0,
+                    spread=max(numbers) - min(numbers) if counted else 0,
                     module=place.module if place is not None else "",
                     source=place.source if place is not None else "",
                 )
@@ -79,11 +79,11 @@ def _check_whole(artifact: Artifact, runs: Sequence[Run]) -> None:
         return
     wanted = [at for at, instruction in enumerate(plan) if isinstance(instruction, KernelCall | DelegateCall)]
     for run in runs:
-        found = [step.instruction for step in run.steps]
-        if found != wanted:
-            lost = next((at for at in wanted if at not in found), None)
+        instructions = [step.instruction for step in run.steps]
+        if instructions != wanted:
+            lost = next((at for at in wanted if at not in instructions), None)
             raise TargetError(
-                f"the CPU's time came for {len(found)} of {len(wanted)} calls; instruction {lost} has none",
+                f"the CPU's time came for {len(instructions)} of {len(wanted)} calls; instruction {lost} has none",
                 kind=FailureKind.PROFILE,
             )
 

@@ -76,21 +76,21 @@ class _Walk:
     chains: dict[int, int] = field(default_factory=dict)
 
     def read(self, region: int, bytes_: npt.NDArray[Any] | slice, row: int) -> None:
-        found = self.regions[region]
-        for owner, count in _counted(found.owner[bytes_]):
+        memory = self.regions[region]
+        for owner, count in _counted(memory.owner[bytes_]):
             if owner != _NOBODY and owner != row:
                 self.links[owner, row] = self.links.get((owner, row), 0) + count
-        found.last[bytes_] = row
+        memory.last[bytes_] = row
 
     def write(self, region: int, bytes_: npt.NDArray[Any] | slice, row: int) -> None:
         self.end(region, bytes_)
-        found = self.regions[region]
-        found.owner[bytes_] = found.born[bytes_] = found.last[bytes_] = row
+        memory = self.regions[region]
+        memory.owner[bytes_] = memory.born[bytes_] = memory.last[bytes_] = row
 
     def end(self, region: int, bytes_: npt.NDArray[Any] | slice) -> None:
         """Let bytes no longer be in use, and note how long they were."""
-        found = self.regions[region]
-        owner, born, last = (each[bytes_].astype(np.int64) for each in (found.owner, found.born, found.last))
+        memory = self.regions[region]
+        owner, born, last = (values[bytes_].astype(np.int64) for values in (memory.owner, memory.born, memory.last))
         kept = owner != _NOBODY
         key = ((owner[kept] + self.inputs + 1) << 42) | ((born[kept] + 1) << 21) | (last[kept] + 1)
         for packed, count in _counted(key):
@@ -186,9 +186,9 @@ def _bytes(walk: _Walk, source: FeatureMap) -> npt.NDArray[Any] | slice:
     mask = walk.regions[source.region].mask
     ones = np.full(source.shape, -1, np.dtype(f"i{source.size}")).view(source.dtype)
     source.store(RegionMemory({source.region: mask}), ones)
-    found = np.flatnonzero(mask[begin:end]) + begin
+    addresses = np.flatnonzero(mask[begin:end]) + begin
     mask[begin:end] = 0
-    return found
+    return addresses
 
 
 def _place(io: VelaIo) -> slice:
@@ -196,5 +196,5 @@ def _place(io: VelaIo) -> slice:
 
 
 def _counted(values: npt.NDArray[Any]) -> Sequence[tuple[int, int]]:
-    found, counts = np.unique(values, return_counts=True)
-    return list(zip(found.tolist(), counts.tolist(), strict=True))
+    distinct, counts = np.unique(values, return_counts=True)
+    return list(zip(distinct.tolist(), counts.tolist(), strict=True))

@@ -71,17 +71,17 @@ def stream_parts(stream: bytes, rows: Sequence[NpuOp], npu: EthosU) -> tuple[Str
     if inside is not None:
         raise ValueError(f"{inside.id} of the delegate map ends at byte {inside.end_offset}, where no operation is")
     allowed = _ends(program)
-    found: list[StreamPart] = []
+    parts: list[StreamPart] = []
     waiting: list[NpuOp] = []
     for row in rows:
         waiting.append(row)
         end = row.end_offset + COMMAND_BYTES
         if end in allowed:
-            found.append(StreamPart(tuple(waiting), end))
+            parts.append(StreamPart(tuple(waiting), end))
             waiting = []
     if waiting:
-        found.append(StreamPart(tuple(waiting), None))
-    return tuple(found)
+        parts.append(StreamPart(tuple(waiting), None))
+    return tuple(parts)
 
 
 def parts_of(delegate: Delegate, npu: EthosU) -> tuple[StreamPart, ...]:
@@ -109,8 +109,8 @@ def rows_of(program: NpuProgram, rows: Sequence[NpuOp]) -> tuple[NpuOp, ...]:
 
 def _ends(program: NpuProgram) -> frozenset[int]:
     """Return the bytes behind an operation where the stream may be cut."""
-    inside = [range(*sorted((_offset(program, one.target), one.offset))) for one in program.instructions
-              if isinstance(one, Branch)]  # fmt: skip
+    inside = [range(*sorted((_offset(program, jump.target), jump.offset))) for jump in program.instructions
+              if isinstance(jump, Branch)]  # fmt: skip
     ends = (op.offset + COMMAND_BYTES for op in program.ops if isinstance(op, Dma) or op.ofm.layout is not Layout.CHAIN)
     return frozenset(end for end in ends if not any(end - COMMAND_BYTES in body for body in inside))
 
@@ -192,10 +192,10 @@ def shares(
 def _jobs(call: DelegateRun, where: str, parts: Sequence[StreamPart]) -> list[DelegateRun | PrefixRun]:
     """Return the jobs of a call, the whole one last. Raises TargetError if they are not those that were asked for."""
     wanted = [0, *(part.end for part in parts if part.end is not None)]
-    found = [prefix.offset for prefix in call.prefixes]
-    if found != wanted:
-        lost = next((end for end in wanted if end not in found), None)
-        raise _contradiction(f"{where}: {len(found)} prefixes came, expected {len(wanted)}; byte {lost} has none")
+    offsets = [prefix.offset for prefix in call.prefixes]
+    if offsets != wanted:
+        lost = next((end for end in wanted if end not in offsets), None)
+        raise _contradiction(f"{where}: {len(offsets)} prefixes came, expected {len(wanted)}; byte {lost} has none")
     return [*call.prefixes, call]
 
 
@@ -208,7 +208,7 @@ def _total(jobs: Sequence[DelegateRun | PrefixRun], events: Sequence[Sequence[in
     return _Total(
         statistics.median_low(cycles),
         max(cycles) - min(cycles),
-        {number: _median(found) for number, found in counts.items()},
+        {number: _median(count) for number, count in counts.items()},
         tuple(cycles),
     )
 
@@ -239,7 +239,7 @@ def _shares(totals: Sequence[_Total], where: str) -> list[Share]:
             kept.pop()
         kept.append(last)
     first = totals[0]
-    found = [Share((), first.cycles, first.spread, first.events, first.samples)]
+    shares = [Share((), first.cycles, first.spread, first.events, first.samples)]
     for begin, end in itertools.pairwise(kept):
         shorter, longer = totals[begin], totals[end]
         if longer.cycles < shorter.cycles:
@@ -249,8 +249,8 @@ def _shares(totals: Sequence[_Total], where: str) -> list[Share]:
         spread = max(shorter.spread, longer.spread)
         events = _less(longer.events, shorter.events)
         samples = tuple(more - less for more, less in zip(longer.samples, shorter.samples, strict=True))
-        found.append(Share(tuple(range(begin, end)), longer.cycles - shorter.cycles, spread, events, samples))
-    return found
+        shares.append(Share(tuple(range(begin, end)), longer.cycles - shorter.cycles, spread, events, samples))
+    return shares
 
 
 def _rises(shorter: _Total, longer: _Total) -> bool:
@@ -296,9 +296,9 @@ def prefix_rows(
         for call in run.delegates:
             calls.setdefault(call.instruction, []).append((call, event_sets[run.repeat % len(event_sets)]))
     rows: list[Op] = []
-    for instruction, found in calls.items():
+    for instruction, executions in calls.items():
         parts = parts_of(artifact.delegate_at(instruction), npu)
-        for share in shares(parts, [call for call, _ in found], [events for _, events in found]):
+        for share in shares(parts, [call for call, _ in executions], [events for _, events in executions]):
             rows += _rows(share, parts, instruction, provenance)
     return tuple(rows)
 
@@ -306,7 +306,7 @@ def prefix_rows(
 def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenance: str) -> list[Op]:
     """Return the rows of a share. Where it has several, the last one has all of its cycles."""
     events = {NAMES.get(number, str(number)): count for number, count in share.events.items() if count is not None}
-    found = Op(
+    row_of_job = Op(
         JOB,
         JOB,
         "",
@@ -322,10 +322,10 @@ def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenanc
         samples=share.samples,
     )
     if not share.parts:
-        return [found]
+        return [row_of_job]
     *others, last = (row for number in share.parts for row in parts[number].rows)
-    nothing = dataclasses.replace(found, cycles=None, spread=0, events={}, merged_with=last.id, samples=())
-    return [*(_named(nothing, row) for row in others), _named(found, last)]
+    nothing = dataclasses.replace(row_of_job, cycles=None, spread=0, events={}, merged_with=last.id, samples=())
+    return [*(_named(nothing, row) for row in others), _named(row_of_job, last)]
 
 
 def _named(row: Op, op: NpuOp) -> Op:

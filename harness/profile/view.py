@@ -42,17 +42,17 @@ class MemoryUse:
     def living(self) -> tuple[Buffer, ...]:
         """What is in use then, the largest first."""
         at = self.at_peak
-        found = (each for each in self.buffers if each.first <= at <= each.last)
-        return tuple(sorted(found, key=lambda each: -each.size))
+        buffers = (buffer for buffer in self.buffers if buffer.first <= at <= buffer.last)
+        return tuple(sorted(buffers, key=lambda buffer: -buffer.size))
 
 
 def memory_use(record: Record) -> Iterator[MemoryUse]:
     """Yield the use of each memory in each call of a delegate, in the order of the program."""
     buffers = record.profile.buffers if record.profile is not None else ()
-    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
-        mine = tuple(each for each in buffers if (each.instruction, each.memory) == (instruction, memory))
+    for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
+        mine = tuple(buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory))
         ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        sizes = [sum(each.size for each in mine if each.first <= at <= each.last) for at in range(len(ops))]
+        sizes = [sum(buffer.size for buffer in mine if buffer.first <= at <= buffer.last) for at in range(len(ops))]
         yield MemoryUse(memory, tuple(zip(ops, sizes, strict=True)), mine)
 
 
@@ -109,14 +109,14 @@ def groups(ops: Sequence[Op], by: By, sort: Sort, depth: int) -> list[Group]:
     if by is By.MODULE:
         return _tree(ops, "", sort, depth)
     if by is By.OP:
-        found = [Group(op.npu_op, 0, (op,)) for op in ops]
+        kinds = [Group(op.npu_op, 0, (op,)) for op in ops]
     else:
         name = _line if by is By.LINE else _type
         members: dict[str, list[Op]] = {}
         for op in ops:
             members.setdefault(name(op), []).append(op)
-        found = [Group(name, 0, tuple(rows)) for name, rows in members.items()]
-    return _sorted(found, sort)
+        kinds = [Group(name, 0, tuple(rows)) for name, rows in members.items()]
+    return _sorted(kinds, sort)
 
 
 def _line(op: Op) -> str:
@@ -127,8 +127,8 @@ def _type(op: Op) -> str:
     return op.npu_op
 
 
-def _sorted(found: list[Group], sort: Sort) -> list[Group]:
-    return sorted(found, key=lambda group: -group.cycles) if sort is Sort.CYCLES else found
+def _sorted(groups: list[Group], sort: Sort) -> list[Group]:
+    return sorted(groups, key=lambda group: -group.cycles) if sort is Sort.CYCLES else groups
 
 
 def _tree(ops: Sequence[Op], path: str, sort: Sort, depth: int, level: int = 0) -> list[Group]:
@@ -138,15 +138,15 @@ def _tree(ops: Sequence[Op], path: str, sort: Sort, depth: int, level: int = 0) 
         if op.module != path:
             rest = op.module.removeprefix(f"{path}.") if path else op.module
             members.setdefault(rest.partition(".")[0], []).append(op)
-    found = [Group(name, level, tuple(rows)) for name, rows in members.items()]
+    groups = [Group(name, level, tuple(rows)) for name, rows in members.items()]
     own = tuple(op for op in ops if op.module == path and op.id != JOB)
-    if own and (found or not path):
-        found.append(Group("(itself)", level, own))
+    if own and (groups or not path):
+        groups.append(Group("(itself)", level, own))
     jobs = tuple(op for op in ops if op.id == JOB)
     if jobs:
-        found.append(Group(JOB, level, jobs))
+        groups.append(Group(JOB, level, jobs))
     shown = []
-    for group in _sorted(found, sort):
+    for group in _sorted(groups, sort):
         shown.append(group)
         below = f"{path}.{group.name}".lstrip(".")
         if level + 1 < depth and group.name in members:

@@ -55,39 +55,39 @@ def bench_text(
         mode: the memory mode to show, by Vela's name; None for the fastest one of each case and NPU.
         top: the most rows to show; the last row says how many more there are.
     """
-    shown = [each for each in figures if mode is None or each.memory_mode.lower() == mode.lower()]
+    shown = [point for point in figures if mode is None or point.memory_mode.lower() == mode.lower()]
     parts: list[RenderableType] = [_head(shown), _facts(shown)]
-    timed = [each for each in shown if each.cycles is not None]
+    timed = [point for point in shown if point.cycles is not None]
     if timed:
         parts += ["", plain(_title(by, mode)), _TABLES[by](shown, top)]
         parts += ["", Text("the slowest", style="bold"), _slowest(timed)]
-    for end in dict.fromkeys(each.standing for each in shown if each.reason):
+    for end in dict.fromkeys(point.standing for point in shown if point.reason):
         title = end if end in (Standing.REFUSED, Standing.FAILED) else f"{end}, without cycles"
-        mine = [each for each in shown if each.reason and each.standing == end]
+        mine = [point for point in shown if point.reason and point.standing == end]
         parts += ["", Text(title, style="bold"), _reasons(mine)]
     return Parts(*parts)
 
 
 def _head(figures: Sequence[PointFigures]) -> Text:
-    counts = Counter(each.standing for each in figures)
-    told = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
-    labels = len({each.label for each in figures})
-    places = len({(each.npu, each.memory_mode, each.system_config, each.target) for each in figures})
-    return plain(f"{counted(len(figures), 'point')}, {counted(labels, 'case')} in {counted(places, 'place')}: {told}")
+    counts = Counter(point.standing for point in figures)
+    ends = ", ".join(f"{count:,} {word}" for word, count in counts.most_common())
+    labels = len({point.label for point in figures})
+    places = len({(point.npu, point.memory_mode, point.system_config, point.target) for point in figures})
+    return plain(f"{counted(len(figures), 'point')}, {counted(labels, 'case')} in {counted(places, 'place')}: {ends}")
 
 
 def _facts(figures: Sequence[PointFigures]) -> Table:
     """Return the lines about all points: whose cycles they are, and the clocks of their times."""
     facts = Table.grid(padding=(0, 2))
-    provenances = Counter(each.provenance for each in figures if each.provenance)
+    provenances = Counter(point.provenance for point in figures if point.provenance)
     if provenances:
         add_row(facts, "cycles", ", ".join(f"{name} of {count:,} points" for name, count in provenances.most_common()))
     clocks: dict[str, dict[str, None]] = {}
-    for each in figures:
-        if each.clock_hz:
-            clocks.setdefault(f"{frequency(each.clock_hz)} ({each.clock_of})", {})[_short(each.npu)] = None
-    for told, npus in clocks.items():
-        add_row(facts, "clock", f"{told}: {', '.join(npus)}")
+    for point in figures:
+        if point.clock_hz:
+            clocks.setdefault(f"{frequency(point.clock_hz)} ({point.clock_of})", {})[_short(point.npu)] = None
+    for text, npus in clocks.items():
+        add_row(facts, "clock", f"{text}: {', '.join(npus)}")
     return facts
 
 
@@ -103,18 +103,18 @@ def _title(by: BenchBy, mode: str | None) -> str:
 
 def _by_group(figures: Sequence[PointFigures], top: int) -> Table:
     def cell(points: Sequence[PointFigures]) -> str:
-        found = [each.utilisation for each in _fastest(points) if each.utilisation is not None]
-        return percent(statistics.median(found)) if found else _REFUSED
+        utilisations = [point.utilisation for point in _fastest(points) if point.utilisation is not None]
+        return percent(statistics.median(utilisations)) if utilisations else _REFUSED
 
-    return _matrix(figures, "group", lambda each: each.group or each.label, cell, top)
+    return _matrix(figures, "group", lambda point: point.group or point.label, cell, top)
 
 
 def _by_case(figures: Sequence[PointFigures], top: int) -> Table:
     def cell(points: Sequence[PointFigures]) -> str:
-        found = [each.cycles for each in points if each.cycles is not None]
-        return _amount(min(found)) if found else _REFUSED
+        cycles = [point.cycles for point in points if point.cycles is not None]
+        return _amount(min(cycles)) if cycles else _REFUSED
 
-    return _matrix(figures, "case", lambda each: each.label, cell, top)
+    return _matrix(figures, "case", lambda point: point.label, cell, top)
 
 
 def _matrix(
@@ -125,15 +125,15 @@ def _matrix(
     top: int,
 ) -> Table:
     """Return a table of rows by NPU."""
-    npus = sorted({each.npu for each in figures}, key=_npu_order)
+    npus = sorted({point.npu for point in figures}, key=_npu_order)
     rows: dict[str, dict[str, list[PointFigures]]] = {}
-    for each in figures:
-        rows.setdefault(row_of(each), {}).setdefault(each.npu, []).append(each)
+    for point in figures:
+        rows.setdefault(row_of(point), {}).setdefault(point.npu, []).append(point)
     most = _NAME if len(npus) <= _FEW else _SQUEEZED
     numbers = right(*(["cases"] if name == "group" else []), *map(_headed, npus))
     table = table_of(*clipped(name, most=most), *numbers, padding=_WIDE)
     for row, by_npu in list(rows.items())[:top]:
-        count = len({each.label for points in by_npu.values() for each in points})
+        count = len({point.label for points in by_npu.values() for point in points})
         cells = [cell(by_npu[npu]) if npu in by_npu else _NOT_THERE for npu in npus]
         add_row(table, _name(row, most), *([f"{count:,}"] if name == "group" else []), *cells)
     if len(rows) > top:
@@ -144,29 +144,29 @@ def _matrix(
 def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
     """Return a table with a row for each NPU and memory mode."""
     places: dict[tuple[str, str, str, str], list[PointFigures]] = {}
-    for each in figures:
-        places.setdefault((each.npu, each.memory_mode, each.system_config, each.target), []).append(each)
+    for point in figures:
+        places.setdefault((point.npu, point.memory_mode, point.system_config, point.target), []).append(point)
     gains = {id(step.point): step.speed_up for step in scaling(figures)}
-    told = [index for index in (2, 3) if len({key[index] for key in places}) > 1 and _tells(places, index)]
-    verified = any(each.verdict == Verdict.VERIFIED for each in figures)
-    failed = any(each.reason and not each.refused for each in figures)
+    varying = [index for index in (2, 3) if len({key[index] for key in places}) > 1 and _tells(places, index)]
+    verified = any(point.verdict == Verdict.VERIFIED for point in figures)
+    failed = any(point.reason and not point.refused for point in figures)
     ends = [*(["verified"] if verified else []), Standing.REFUSED, *(["failed"] if failed else [])]
     table = table_of(
-        *clipped("NPU", "memory mode", *(("system", "target")[index - 2] for index in told), most=_PLACE),
+        *clipped("NPU", "memory mode", *(("system", "target")[index - 2] for index in varying), most=_PLACE),
         *right("points", *ends, "clock", "MAC use", "speed-up", "slowest"),
         *clipped("", most=_LAST),
         padding=(0, 1, 0, 0),
     )
     ordered = sorted(places.items(), key=lambda item: (_npu_order(item[0][0]), *item[0]))
     for key, points in ordered[:top]:
-        timed = [each for each in points if each.cycles is not None]
-        slow = max(timed, key=lambda each: each.cycles or 0, default=None)
+        timed = [point for point in points if point.cycles is not None]
+        slow = max(timed, key=lambda point: point.cycles or 0, default=None)
         add_row(
-            table, _short(key[0]), key[1], *(key[index] for index in told), f"{len(points):,}",
-            *(f"{sum(each.standing == end for each in points):,}" for end in ends),
+            table, _short(key[0]), key[1], *(key[index] for index in varying), f"{len(points):,}",
+            *(f"{sum(point.standing == end for point in points):,}" for end in ends),
             _clocks(timed),
-            _median_of([each.utilisation for each in timed], lambda value: f"{percent(value)} %"),
-            _median_of([gains.get(id(each)) for each in timed], lambda value: f"{value:.2g}"),
+            _median_of([point.utilisation for point in timed], lambda value: f"{percent(value)} %"),
+            _median_of([gains.get(id(point)) for point in timed], lambda value: f"{value:.2g}"),
             "" if slow is None else _time(slow), "" if slow is None else _name(slow.label, _LAST),
         )  # fmt: skip
     if len(places) > top:
@@ -176,10 +176,10 @@ def _by_npu(figures: Sequence[PointFigures], top: int) -> Table:
 
 def _tells(places: Iterable[tuple[str, str, str, str]], index: int) -> bool:
     """Return whether a part of a place tells two of them apart that have the same NPU and mode."""
-    found: dict[tuple[str, str], set[str]] = {}
+    values: dict[tuple[str, str], set[str]] = {}
     for place in places:
-        found.setdefault(place[:2], set()).add(place[index])
-    return any(len(values) > 1 for values in found.values())
+        values.setdefault(place[:2], set()).add(place[index])
+    return any(len(values) > 1 for values in values.values())
 
 
 def _slowest(timed: Sequence[PointFigures]) -> Table:
@@ -189,13 +189,13 @@ def _slowest(timed: Sequence[PointFigures]) -> Table:
         *clipped("case", most=_NAME), *whole("NPU", "memory mode"), *numbers, *whole("bound by"), padding=_WIDE
     )
     worst: dict[str, PointFigures] = {}
-    for each in sorted(timed, key=lambda each: -_seconds(each)):
-        worst.setdefault(each.label, each)
-    for each in list(worst.values())[:_SLOWEST]:
-        use = "" if each.utilisation is None else f"{percent(each.utilisation)} %"
-        time = duration(each.npu_s) if each.npu_s else ""
-        add_row(table, _name(each.label), _short(each.npu), each.memory_mode, f"{each.cycles:,}", _clocks([each]), time,
-                use, each.bound_by)  # fmt: skip
+    for point in sorted(timed, key=lambda point: -_seconds(point)):
+        worst.setdefault(point.label, point)
+    for point in list(worst.values())[:_SLOWEST]:
+        use = "" if point.utilisation is None else f"{percent(point.utilisation)} %"
+        time = duration(point.npu_s) if point.npu_s else ""
+        add_row(table, _name(point.label), _short(point.npu), point.memory_mode, f"{point.cycles:,}", _clocks([point]),
+                time, use, point.bound_by)  # fmt: skip
     return table
 
 
@@ -204,8 +204,8 @@ def _reasons(figures: Sequence[PointFigures]) -> Table:
     in the names of the points alone are one; the first of them is shown.
     """
     reasons: dict[str, list[PointFigures]] = {}
-    for each in figures:
-        reasons.setdefault(_alike(each), []).append(each)
+    for point in figures:
+        reasons.setdefault(_alike(point), []).append(point)
     table = table_of(*right("points"), Column("where", max_width=_NAME), "reason", padding=_WIDE)
     ordered = sorted(reasons.values(), key=lambda points: -len(points))
     for points in ordered[:_REASONS]:
@@ -227,9 +227,9 @@ def _alike(point: PointFigures) -> str:
 def _where(points: Sequence[PointFigures]) -> Iterator[str]:
     """Yield what a reason's points have in common, in a few words."""
     for values, word in (
-        ([each.label for each in points], "cases"),
-        ([_short(each.npu) for each in points], "NPUs"),
-        ([each.memory_mode for each in points if each.memory_mode], "modes"),
+        ([point.label for point in points], "cases"),
+        ([_short(point.npu) for point in points], "NPUs"),
+        ([point.memory_mode for point in points if point.memory_mode], "modes"),
     ):
         distinct = list(dict.fromkeys(values))
         if distinct:
@@ -238,12 +238,12 @@ def _where(points: Sequence[PointFigures]) -> Iterator[str]:
 
 def _fastest(points: Sequence[PointFigures]) -> Iterator[PointFigures]:
     """Yield the fastest point of each case."""
-    found: dict[str, PointFigures] = {}
-    for each in points:
-        best = found.get(each.label)
-        if each.cycles is not None and (best is None or each.cycles < (best.cycles or 0)):
-            found[each.label] = each
-    return iter(found.values())
+    fastest: dict[str, PointFigures] = {}
+    for point in points:
+        best = fastest.get(point.label)
+        if point.cycles is not None and (best is None or point.cycles < (best.cycles or 0)):
+            fastest[point.label] = point
+    return iter(fastest.values())
 
 
 def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> str:
@@ -252,7 +252,7 @@ def _median_of(values: Sequence[float | None], text: Callable[[float], str]) -> 
 
 
 def _clocks(points: Sequence[PointFigures]) -> str:
-    return ", ".join(dict.fromkeys(frequency(each.clock_hz) for each in points if each.clock_hz))
+    return ", ".join(dict.fromkeys(frequency(point.clock_hz) for point in points if point.clock_hz))
 
 
 def _seconds(point: PointFigures) -> float:
@@ -275,8 +275,8 @@ def _amount(number: float) -> str:
 
 def _name(text: str, most: int = _NAME) -> str:
     """Return a name that is not too long: its end says more than its start."""
-    told = one_line(text)
-    return told if len(told) <= most else f"…{told[1 - most :]}"
+    name = one_line(text)
+    return name if len(name) <= most else f"…{name[1 - most :]}"
 
 
 def _short(npu: str) -> str:
@@ -302,15 +302,15 @@ _TABLES: dict[BenchBy, Callable[[Sequence[PointFigures], int], Table]] = {
 _REFUSAL, _PLACES_NAMED = 120, 3
 
 
-def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
+def budget_text(answer: BudgetAnswer, *, top: int = 40) -> RenderableType:
     """Return the text of an answer.
 
     Args:
-        found: the answer.
+        answer: the answer.
         top: the most rows to show.
     """
-    shown = answer_text.shown_quantities(found)
-    able = [place for place in found.places if not place.refused]
+    shown = answer_text.shown_quantities(answer)
+    able = [place for place in answer.places if not place.refused]
     several = answer_text.several_verdicts(able)
     figures = right("clock", *(quantity.name for quantity in shown))
     titles = (*(["verdict"] if several else []), "")
@@ -322,14 +322,14 @@ def budget_text(found: BudgetAnswer, *, top: int = 40) -> RenderableType:
         add_row(table, place.npu, place.memory_mode, answer_text.clock(place), *cells, *verdicts, remark)
     if len(able) > top:
         add_row(table, f"and {len(able) - top:,} more")
-    parts: list[RenderableType] = [_first_line(found), *map(plain, answer_text.explained(found))]
+    parts: list[RenderableType] = [_first_line(answer), *map(plain, answer_text.explained(answer))]
     if able:
         parts += ["", table]
-    refused = answer_text.refused_places(found, _PLACES_NAMED)
+    refused = answer_text.refused_places(answer, _PLACES_NAMED)
     return Parts(*parts, *(plain(f"refused: {places}: {cut(why, _REFUSAL)}") for places, why in refused))
 
 
-def _first_line(found: BudgetAnswer) -> Text:
-    best = found.best
+def _first_line(answer: BudgetAnswer) -> Text:
+    best = answer.best
     style = "bold red" if best is None else "bold yellow" if best.doubtful else "bold green"
-    return Text(escaped(answer_text.headline(found)), style)
+    return Text(escaped(answer_text.headline(answer)), style)

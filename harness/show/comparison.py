@@ -16,24 +16,24 @@ from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunCom
 _COLOURS = {RowChange.SLOWER: "red", RowChange.FASTER: "green", RowChange.NEW: "red", RowChange.VANISHED: "green"}
 
 
-def comparison(found: ProfileComparison, *, everything: bool, top: int) -> RenderableType:
+def comparison(result: ProfileComparison, *, everything: bool, top: int) -> RenderableType:
     """Return the text of a comparison.
 
     Args:
-        found: the comparison.
+        result: the comparison.
         everything: whether rows that are equal are shown.
         top: the most rows to show of the NPU and of the CPU; the last row says how many more there are.
     """
     facts = Table.grid(padding=(0, 2))
-    add_row(facts, "NPU", f"{_total(found.npu)} cycles ({found.provenance})")
-    if found.cpu:
-        add_row(facts, "CPU", f"{_total(found.cpu)} {found.unit}")
-    counts = Counter(row.change for row in found.npu)
+    add_row(facts, "NPU", f"{_total(result.npu)} cycles ({result.provenance})")
+    if result.cpu:
+        add_row(facts, "CPU", f"{_total(result.cpu)} {result.unit}")
+    counts = Counter(row.change for row in result.npu)
     add_row(facts, "rows", ", ".join(f"{counts[change]} {change}" for change in RowChange if counts[change]))
-    for note in found.notes:
+    for note in result.notes:
         add_row(facts, "note", note)
     parts: list[RenderableType] = [facts]
-    for rows, unit in ((found.npu, "cycles"), (found.cpu, found.unit)):
+    for rows, unit in ((result.npu, "cycles"), (result.cpu, result.unit)):
         shown = [row for row in rows if everything or row.change is not RowChange.UNCHANGED]
         if shown:
             parts += ["", row_table(sorted(shown, key=lambda row: -abs(row.delta)), unit, top)]
@@ -67,30 +67,30 @@ _ROWS = 3
 """How many operations of a change are named."""
 
 
-def run_comparison(found: RunComparison, *, top: int) -> RenderableType:
+def run_comparison(result: RunComparison, *, top: int) -> RenderableType:
     """Return the text of a comparison.
 
     Args:
-        found: the comparison.
+        result: the comparison.
         top: the most changes to show of each cause.
     """
-    head = Text("passed" if found.passed else "failed", style="green" if found.passed else "red")
-    head.append(f"  {found.before} -> {found.after}")
+    head = Text("passed" if result.passed else "failed", style="green" if result.passed else "red")
+    head.append(f"  {result.before} -> {result.after}")
     facts = Table.grid(padding=(0, 2))
-    add_row(facts, "series", f"{sum(found.counts.values()):,}: {counts(found)}")
-    for gap in found.gaps:
+    add_row(facts, "series", f"{sum(result.counts.values()):,}: {counts(result)}")
+    for gap in result.gaps:
         add_row(facts, "missing", gap)
-    for note in found.notes:
+    for note in result.notes:
         add_row(facts, "note", note)
     parts: list[RenderableType] = [plain_head(head), facts]
-    for (cause, detail), changes in found.by_cause().items():
+    for (cause, detail), changes in result.by_cause().items():
         parts += ["", plain(f"{detail or _title(cause)} ({len(changes):,})"), _table(changes, top)]
     return Group(*parts)
 
 
-def counts(found: RunComparison) -> str:
+def counts(result: RunComparison) -> str:
     """Return how many series have each word, in one line."""
-    return ", ".join(f"{found.counts[word]:,} {word}" for word in Word if found.counts.get(word))
+    return ", ".join(f"{result.counts[word]:,} {word}" for word in Word if result.counts.get(word))
 
 
 def plain_head(head: Text) -> Text:

@@ -30,22 +30,22 @@ _NEAR, _FAR = 1.1, 1.5
 """Ratios up to which an estimate is close, and from which it is far off."""
 
 
-def ledger(found: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
+def ledger(summary: LedgerSummary, rules: Rules, *, top: int) -> RenderableType:
     """Return the text of a ledger.
 
     Args:
-        found: the ledger, summed up.
+        summary: the ledger, summed up.
         rules: what is known of the timing model's rules.
         top: the most groups to show of each table.
     """
-    parts: list[RenderableType] = [plain(heading(found))]
-    if found.counted:
-        parts += ["", _table(found.by, found.counted, OVER_COUNT, top)]
-    if found.estimated:
-        why = NOT_COUNTED if found.counted else NOTHING_COUNTED
-        parts += ["", plain(why), _table(found.by, found.estimated, OVER_VELA, top)]
-    if found.rules:
-        parts += ["", plain("Where modelled cycles come from:"), *(plain(line) for line in trust(found, rules))]
+    parts: list[RenderableType] = [plain(heading(summary))]
+    if summary.counted:
+        parts += ["", _table(summary.by, summary.counted, OVER_COUNT, top)]
+    if summary.estimated:
+        why = NOT_COUNTED if summary.counted else NOTHING_COUNTED
+        parts += ["", plain(why), _table(summary.by, summary.estimated, OVER_VELA, top)]
+    if summary.rules:
+        parts += ["", plain("Where modelled cycles come from:"), *(plain(line) for line in trust(summary, rules))]
     return Group(*parts)
 
 

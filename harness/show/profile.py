@@ -44,7 +44,7 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
     for name, text in latency_rows(record):
         add_row(facts, name, text)
     used = list(memory_use(record))
-    if any(each.peak for each in used):
+    if any(memory.peak for memory in used):
         add_row(facts, "memory", peaks(used))
     for note in record.notes:
         add_row(facts, "note", note)
@@ -65,7 +65,7 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
     given = sentences(record)
     if given:
         parts += ["", Text("what to do", style="bold")]
-        parts += [plain(f"{number}. {each}") for number, each in enumerate(given, 1)]
+        parts += [plain(f"{number}. {sentence}") for number, sentence in enumerate(given, 1)]
     return Parts(*parts)
 
 
@@ -89,9 +89,9 @@ def _add_account(facts: Table, profile: InferenceProfile, total: int, ops: Seque
     named = "" if first.unit == first.provenance else f" ({first.provenance})"
     add_row(facts, "CPU", f"{busy:,} {first.unit}{named}")
     if busy + total:
-        one = "if both have one clock" + (" and an instruction takes one cycle" if first.unit == INSTRUCTIONS else "")
+        when = "if both have one clock" + (" and an instruction takes one cycle" if first.unit == INSTRUCTIONS else "")
         share = total / (busy + total)
-        add_row(facts, "idle", f"CPU {share:.0%} of the time, NPU {1 - share:.0%}, {one}")
+        add_row(facts, "idle", f"CPU {share:.0%} of the time, NPU {1 - share:.0%}, {when}")
 
 
 def cpu_table(rows: Sequence[CpuRow], top: int) -> Table:
@@ -157,10 +157,10 @@ _INPUT = "(input)"
 def peaks(used: Sequence[MemoryUse]) -> str:
     """Return a line with the most that is in use of each memory, and the largest buffers then."""
     by_memory: dict[str, MemoryUse] = {}
-    for each in used:
-        if each.memory not in by_memory or each.peak > by_memory[each.memory].peak:
-            by_memory[each.memory] = each
-    return "; ".join(_peak(each) for each in by_memory.values() if each.peak)
+    for memory in used:
+        if memory.memory not in by_memory or memory.peak > by_memory[memory.memory].peak:
+            by_memory[memory.memory] = memory
+    return "; ".join(_peak(memory) for memory in by_memory.values() if memory.peak)
 
 
 def _peak(used: MemoryUse) -> str:
@@ -170,8 +170,8 @@ def _peak(used: MemoryUse) -> str:
 
 
 def _names(living: Sequence[Buffer], most: int = 2) -> str:
-    told = ", ".join(f"{each.row or 'input'} {each.size:,}" for each in living[:most])
-    return told + (f" and {len(living) - most} more" if len(living) > most else "")
+    names = ", ".join(f"{buffer.row or 'input'} {buffer.size:,}" for buffer in living[:most])
+    return names + (f" and {len(living) - most} more" if len(living) > most else "")
 
 
 def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
@@ -182,9 +182,9 @@ def tables(used: Sequence[MemoryUse], top: int) -> list[RenderableType]:
         top: the most rows to show of each; where there are more, those that use the most.
     """
     parts: list[RenderableType] = []
-    for each in used:
-        parts += ["", Text(f"{each.memory} in use", style="bold"), _rows(each, top)]
-        parts += ["", Text(f"in {each.memory} at its peak", style="bold"), _living(each, top)]
+    for memory in used:
+        parts += ["", Text(f"{memory.memory} in use", style="bold"), _rows(memory, top)]
+        parts += ["", Text(f"in {memory.memory} at its peak", style="bold"), _living(memory, top)]
     return parts
 
 
@@ -203,8 +203,8 @@ def _rows(used: MemoryUse, top: int) -> Table:
 def _living(used: MemoryUse, top: int) -> Table:
     table = table_of(*whole("written by"), *clipped("tensor"), *right("bytes"), *whole("lives from", "to"))
     ids = [op.id for op, _ in used.rows]
-    for each in used.living[:top]:
-        add_row(table, each.row or _INPUT, each.tensor, f"{each.size:,}", ids[each.first], ids[each.last])
+    for buffer in used.living[:top]:
+        add_row(table, buffer.row or _INPUT, buffer.tensor, f"{buffer.size:,}", ids[buffer.first], ids[buffer.last])
     if len(used.living) > top:
         add_row(table, plain(f"and {len(used.living) - top:,} more"), "", "", "", "")
     return table

@@ -23,39 +23,39 @@ _CYCLES = "cycles"
 
 def latency_rows(record: Record) -> Iterator[tuple[str, str]]:
     """Yield name and text of each line; none where the target counts no cycles or the clock is not known."""
-    found = latency_of(record)
-    if found is not None and (found.npu or found.cpu):
-        yield "latency", _times(found)
-        yield "clock", f"{_clock(found)}{_memories(found, record)}{_left_out(found)}"
+    latency = latency_of(record)
+    if latency is not None and (latency.npu or latency.cpu):
+        yield "latency", _times(latency)
+        yield "clock", f"{_clock(latency)}{_memories(latency, record)}{_left_out(latency)}"
 
 
-def _times(found: Latency) -> str:
-    rate = "" if found.per_second is None else f"; {per_second(found.per_second)} inferences per second"
-    if found.cpu is None or found.total is None:
-        return f"NPU {duration(found.npu)} ({found.provenance}){rate} of the NPU alone"
-    provenance = ", ".join(dict.fromkeys((found.provenance, found.cpu_provenance)))
-    times = f"NPU {duration(found.npu)}, CPU {duration(found.cpu)}, total {duration(found.total)}"
+def _times(latency: Latency) -> str:
+    rate = "" if latency.per_second is None else f"; {per_second(latency.per_second)} inferences per second"
+    if latency.cpu is None or latency.total is None:
+        return f"NPU {duration(latency.npu)} ({latency.provenance}){rate} of the NPU alone"
+    provenance = ", ".join(dict.fromkeys((latency.provenance, latency.cpu_provenance)))
+    times = f"NPU {duration(latency.npu)}, CPU {duration(latency.cpu)}, total {duration(latency.total)}"
     return f"{times} ({provenance}){rate}"
 
 
-def _clock(found: Latency) -> str:
-    cpu = f", CPU {frequency(found.clock.cpu_hz)}" if found.cpu is not None else ""
-    return f"NPU {frequency(found.clock.hz)}{cpu}: {found.clock.of}"
+def _clock(latency: Latency) -> str:
+    cpu = f", CPU {frequency(latency.clock.cpu_hz)}" if latency.cpu is not None else ""
+    return f"NPU {frequency(latency.clock.hz)}{cpu}: {latency.clock.of}"
 
 
-def _memories(found: Latency, record: Record) -> str:
+def _memories(latency: Latency, record: Record) -> str:
     """Return how fast the memories are at a clock that is not the system configuration's: cycles do not follow it."""
-    other = record.clock_hz and found.clock.hz != record.clock_hz
+    other = record.clock_hz and latency.clock.hz != record.clock_hz
     return f", with memories in the proportion of {record.system_config}" if other else ""
 
 
-def _left_out(found: Latency) -> str:
+def _left_out(latency: Latency) -> str:
     """Return why the CPU has no time, if it does something."""
-    if found.cpu is not None or not found.counted:
+    if latency.cpu is not None or not latency.counted:
         return ""
-    if found.unit == _CYCLES:
-        return f"; the CPU's {found.counted:,} cycles are not time without its clock (--clock NPU/CPU)"
-    return f"; the CPU's {found.counted:,} {found.unit} are not time"
+    if latency.unit == _CYCLES:
+        return f"; the CPU's {latency.counted:,} cycles are not time without its clock (--clock NPU/CPU)"
+    return f"; the CPU's {latency.counted:,} {latency.unit} are not time"
 
 
 _COLOURS = {"verified": "green", "failed": "red"}

@@ -37,7 +37,7 @@ def scan(report: ScanReport, *, top: int) -> RenderableType:
         report: the scan.
         top: the most rows to show of each change.
     """
-    return Group(*(part for each in report.packages for point in each.points for part in _point(each, point, top)))
+    return Group(*(part for item in report.packages for point in item.points for part in _point(item, point, top)))
 
 
 def _point(package: PackageScan, point: PointScan, top: int) -> Iterator[RenderableType]:
@@ -68,7 +68,7 @@ def _firsts(point: PointScan) -> str:
     by_version: dict[str, list[str]] = {}
     for name, version in first_changes(point.changes).items():
         by_version.setdefault(version, []).append(QUANTITIES[name])
-    versions = (each.version for each in point.versions if each.version in by_version)
+    versions = (version.version for version in point.versions if version.version in by_version)
     return "; ".join(f"at {version} {', '.join(by_version[version])}" for version in versions)
 
 

@@ -28,9 +28,9 @@ def _declared() -> tuple[Soc, ...]:
     """Raises ValueError where two files declare what must be one's own."""
     files = pkgutil.iter_modules([str(Path(__file__).parent)])
     names = sorted(file.name for file in files if not file.ispkg and file.name not in _OTHERS)
-    found: tuple[Soc, ...] = tuple(importlib.import_module(f"{__package__}.{name}").SOC for name in names)
-    check_unique(found)
-    return found
+    socs: tuple[Soc, ...] = tuple(importlib.import_module(f"{__package__}.{name}").SOC for name in names)
+    check_unique(socs)
+    return socs
 
 
 def check_unique(socs: Sequence[Soc]) -> None:
@@ -77,12 +77,12 @@ SOURCES = PluginGroup("ethos_hil.socs", SocSource, "source of systems on chip")
 
 def _sources() -> list[SocSource]:
     """Raises ToolError where one of them cannot be used."""
-    found = []
+    sources = []
     for _, source in SOURCES.all():
         if isinstance(source, PluginError):
             raise source
-        found.append(source)
-    return found
+        sources.append(source)
+    return sources
 
 
 def shipped_socs() -> tuple[Soc, ...]:
@@ -93,9 +93,9 @@ def shipped_socs() -> tuple[Soc, ...]:
         UsageError: a shipped file is damaged.
         ValueError: two have one name or number.
     """
-    found = SOCS + tuple(soc for source in _sources() for soc in source.shipped())
-    check_unique(found)
-    return found
+    socs = SOCS + tuple(soc for source in _sources() for soc in source.shipped())
+    check_unique(socs)
+    return socs
 
 
 def find_soc(name: str) -> Soc:
@@ -110,9 +110,9 @@ def find_soc(name: str) -> Soc:
             return soc
     sources = _sources()
     for source in sources:
-        found = source.find(name)
-        if found is not None:
-            return found
+        match = source.find(name)
+        if match is not None:
+            return match
     declared = ", ".join(soc.name for soc in SOCS)
     others = ", ".join(other for source in sources for other in source.names())
     boards = f"; files of boards declare {others}" if others else ""

@@ -230,7 +230,7 @@ class Soc:
         for memory in self.memories:
             if memory.name == name:
                 return memory
-        raise KeyError(f"{self.name} has no memory {name!r}; it has {', '.join(each.name for each in self.memories)}")
+        raise KeyError(f"{self.name} has no memory {name!r}; it has {', '.join(area.name for area in self.memories)}")
 
     def memory_at(self, address: int) -> Memory | None:
         """Return the memory that has `address`, or None."""

@@ -272,7 +272,7 @@ class Target(abc.ABC):
                 f"the target {self.name} answered with {len(outcome.runs)} of {image.plan.executions} executions",
                 kind=FailureKind.MISSING_OUTPUT,
             )
-        odd = {type(each).__name__ for run in outcome.runs for each in run.outputs if not isinstance(each, np.ndarray)}
+        odd = {type(item).__name__ for run in outcome.runs for item in run.outputs if not isinstance(item, np.ndarray)}
         if odd:
             raise ToolError(
                 f"the target {self.name} returned a {odd.pop()} in place of an output's array",

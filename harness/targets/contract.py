@@ -60,8 +60,8 @@ class ContractProgram:
     def packed_inputs(self) -> list[list[bytes]]:
         """The input sets as bytes."""
         tensors = self.artifact.plan.input_tensors
-        return [[tensor.to_bytes(value) for tensor, value in zip(tensors, each, strict=True)]
-                for each in self.input_sets]  # fmt: skip
+        return [[tensor.to_bytes(value) for tensor, value in zip(tensors, input_set, strict=True)]
+                for input_set in self.input_sets]  # fmt: skip
 
     def image(self, soc: str, *, repeat: int = 1) -> Image:
         """All of it as an image for a system on chip."""
@@ -80,15 +80,15 @@ class ContractProgram:
 @functools.cache
 def contract_programs(npu: str) -> tuple[ContractProgram, ContractProgram]:
     """The two programs for an NPU, with two input sets each: a sum of two inputs, and two convolutions."""
-    made = []
+    programs = []
     for model in (_sum(), _convolutions()):
         artifact = lower(model, EthosU.parse(npu), memory_mode=MemoryMode.parse("Shared_Sram"))
         example = tuple(artifact.example_inputs)
         other = tuple(np.flip(value).copy() for value in example)
         reference = Reference(artifact)
         input_sets = (example, other)
-        made.append(ContractProgram(artifact, input_sets, tuple(reference.run(each) for each in input_sets)))
-    return made[0], made[1]
+        programs.append(ContractProgram(artifact, input_sets, tuple(reference.run(case) for case in input_sets)))
+    return programs[0], programs[1]
 
 
 def _sum() -> TorchModel:
@@ -122,10 +122,10 @@ def endless(image: Image) -> Image:
     raise ValueError(f"no segment holds the entry point 0x{entry:08x}")
 
 
-def _equal(found: Sequence[np.ndarray], expected: Sequence[np.ndarray], what: str) -> None:
-    assert len(found) == len(expected), f"{len(found)} {what}, expected {len(expected)}"
-    for index, (one, right) in enumerate(zip(found, expected, strict=True)):
-        np.testing.assert_array_equal(one, right, err_msg=f"{what}: number {index}", strict=True)
+def _equal(outputs: Sequence[np.ndarray], expected: Sequence[np.ndarray], what: str) -> None:
+    assert len(outputs) == len(expected), f"{len(outputs)} {what}, expected {len(expected)}"
+    for index, (output, right) in enumerate(zip(outputs, expected, strict=True)):
+        np.testing.assert_array_equal(output, right, err_msg=f"{what}: number {index}", strict=True)
 
 
 _ENDS_SECONDS = 10.0
@@ -217,7 +217,7 @@ class TargetContract:
     def test_its_capabilities_fit_together(self, board: Target) -> None:
         able, honoured = board.capabilities(), find_plugin(self.target).options
         assert isinstance(able, frozenset)
-        assert all(isinstance(each, Capability) for each in able), able
+        assert all(isinstance(capability, Capability) for capability in able), able
         assert Capability.NPU_CYCLES in able or Capability.OP_EVENTS not in able, "operations without cycles"
         assert (Capability.STAYS_UP in able) == (TargetOption.POOL in honoured), "what stays up takes a pool"
         assert TargetOption.FAST in honoured or not self.fast
@@ -235,12 +235,12 @@ class TargetContract:
     ) -> None:
         program = programs[1]
         image = program.image(board.soc, repeat=2)
-        told: list[tuple[int, int]] = []
+        log: list[tuple[int, int]] = []
         board.load(image)
-        outcome = board.run(timeout=self.timeout, progress=lambda done, planned: told.append((done, planned)))
+        outcome = board.run(timeout=self.timeout, progress=lambda done, planned: log.append((done, planned)))
         sets = len(program.input_sets)
         assert [(run.input_set, run.repeat) for run in outcome.runs] == [(s, r) for s in range(sets) for r in range(2)]
-        assert told == [(done, 2 * sets) for done in range(1, 2 * sets + 1)], "progress is told after every execution"
+        assert log == [(done, 2 * sets) for done in range(1, 2 * sets + 1)], "progress is told after every execution"
         for run in outcome.runs:
             program.check(run)
             assert len(run.delegates) == len(program.artifact.plan.delegates)
@@ -282,16 +282,16 @@ class TargetContract:
 
         with BoardPool() as pool:
             for program in (*programs, programs[0]):
-                one = make_target(self.target, EthosU.parse(self.npu), fast=self.fast, pool=pool)
+                target = make_target(self.target, EthosU.parse(self.npu), fast=self.fast, pool=pool)
                 fresh = self.run(board, program.image(board.soc))
-                kept = self.run(one, program.image(board.soc))
+                kept = self.run(target, program.image(board.soc))
                 assert [run.cycles for run in kept.runs] == [run.cycles for run in fresh.runs]
                 for run in kept.runs:
                     program.check(run)
-            one.load(endless(programs[0].image(board.soc)))
+            target.load(endless(programs[0].image(board.soc)))
             with pytest.raises(TargetError):
-                one.run(timeout=self.patience)
-            for run in self.run(one, programs[0].image(board.soc)).runs:
+                target.run(timeout=self.patience)
+            for run in self.run(target, programs[0].image(board.soc)).runs:
                 programs[0].check(run)
 
     # --- States. ---
@@ -446,7 +446,7 @@ def _descriptors() -> int:
 def _processes(folder: Path) -> set[int]:
     """Process ids of our descendants, and of all whose arguments name the folder of this test."""
     parents: dict[int, int] = {}
-    found: set[int] = set()
+    pids: set[int] = set()
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
@@ -457,7 +457,7 @@ def _processes(folder: Path) -> set[int]:
         if state != "Z" or int(parent) == os.getpid():
             parents[number] = int(parent)
         if str(folder).encode() in command and number != os.getpid():
-            found.add(number)
-    while more := {child for child, parent in parents.items() if parent in found | {os.getpid()}} - found:
-        found |= more
-    return found
+            pids.add(number)
+    while more := {child for child, parent in parents.items() if parent in pids | {os.getpid()}} - pids:
+        pids |= more
+    return pids

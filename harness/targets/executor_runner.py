@@ -123,11 +123,11 @@ def run_program(
                 raise error.replace(message=message, console=heard) from error.__cause__
             console += ended.console
             notes |= dict.fromkeys(ended.notes)
-            said = "\n".join(ended.console)
-            memory |= {name: int(found[1]) for name, where in _MEMORY.items() if (found := where.search(said))}
-            stack = _STACK.search(said)
+            text = "\n".join(ended.console)
+            memory |= {name: int(match[1]) for name, where in _MEMORY.items() if (match := where.search(text))}
+            stack = _STACK.search(text)
             used = 0 if stack is None else int(stack[1])
-            counted = _cycles(said) if Capability.NPU_CYCLES in board.capabilities() else None
+            counted = _cycles(text) if Capability.NPU_CYCLES in board.capabilities() else None
             runs.append(Run(number, repeat, outputs, (), stack_used=used, counted=counted))
             if progress is not None:
                 progress(len(runs), planned)
@@ -156,13 +156,13 @@ def _execute(
 
 def _check(ended: Ended) -> None:
     """Check the console and the exit status. Raises TargetError when one of them reports a failure."""
-    said = _FAILURES.findall("\n".join(ended.console))
+    failures = _FAILURES.findall("\n".join(ended.console))
     status = f" (exit status {ended.status})" if ended.status else ""
-    if said:
-        named = _OWN_KIND.match(said[0])
+    if failures:
+        named = _OWN_KIND.match(failures[0])
         kind = KINDS.get(named[1]) if named is not None else None
-        more = f" (and {len(said) - _QUOTED} more lines)" if len(said) > _QUOTED else ""
-        text = " | ".join(line.strip() for line in said[:_QUOTED])
+        more = f" (and {len(failures) - _QUOTED} more lines)" if len(failures) > _QUOTED else ""
+        text = " | ".join(line.strip() for line in failures[:_QUOTED])
         raise TargetError(f"the runner reports: {text}{more}{status}", kind=kind)
     if ended.status:
         last = next((line for line in reversed(ended.console) if line.strip()), "nothing")
@@ -202,9 +202,9 @@ def _output(folder: Path, index: int, tensor: Tensor, before: float) -> np.ndarr
     return np.ascontiguousarray(tensor.from_bytes(data)).reshape(tensor.sizes)
 
 
-def _cycles(said: str) -> int | None:
+def _cycles(console: str) -> int | None:
     """Return the NPU cycles of one inference, or None where the runner logs none."""
-    cycles, inferences = _CYCLES.search(said), _INFERENCES.search(said)
+    cycles, inferences = _CYCLES.search(console), _INFERENCES.search(console)
     if cycles is None:
         return None
     count = int(inferences[1]) if inferences is not None else 1

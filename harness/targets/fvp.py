@@ -148,15 +148,15 @@ def find_fvp(executable: str) -> Path:
     Raises:
         TargetNotAvailable: it is in neither.
     """
-    found = installed_fvp(executable)
-    if found is None:
+    path = installed_fvp(executable)
+    if path is None:
         folders = os.environ.get(FVP_PATH_VARIABLE)
         raise TargetNotAvailable(
             f"{executable} is not {f'in {folders} or ' if folders else ''}on PATH",
             hint=f"install Arm's FVP and set {FVP_PATH_VARIABLE} to the folder it is in; without one: "
             "`ethos-hil fvp-launchers DIR`, or --target virtual",
         )
-    return Path(found).absolute()
+    return Path(path).absolute()
 
 
 @dataclass(frozen=True)
@@ -271,9 +271,9 @@ class FvpTarget(Target):
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
                     traced = self._traced(simulation, trace) if self.tracing else None
                 except TargetError as error:
-                    said = collector.console + tuple(simulation.lines)
+                    console = collector.console + tuple(simulation.lines)
                     binary = not image.plan.printable
-                    raise (_refusal(error, uart) if binary else error).replace(console=said) from error.__cause__
+                    raise (_refusal(error, uart) if binary else error).replace(console=console) from error.__cause__
                 finally:
                     self._testify(simulation, bytes(uart.first))
         seconds["total"] = time.perf_counter() - started
@@ -351,7 +351,7 @@ class FvpTarget(Target):
         seconds: dict[str, float],
     ) -> bool:
         """Feed the collector until its answer is complete. Return whether the end of it came after the FVP's."""
-        told = Deadline(_TELLING_SECONDS)
+        patience = Deadline(_TELLING_SECONDS)
         while True:
             running = simulation.watch(min(_POLL_SECONDS, deadline.remaining))
             complete = _feed(collector, uart.read())
@@ -362,9 +362,9 @@ class FvpTarget(Target):
                 return False
             if not running:
                 raise self._ended_early(simulation, uart, collector)
-            if told.passed:
+            if patience.passed:
                 self._tell(f"{uart.total:,} bytes from the UART" + ("" if collector.started else ", no frame yet"))
-                told = Deadline(_TELLING_SECONDS)
+                patience = Deadline(_TELLING_SECONDS)
             if uart.stopped_for(_STOPPED_SECONDS):
                 raise TargetError(f"no byte came for {_STOPPED_SECONDS:g} s within a frame", kind=FailureKind.LINK)
             if deadline.passed:
@@ -474,9 +474,9 @@ def _timed_out(
     where = f", {where}" if where else ""
     if collector is not None and collector.unfinished:
         where += f" and {collector.unfinished} bytes of a frame"
-    said = (list(collector.console) if collector is not None else []) + lines
-    hint = f"{why}; {last_words(said)}" if why else last_words(said)
-    return TargetError(f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=hint, console=tuple(said))
+    shown = (list(collector.console) if collector is not None else []) + lines
+    hint = f"{why}; {last_words(shown)}" if why else last_words(shown)
+    return TargetError(f"no end within {timeout:g} s{where}", kind=FailureKind.TIMEOUT, hint=hint, console=tuple(shown))
 
 
 def _own_limit(where: str, lines: list[str]) -> TargetError:

@@ -109,8 +109,8 @@ def quoted(lines: Sequence[str]) -> str:
 
 def last_words(lines: Sequence[str]) -> str:
     """Return the last lines that are not empty, for a hint."""
-    said = [line for line in lines if line.strip()]
-    return f"the console's last lines: {quoted(said)}" if said else "the console is empty"
+    words = [line for line in lines if line.strip()]
+    return f"the console's last lines: {quoted(words)}" if words else "the console is empty"
 
 
 _VERSION_SECONDS = 60.0

@@ -61,8 +61,8 @@ class FvpListing:
     @classmethod
     def parse(cls, text: str) -> FvpListing:
         """Read what `--list-params` printed. Lines that name no parameter are left out."""
-        found = (_LINE.fullmatch(line.strip()) for line in text.splitlines())
-        return cls(frozenset(line["name"] for line in found if line is not None))
+        matches = (_LINE.fullmatch(line.strip()) for line in text.splitlines())
+        return cls(frozenset(line["name"] for line in matches if line is not None))
 
     @property
     def known(self) -> bool:
@@ -200,7 +200,7 @@ def settings(fvp: Fvp, version: str, listing: FvpListing, use: Use, values: Mapp
     Raises:
         TargetNotAvailable: the FVP lacks one that is needed; names it, the FVP, and names like it.
     """
-    found: dict[str, str] = {}
+    chosen: dict[str, str] = {}
     lacking: list[str] = []
     renamed: list[tuple[str, str]] = []
     for wanted, value, need in _rows(fvp, use, values):
@@ -208,15 +208,15 @@ def settings(fvp: Fvp, version: str, listing: FvpListing, use: Use, values: Mapp
         if not listing.known and need is not Need.EXTRA:
             names = (wanted,)
         if need is Need.EXTRA:
-            found |= {name: value for name in names if name not in found}
+            chosen |= {name: value for name in names if name not in chosen}
         elif len(names) == 1:
-            found[names[0]] = value
+            chosen[names[0]] = value
             renamed += [(names[0], wanted)] if names[0] != wanted else []
         elif need is Need.NEEDED:
             raise _missing(fvp, version, listing, wanted, names)
         else:
             lacking.append(wanted)
-    return FvpSettings(found, tuple(lacking), tuple(renamed))
+    return FvpSettings(chosen, tuple(lacking), tuple(renamed))
 
 
 def _rows(fvp: Fvp, use: Use, values: Mapping[str, str]) -> Iterator[tuple[str, str, Need]]:
@@ -229,8 +229,8 @@ def _rows(fvp: Fvp, use: Use, values: Mapping[str, str]) -> Iterator[tuple[str, 
         yield name, value, Need.USUAL
 
 
-def _missing(fvp: Fvp, version: str, listing: FvpListing, name: str, found: tuple[str, ...]) -> TargetNotAvailable:
-    near = found or tuple(listing.near(name))
+def _missing(fvp: Fvp, version: str, listing: FvpListing, name: str, candidates: tuple[str, ...]) -> TargetNotAvailable:
+    near = candidates or tuple(listing.near(name))
     return TargetNotAvailable(
         f"{fvp.executable} ({version}) has no parameter {name}, which a run needs",
         hint=(f"it has {', '.join(near)}; " if near else "") + "is it the FVP of this Corstone? "

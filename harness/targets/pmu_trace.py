@@ -31,14 +31,14 @@ def jobs(path: Path) -> list[tuple[OpEvent, ...]]:
     Raises:
         TargetError: kind "profile": there is no such file, or it is not a trace.
     """
-    found: list[list[OpEvent]] = []
+    events: list[list[OpEvent]] = []
     begin = 0
     for at, cycles, place in sorted(_events(_read(path), path)):
-        if not found or place <= found[-1][-1].offset:
-            found.append([])
+        if not events or place <= events[-1][-1].offset:
+            events.append([])
             begin = at
-        found[-1].append(OpEvent(place, QREAD, cycles, at - begin, at - begin + cycles))
-    return [tuple(job) for job in found]
+        events[-1].append(OpEvent(place, QREAD, cycles, at - begin, at - begin + cycles))
+    return [tuple(job) for job in events]
 
 
 def written(traced: Sequence[Sequence[OpEvent]]) -> bytes:

@@ -52,7 +52,7 @@ def find_plugin(name: str) -> TargetPlugin:
             raise UsageError(f"the target {registered} has no members, such as {member!r}", hint=f"use {registered}")
         return plugin
     if not member:
-        names = ", ".join(f"{registered}:{each}" for each in plugin.family.names())
+        names = ", ".join(f"{registered}:{name}" for name in plugin.family.names())
         raise UsageError(f"the target {registered} needs a name behind a colon", hint=f"use one of {names}")
     return plugin.family.member(member)
 
@@ -185,11 +185,11 @@ def _check_description(board: Target, plugin: TargetPlugin, npu: EthosU) -> None
         "cycle_provenance": CYCLE_PROVENANCES,
     }
     for attribute, values in allowed.items():
-        found = getattr(board, attribute, None)
-        if found not in values:
+        value = getattr(board, attribute, None)
+        if value not in values:
             owner = _owner(plugin)
             raise ToolError(
-                f"the target {plugin.name!r} of {owner} says that its {attribute} is {found!r}, and not "
+                f"the target {plugin.name!r} of {owner} says that its {attribute} is {value!r}, and not "
                 f"{' or '.join(values)}",
                 hint=f"repair or uninstall {owner}",
             )
@@ -250,13 +250,13 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
     """Return the registered targets in alphabetical order: first those that can be used, then those that cannot."""
     usable: list[ListedTarget] = []
     unusable: list[UnusableTarget] = []
-    for name, found in TARGETS.all():
+    for name, plugin in TARGETS.all():
         owners = TARGETS.distributions(name)
-        if isinstance(found, PluginError):
-            unusable.append(UnusableTarget(name, owners, found.message, found.hint or ""))
+        if isinstance(plugin, PluginError):
+            unusable.append(UnusableTarget(name, owners, plugin.message, plugin.hint or ""))
             continue
         try:
-            usable.append(_listed(found, owners[0]))
+            usable.append(_listed(plugin, owners[0]))
         except Exception as error:  # of another's code: it must not hide the other targets
             message = (
                 f"the target {name!r} of {owners[0]} does not say what is missing: {type(error).__name__}: {error}"

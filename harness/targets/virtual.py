@@ -171,7 +171,7 @@ class VirtualTarget(Target):
         self._configuration = EthosU.parse(npu)
         self._soc = virtual_soc(npu) if soc is None else find_soc(soc) if isinstance(soc, str) else soc
         if not self._soc.virtual:
-            known = ", ".join(each.name for each in SOCS if each.virtual)
+            known = ", ".join(soc.name for soc in SOCS if soc.virtual)
             raise UsageError(
                 f"the virtual board cannot be {self._soc.name}: QEMU has no machine with its memories",
                 hint=f"use one of {known}; a board is --target board:NAME",
@@ -248,10 +248,10 @@ class VirtualTarget(Target):
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         find_qemu()
-        told = Semihosting(command_line, folder, trusted=self._trust_elf)
+        semihosting = Semihosting(command_line, folder, trusted=self._trust_elf)
         return boot(
             elf,
-            told,
+            semihosting,
             self._configuration,
             self._soc,
             timeout,

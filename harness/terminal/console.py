@@ -16,9 +16,9 @@ _PIPED_WIDTH = 200
 
 def console(file: TextIO | None = None) -> Console:
     """Return a console on `file`, or stdout, that colours only on a terminal and does not squeeze tables when piped."""
-    made = Console(file=file, highlight=False, markup=False, emoji=False)
-    if made.is_terminal:
-        return made
+    terminal = Console(file=file, highlight=False, markup=False, emoji=False)
+    if terminal.is_terminal:
+        return terminal
     return Console(file=file, highlight=False, markup=False, emoji=False, width=_PIPED_WIDTH)
 
 

@@ -65,12 +65,12 @@ class DataCache:
 
     def check_read(self, address: int, size: int) -> None:
         """Check what the NPU is about to read. Raises RuleBroken where the CPU has written it and not cleaned."""
-        found = self._watcher.first_line(address, size, DIRTY)
-        if found is not None:
+        line = self._watcher.first_line(address, size, DIRTY)
+        if line is not None:
             raise RuleBroken(
                 Rule.CACHE,
                 f"the NPU is told to read 0x{address:08x} to 0x{address + size - 1:08x}, and the CPU's data cache may "
-                f"hold newer bytes of 0x{found:08x}: they were written and not cleaned",
+                f"hold newer bytes of 0x{line:08x}: they were written and not cleaned",
             )
 
     def written(self, address: int, size: int) -> None:

@@ -141,16 +141,16 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
         UnsupportedAccess: it is another instruction, or none that is known.
     """
     first, second = (int.from_bytes(code[at : at + 2], "little") for at in (0, 2))
-    found = thumb.decode(first, second, pc)
-    kind = _KINDS.get(found.name)
-    places = [operand for operand in found.operands if isinstance(operand, Place)]
-    registers = tuple(operand.register for operand in found.operands if isinstance(operand, Shifted))
-    extra = [operand for operand in found.operands if isinstance(operand, int)]
-    refused = UnsupportedAccess(found.text if found.name else f"the {found.text}")
-    if kind is None or len(places) != 1 or len(registers) != (2 if found.name in _DOUBLES else 1) or len(extra) > 1:
+    insn = thumb.decode(first, second, pc)
+    kind = _KINDS.get(insn.name)
+    places = [operand for operand in insn.operands if isinstance(operand, Place)]
+    registers = tuple(operand.register for operand in insn.operands if isinstance(operand, Shifted))
+    extra = [operand for operand in insn.operands if isinstance(operand, int)]
+    refused = UnsupportedAccess(insn.text if insn.name else f"the {insn.text}")
+    if kind is None or len(places) != 1 or len(registers) != (2 if insn.name in _DOUBLES else 1) or len(extra) > 1:
         raise refused
     place = places[0]
-    displacement, writeback = place.displacement, Writeback.PRE if found.writeback else Writeback.NONE
+    displacement, writeback = place.displacement, Writeback.PRE if insn.writeback else Writeback.NONE
     if extra:
         if place.displacement:
             raise refused
@@ -159,8 +159,8 @@ def decode(code: bytes, pc: int) -> InterceptedAccess:
         raise refused
     load, size, signed = kind
     return InterceptedAccess(
-        mnemonic=found.text,
-        length=found.size,
+        mnemonic=insn.text,
+        length=insn.size,
         load=load,
         size=size,
         signed=signed,

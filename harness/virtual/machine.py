@@ -510,13 +510,13 @@ class Machine:
         """
         if not any(pc in part for part in self._board.code):
             return self._gdb.read_memory(pc, 4, self._deadline)
-        found = b""
+        code = b""
         for address in (pc, pc + 2):
             start = address & -MEMORY_CHUNK
             if start not in self._read:
                 self._read[start] = self._gdb.read_memory(start, MEMORY_CHUNK, self._deadline)
-            found += self._read[start][address - start :][:2]
-        return found
+            code += self._read[start][address - start :][:2]
+        return code
 
     def _unsupported(self, message: str, pc: int) -> TargetError:
         return TargetError(f"{message} (in {self._describe(pc)})", kind=FailureKind.UNSUPPORTED)

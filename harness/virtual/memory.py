@@ -241,7 +241,7 @@ def _pieces(base: int, offset: int, size: int) -> Iterator[tuple[int, int, int]]
 
 def _candidates(pid: int) -> list[int]:
     """Return aligned addresses in the private, anonymous, writable memory of a process."""
-    found: list[int] = []
+    candidates: list[int] = []
     with Path(f"/proc/{pid}/maps").open(encoding="ascii") as maps:
         for line in maps:
             fields = line.split()
@@ -249,8 +249,8 @@ def _candidates(pid: int) -> list[int]:
                 continue
             begin, end = (int(part, 16) for part in fields[0].split("-"))
             first = -(-begin // _BLOCK) * _BLOCK
-            found += range(first, end - _MARKER + 1, _BLOCK)
-    return found
+            candidates += range(first, end - _MARKER + 1, _BLOCK)
+    return candidates
 
 
 _SHORT = 64 << 10

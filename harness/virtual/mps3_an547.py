@@ -61,7 +61,7 @@ Arm's names of the addresses, from CMSIS's headers of SSE-320.
 def addable(soc: Soc) -> tuple[Memory, ...]:
     """Return the memories of `soc` that the machine lacks; they can be added (harness/virtual/mps3_an547.py)."""
     there = (*RAMS, FLASH, DDR)
-    return tuple(one for one in soc.memories if not any(other.offset_of(one.base) is not None for other in there))
+    return tuple(area for area in soc.memories if not any(other.offset_of(area.base) is not None for other in there))
 
 
 def constants(soc: Soc) -> Mapping[Window, Mapping[int, int]]:
@@ -98,11 +98,11 @@ def needed(places: Iterable[tuple[int, int]], soc: Soc) -> Memory | None:
         TargetNotAvailable: it needs several; the plug-in adds one.
     """
     wanted = list(places)
-    found = [one for one in addable(soc) if any(one.holds(address, size) for address, size in wanted)]
-    if len(found) > 1:
-        names = " and ".join(one.name for one in found)
+    memories = [area for area in addable(soc) if any(area.holds(address, size) for address, size in wanted)]
+    if len(memories) > 1:
+        names = " and ".join(area.name for area in memories)
         raise TargetNotAvailable(f"the program needs {names} of {soc.name}; one memory can be added to QEMU's machine")
-    return found[0] if found else None
+    return memories[0] if memories else None
 
 
 def changed_map(added: Memory | None, absent: Sequence[Window]) -> Plugin | None:

@@ -82,7 +82,7 @@ class PluginState:
 @functools.cache
 def _compiled(folder: Path, name: str, purpose: str) -> bytes:
     source = folder / f"{name}.c"
-    compiler = next((found for each in COMPILERS if (found := shutil.which(each))), None)
+    compiler = next((path for name_of_compiler in COMPILERS if (path := shutil.which(name_of_compiler))), None)
     if compiler is None:
         raise TargetNotAvailable(
             f"{purpose} by {source.name}, and no C compiler is on PATH to compile it "
@@ -91,12 +91,12 @@ def _compiled(folder: Path, name: str, purpose: str) -> bytes:
     import tempfile  # late: every start of a launcher would pay for it
 
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as temporary:
-        made = Path(temporary) / f"{name}.so"
+        library = Path(temporary) / f"{name}.so"
         flags = ("-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror")
         done = subprocess.run(
-            [compiler, *flags, str(source), "-o", str(made)], capture_output=True, text=True, timeout=_SECONDS
+            [compiler, *flags, str(source), "-o", str(library)], capture_output=True, text=True, timeout=_SECONDS
         )
         if done.returncode:
-            said = " ".join(done.stderr.split())[-_LAST:]
-            raise TargetNotAvailable(f"{compiler} could not compile {source.name}: {said}")
-        return made.read_bytes()
+            errors = " ".join(done.stderr.split())[-_LAST:]
+            raise TargetNotAvailable(f"{compiler} could not compile {source.name}: {errors}")
+        return library.read_bytes()

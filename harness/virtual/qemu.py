@@ -112,7 +112,7 @@ class Qemu:
         executable = str(Path(find_qemu()).absolute())
         self.watcher, self.counter = watcher, counter
         self.data = tuple(data)
-        plugins = [*plugins, *(each.plugin for each in (watcher, counter) if each is not None)]
+        plugins = [*plugins, *(part.plugin for part in (watcher, counter) if part is not None)]
         self._elf = elf
         self._ddr_file = -1
         self._messages = _memory_file("ethos-hil-messages")
@@ -154,7 +154,7 @@ class Qemu:
                         *inherited,
                         image,
                         *plugin_files,
-                        *(each for plugin in plugins for each in plugin.descriptors),
+                        *(descriptor for plugin in plugins for descriptor in plugin.descriptors),
                     ),
                     start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
                     preexec_fn=_prepare_child(os.getpid()),

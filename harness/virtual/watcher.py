@@ -146,8 +146,8 @@ class Watcher(PluginState):
         first, last = line_of(address), line_of(address + max(size, 1) - 1)
         if first is None or last is None or size <= 0:
             return None
-        found = np.flatnonzero(self.lines[first : last + 1] & bit)
-        return (address & -LINE) + int(found[0]) * LINE if found.size else None
+        lines = np.flatnonzero(self.lines[first : last + 1] & bit)
+        return (address & -LINE) + int(lines[0]) * LINE if lines.size else None
 
     def set_tcm(self, which: int, host: int, contents: bytes) -> None:
         """Say where a TCM is in QEMU's process, and what it holds at the start."""

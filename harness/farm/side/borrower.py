@@ -32,10 +32,10 @@ def borrower_name(pid: int) -> tuple[str, str]:
 
 def is_left_behind(owner: str, host: str) -> bool:
     """Return whether `owner`, which is "host/user", is a process of ours on this host that is no more."""
-    found = _MARK.search(owner)
-    if found is None or not owner.startswith(f"{host}/") or found[1] != _machine():
+    mark = _MARK.search(owner)
+    if mark is None or not owner.startswith(f"{host}/") or mark[1] != _machine():
         return False
-    return _began(int(found[2])) != int(found[3])
+    return _began(int(mark[2])) != int(mark[3])
 
 
 def _machine() -> str:
@@ -151,9 +151,9 @@ class Borrower:
             return True
         tags = {**place.tags, "name": name}.items()
         return any(
-            each.state == waiting and dict(each.filters["main"].filter).items() <= tags
-            for each in answer.reservations
-            if each.owner != self._owner
+            reservation.state == waiting and dict(reservation.filters["main"].filter).items() <= tags
+            for reservation in answer.reservations
+            if reservation.owner != self._owner
         )
 
     async def _wait(self, names: Sequence[str], tags: Mapping[str, str], until: float) -> str:
@@ -163,7 +163,7 @@ class Borrower:
         that it is wanted.
         """
         tokens: list[str] = []
-        told = ""
+        reported = ""
         try:
             while True:
                 await self.connect()
@@ -174,12 +174,12 @@ class Borrower:
                 if time.monotonic() >= until:
                     taken = f"no place is free: {why}"
                     raise SideTrouble("leased", taken, "wait for them, or name more places: labgrid:PLACE1+PLACE2")
-                if why != told:
+                if why != reported:
                     self._tell(f"waiting for a place: {why}")
-                    told = why
+                    reported = why
                 if not tokens:
                     filters = self._filters(names, tags)
-                    tokens = [token for each in filters if (token := await self._reserve(each))]
+                    tokens = [token for condition in filters if (token := await self._reserve(condition))]
                 await asyncio.sleep(_POLL_SECONDS)
                 for token in tokens:
                     await self._ask("PollReservation", self._pb.PollReservationRequest(token=token))

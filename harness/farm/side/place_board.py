@@ -109,14 +109,14 @@ def role_of(place: str) -> tuple[str | None, Any]:
 
 def _one(place: str, resources: Mapping[tuple[str, str], Any], cls: str) -> Any:
     """Return the resource of a class; of several the one with the name that is meant for it."""
-    found = {name: each for (name, its), each in resources.items() if its == cls}
-    if len(found) < 2:
-        return next(iter(found.values()), None)
-    if _CHOSEN[cls] in found:
-        return found[_CHOSEN[cls]]
+    matching = {name: resource for (name, its), resource in resources.items() if its == cls}
+    if len(matching) < 2:
+        return next(iter(matching.values()), None)
+    if _CHOSEN[cls] in matching:
+        return matching[_CHOSEN[cls]]
     raise SideTrouble(
         "resource",
-        f"the place {place} has several resources of class {cls}: {', '.join(sorted(found))}",
+        f"the place {place} has several resources of class {cls}: {', '.join(sorted(matching))}",
         f"name the one that the firmware uses {_CHOSEN[cls]!r}: `labgrid-client -p {place} add-named-match`",
     )
 
@@ -124,8 +124,8 @@ def _one(place: str, resources: Mapping[tuple[str, str], Any], cls: str) -> Any:
 async def _address(place: str, entry: Any) -> tuple[str, int]:
     """Return where a resource is reached: at its exporter, or at a port of this machine that ssh forwards."""
     target = labgrid("target").Target(place, env=None)
-    made = labgrid("factory").target_factory.make_resource(target, entry.cls, None, dict(entry.args))
-    made.extra = entry.extra
+    resource = labgrid("factory").target_factory.make_resource(target, entry.cls, None, dict(entry.args))
+    resource.extra = entry.extra
     proxies = labgrid("util.proxy").proxymanager
-    host, port = await asyncio.get_running_loop().run_in_executor(None, lambda: proxies.get_host_and_port(made))
+    host, port = await asyncio.get_running_loop().run_in_executor(None, lambda: proxies.get_host_and_port(resource))
     return f"[{host}]" if ":" in host else host, port

@@ -53,8 +53,8 @@ async def serve(coordinator: str, parent: int) -> None:
                 await asyncio.wait({work})
     finally:
         await borrowed.give_back()
-        for each in (*helpers, end, line):
-            each.cancel()
+        for task in (*helpers, end, line):
+            task.cancel()
 
 
 async def _look(borrowed: Borrower) -> None:

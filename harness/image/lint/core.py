@@ -119,8 +119,8 @@ class Core:
         if isinstance(operand, int):
             return operand
         operand = register_operand(operand)
-        found = address + 4 if operand.register == PC and address else self.state.r[operand.register]
-        return shifted(found, operand.how, operand.amount)[0] if operand.how else found
+        value = address + 4 if operand.register == PC and address else self.state.r[operand.register]
+        return shifted(value, operand.how, operand.amount)[0] if operand.how else value
 
     def place(self, operand: Place, address: int) -> Value:
         """Return the address that a memory operand names."""
@@ -129,10 +129,10 @@ class Core:
             return None
         index = 0
         if operand.index is not None:
-            found = self.state.r[operand.index]
-            if found is None:
+            offset = self.state.r[operand.index]
+            if offset is None:
                 return None
-            index = found << operand.shift
+            index = offset << operand.shift
         return (base + index + operand.displacement) & MASK
 
     def set(self, number: int, value: Value) -> None:

@@ -133,10 +133,10 @@ def _missing(program: ElfProgram, address: int, size: int, emulated: Sequence[Wi
         return None
     only = (
         "; the virtual board has memory there, the part does not"
-        if any(each.holds(address, size) for each in emulated)
+        if any(memory.holds(address, size) for memory in emulated)
         else ""
     )
-    larger = next((each for each in program.soc.memories if _larger(each).holds(address, size)), None)
+    larger = next((memory for memory in program.soc.memories if _larger(memory).holds(address, size)), None)
     if larger is not None:
         return WARNING, f"the {larger.name} has {_kib(larger.most)} on some boards, {_kib(larger.size)} on others"
     if memory is None:
@@ -153,12 +153,12 @@ def _kib(size: int) -> str:
 
 
 def _order(program: ElfProgram) -> Iterator[Flaw]:
-    for number, (one, following) in enumerate(pairwise(program.segments), start=1):
-        if following.address < one.address:
+    for number, (lower, following) in enumerate(pairwise(program.segments), start=1):
+        if following.address < lower.address:
             yield Flaw(
                 SEGMENTS,
                 WARNING,
-                f"it comes after a segment at 0x{one.address:08x}: an ELF has them in ascending order, which loaders "
+                f"it comes after a lower at 0x{lower.address:08x}: an ELF has them in ascending order, which loaders "
                 "may rely on",
                 _named(program, number, following.address),
                 "order PHDRS, or the sections, by address",
@@ -168,14 +168,14 @@ def _order(program: ElfProgram) -> Iterator[Flaw]:
 def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
     """Find segments that share memory. That two of them are loaded to one place, `segments` refuses."""
     placed = sorted(enumerate(program.segments), key=lambda item: item[1].address)
-    for (_, one), (number, following) in pairwise(placed):
-        if following.address >= one.address + one.memory_size:
+    for (_, earlier), (number, following) in pairwise(placed):
+        if following.address >= earlier.address + earlier.memory_size:
             continue
-        sure = bool(following.file_size) and following.address < one.address + one.file_size
+        sure = bool(following.file_size) and following.address < earlier.address + earlier.file_size
         yield Flaw(
             SEGMENTS,
             ERROR if sure else WARNING,
-            f"it overlaps the segment at 0x{one.address:08x}..0x{one.address + one.memory_size - 1:08x}",
+            f"it overlaps the segment at 0x{earlier.address:08x}..0x{earlier.address + earlier.memory_size - 1:08x}",
             _named(program, number, following.address),
             _LINK,
         )

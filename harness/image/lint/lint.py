@@ -31,19 +31,19 @@ class LintReport:
     @property
     def errors(self) -> tuple[Flaw, ...]:
         """What surely fails."""
-        return tuple(each for each in self.findings if each.severity is Severity.ERROR)
+        return tuple(finding for finding in self.findings if finding.severity is Severity.ERROR)
 
     @property
     def rows(self) -> tuple[Check, ...]:
         """Return a row for each check that finds nothing, and one for each finding."""
         rows: list[Check] = []
         for name, needed in CHECKS.items():
-            found = [each for each in self.findings if each.check == name]
+            flaws = [finding for finding in self.findings if finding.check == name]
             rows += [
-                Check(name, needed, f"{each.place}: {each.message}", _STATUS[each.severity], each.remedy)
-                for each in found
+                Check(name, needed, f"{flaw.place}: {flaw.message}", _STATUS[flaw.severity], flaw.remedy)
+                for flaw in flaws
             ]
-            if not found:
+            if not flaws:
                 rows.append(self._row(name, needed))
         return tuple(rows)
 
@@ -70,10 +70,10 @@ def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> LintReport:
     """
     program = ElfProgram(elf, soc)
     way = walk(program)
-    found = (
+    findings = (
         *vectors(program, sets_stack=way is not None and way.sets_stack),
         *placement(program, emulated),
         *(way.findings if way is not None else ()),
     )
     order = list(CHECKS)
-    return LintReport(tuple(sorted(found, key=lambda each: order.index(each.check))), way)
+    return LintReport(tuple(sorted(findings, key=lambda finding: order.index(finding.check))), way)

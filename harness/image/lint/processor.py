@@ -147,17 +147,17 @@ def _bits(p: Core, i: Instruction, address: int) -> None:
         assert old is not None
         p.set(first.register, old & ~(mask << low) & MASK | (source & mask) << low)
         return
-    found = source >> low & mask
-    if i.name == "sbfx" and found >> (width - 1):
-        found |= MASK & ~mask
-    p.set(first.register, found)
+    field = source >> low & mask
+    if i.name == "sbfx" and field >> (width - 1):
+        field |= MASK & ~mask
+    p.set(first.register, field)
 
 
 def _computed(p: Core, i: Instruction, address: int) -> None:
     """Carry out what needs no flags: multiplications, divisions, counts, reversals."""
     first, *rest = i.operands
     first = register_operand(first)
-    values = [p.value(each, address) for each in (i.operands if i.name == "mul" and len(rest) == 1 else rest)]
+    values = [p.value(operand, address) for operand in (i.operands if i.name == "mul" and len(rest) == 1 else rest)]
     if i.name in ("umull", "smull", "umlal", "smlal"):
         second = register_operand(rest[0])
         a, b = values[1], values[2]
@@ -165,7 +165,7 @@ def _computed(p: Core, i: Instruction, address: int) -> None:
         p.set(first.register, None if product is None else product & MASK)
         p.set(second.register, None if product is None else product >> 32 & MASK)
         return
-    known = [each for each in values if each is not None]
+    known = [value for value in values if value is not None]
     result = _COMPUTED[i.name](*known) & MASK if len(known) == len(values) else None
     p.set(first.register, result)
     if i.flags:
@@ -212,10 +212,10 @@ def _select(p: Core, i: Instruction, address: int) -> None:
     m = register_operand(m)
     condition = number_operand(condition)
     passed = p.passed(condition)
-    one, other = (0 if each.register == PC else p.state.r[each.register] for each in (n, m))
+    first, other = (0 if operand.register == PC else p.state.r[operand.register] for operand in (n, m))
     if other is not None:
         other = {"csel": other, "csinc": other + 1, "csinv": other ^ MASK, "csneg": -other}[i.name] & MASK
-    p.set(d.register, None if passed is None else one if passed else other)
+    p.set(d.register, None if passed is None else first if passed else other)
 
 
 _MSP, _PSP, _CONTROL = 8, 9, 20
@@ -249,14 +249,14 @@ def _load(p: Core, i: Instruction, address: int) -> None:
             break
         operand = register_operand(operand)
         targets.append(operand.register)
-    found = []
+    words = []
     for number in range(len(targets)):
         value = p.load(None if at is None else at + 4 * number, size, strict)
         if kind in ("sb", "sh") and value is not None and value >> (8 * size - 1):
             value |= MASK << 8 * size & MASK
-        found.append(value)
+        words.append(value)
     _writeback(p, i, place, at)
-    for target, value in zip(targets, found, strict=True):
+    for target, value in zip(targets, words, strict=True):
         p.set(target, value)
 
 
@@ -374,11 +374,11 @@ def _loop(p: Core, i: Instruction, address: int) -> None:
 def _it(p: Core, i: Instruction, address: int) -> None:
     code = number_operand(i.operands[0])
     condition, mask = code >> 4, code & 0xF
-    found = [condition]
+    conditions = [condition]
     while mask & 7:
-        found.append(condition & ~1 | mask >> 3)
+        conditions.append(condition & ~1 | mask >> 3)
         mask = mask << 1 & 0xF
-    p.state.it = tuple(found)
+    p.state.it = tuple(conditions)
 
 
 def _special(p: Core, i: Instruction, address: int) -> None:
@@ -473,8 +473,8 @@ class Processor(Core):
         if first is None:
             raise NotFollowed(f"there is no code at 0x{address:08x}")
         second = self.memory.fetch(address + 2) if is_wide(first) else 0
-        found = self._decoded[address] = decode(first, second or 0, address)
-        return found
+        instruction = self._decoded[address] = decode(first, second or 0, address)
+        return instruction
 
     def step(self, instruction: Instruction) -> None:
         """Execute an instruction, which `next` returned.

@@ -121,13 +121,13 @@ class ElfProgram:
 
     def named(self, *names: str) -> int | None:
         """Return the address of the first of the symbols that there is, without the Thumb bit."""
-        found = {each.name: each.address for each in self._named}
-        return next((found[name] for name in names if name in found), None)
+        addresses = {function.name: function.address for function in self._named}
+        return next((addresses[name] for name in names if name in addresses), None)
 
     def size_at(self, address: int) -> int:
         """Return the largest size that a symbol states for what starts at `address` or its alias, or 0."""
         places = self.aliases(address)
-        return max((each.size for each in self._named if each.address in places), default=0)
+        return max((function.size for function in self._named if function.address in places), default=0)
 
     def section(self, address: int) -> str | None:
         """Return the name of the section that has `address`, or None."""
@@ -158,4 +158,4 @@ def _names(file: ELFFile | None) -> tuple[list[tuple[str, int, int]], list[Named
                     named.append(Named(symbol.name, address, symbol["st_size"]))
     except (ELFError, ValueError, KeyError, IndexError, OverflowError, AttributeError):  # only the names are lost
         pass
-    return sections, sorted(named, key=lambda each: (each.address, each.name))
+    return sections, sorted(named, key=lambda symbol: (symbol.address, symbol.name))

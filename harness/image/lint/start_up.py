@@ -168,10 +168,10 @@ class PartMemory:
         near = self._near
         if near is not None and near[0] <= address < near[1]:
             return near[3]
-        for each in self._ranges:
-            if each[0] <= address < each[1]:
-                self._near = each
-                return each[3]
+        for span in self._ranges:
+            if span[0] <= address < span[1]:
+                self._near = span
+                return span[3]
         return None
 
     def _secure(self, address: int) -> int:
@@ -192,8 +192,8 @@ class PartMemory:
         if index < 0:
             return None
         begin, data = self._chunks[index]
-        found = data[word - begin : word - begin + 4]
-        return int.from_bytes(found, "little") if found else None
+        word_bytes = data[word - begin : word - begin + 4]
+        return int.from_bytes(word_bytes, "little") if word_bytes else None
 
 
 _MOST_STEPS = 3_000_000

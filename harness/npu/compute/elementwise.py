@@ -43,7 +43,7 @@ class ElementwiseStep:
     def run(self, memory: RegionMemory) -> None:
         """Read the inputs and write the OFM."""
         op = self.op
-        loaded = [one.source if isinstance(one.source, int) else one.source.load(memory) for one in op.operands]
+        loaded = [term.source if isinstance(term.source, int) else term.source.load(memory) for term in op.operands]
         dtype = self._type
         if not self._narrow and dtype is np.int64:
             # 32-bit inputs could exceed what float64 holds exactly; the values at hand mostly do not.
@@ -77,7 +77,7 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
         return np.int64
     combined = _combined(op, largest)
     zero_point = abs(op.ofm.zero_point)
-    if all(one.is_one for one in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
+    if all(scaling.is_one for scaling in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
         return np.int32
     exact = exact_in_floats(combined, op.scale) and combined + zero_point < FLOAT64_EXACT
     return np.float64 if exact else np.int64

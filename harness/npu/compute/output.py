@@ -152,6 +152,6 @@ def curve_table(curve: Curve) -> Array:
     base = np.concatenate([[-right[-1]], -right[:0:-1], right])
     rise = np.diff(base, append=base[-1])
     rise[0] = int(curve is Curve.SIGMOID)
-    made = np.stack([base, rise], axis=1).astype(np.int16)
-    made.setflags(write=False)
-    return made
+    table = np.stack([base, rise], axis=1).astype(np.int16)
+    table.setflags(write=False)
+    return table

@@ -76,32 +76,32 @@ class _Decoder:
     def decode(self, stream: bytes) -> tuple[Instruction, ...]:
         registers = self.registers
         entries = branch_targets(stream) if BRANCH in self.dialect.operations else frozenset()
-        found: list[Instruction] = []
+        instructions: list[Instruction] = []
         self.effort = 0
         most = MAX_EFFORT + len(stream) // STREAM_BYTES
         targets: dict[int, int] = {}  # number of the next instruction, by offset of a command
         for offset, code, parameter, payload in commands(stream):
             registers.offset = offset
-            targets[offset] = len(found)
+            targets[offset] = len(instructions)
             if offset in entries:
                 self._forget()
             if self.effort > most:
-                raise registers.unsupported("operations", len(found), "more than any real program has")
+                raise registers.unsupported("operations", len(instructions), "more than any real program has")
             if payload is not None:
                 if code == BRANCH and BRANCH in self.dialect.operations:
                     self.effort += OPERATION_EFFORT
-                    found.append(self._branch(parameter, payload))
+                    instructions.append(self._branch(parameter, payload))
                     continue
                 registers.write(self.dialect.long, code, parameter << 32 | payload)
             elif code >= FIRST_REGISTER:
                 registers.write(self.dialect.short, code, parameter)
             elif code == Opcode.STOP:
-                return tuple(_with_target(one, targets) for one in found)
+                return tuple(_with_target(instruction, targets) for instruction in instructions)
             elif code not in self.dialect.operations:
                 raise registers.malformed("opcode", code, "this NPU has no operation with this code")
             elif code in self.makers:
                 registers.op = Opcode(code).name
-                found.append(self._operation(code, parameter))
+                instructions.append(self._operation(code, parameter))
                 registers.op = "STREAM"
         raise Fault(FailureKind.PARSE, len(stream), "STREAM", "length", len(stream), "the stream ends without STOP")
 
@@ -363,15 +363,15 @@ def initial_sums(start: FeatureMap | None) -> tuple[tuple[str, FeatureMap], ...]
     return () if start is None else (("IFM2", start),)
 
 
-def _with_target(one: Instruction, targets: Mapping[int, int]) -> Instruction:
+def _with_target(jump: Instruction, targets: Mapping[int, int]) -> Instruction:
     """Return an operation as it is, and a branch with its target's instruction number instead of its offset."""
-    if not isinstance(one, Branch):
-        return one
-    if one.target not in targets:
+    if not isinstance(jump, Branch):
+        return jump
+    if jump.target not in targets:
         raise Fault(
-            FailureKind.PARSE, one.offset, one.name, "BRANCH", one.target, "no command before STOP has this offset"
+            FailureKind.PARSE, jump.offset, jump.name, "BRANCH", jump.target, "no command before STOP has this offset"
         )
-    return replace(one, target=targets[one.target])
+    return replace(jump, target=targets[jump.target])
 
 
 def _reach(op: Dma, side: DmaSide, *, indexed: bool) -> tuple[int, int]:

@@ -384,19 +384,19 @@ class Fields(ABC):
     ) -> tuple[Access, ...]:
         """Return the accesses of an operation: inputs by register name, weights, scales, OFM. Chains have none."""
         maps = [(name, ifm, False) for name, ifm in ifms] + [("OFM", ofm, True)]
-        found = []
+        accesses = []
         for name, feature_map, write in maps:
             if feature_map.layout is Layout.CHAIN:
                 continue
             begin, end = feature_map.extent(whole_bricks=not write)
             size = min(feature_map.elements * feature_map.size, end - begin)
-            found.append(Access(f"{name}_BASE0", feature_map.region, begin, end, write, size))
+            accesses.append(Access(f"{name}_BASE0", feature_map.region, begin, end, write, size))
         for name, places in (("WEIGHT", streams), ("SCALE", scales)):
             for number, at in enumerate(places):
                 if at.length:
                     register = f"{name}{number or ''}_BASE"
-                    found.append(Access(register, at.region, at.base, at.base + at.length, False, at.length))
-        return tuple(found)
+                    accesses.append(Access(register, at.region, at.base, at.base + at.length, False, at.length))
+        return tuple(accesses)
 
     def dma_region(self, side: str) -> int:
         """Return the region of one side of a DMA ("SRC", "DST"), or INTERNAL."""

@@ -134,13 +134,13 @@ class FieldsU55(Fields):
 
     def _scales(self, channels: int) -> tuple[ByteRange, ...]:
         cores = self.configuration.size.cores
-        found = tuple(self.stream("SCALE", core) for core in range(cores))
-        for core, at in enumerate(found):
+        streams = tuple(self.stream("SCALE", core) for core in range(cores))
+        for core, at in enumerate(streams):
             owned = len(range(core, channels, cores))
             if at.length < SCALE_BYTES * owned:
                 register = f"SCALE{core or ''}_LENGTH"
                 raise self.malformed(register, at.length, f"too short for {owned} channels")
-        return found
+        return streams
 
     def channel_scales(self, ofm: FeatureMap) -> ChannelScales:
         """Return one stream of scales for each core."""

@@ -34,16 +34,16 @@ class Waits:
 
 def find_waits(stream: bytes, ops: Sequence[Op]) -> tuple[Waits, ...]:
     """Return the waits before each of the operations that `stream` was decoded to."""
-    found: dict[int, Waits] = {}
+    waits: dict[int, Waits] = {}
     wanted = {op.offset for op in ops}
     kernels: int | None = None
     transfers: int | None = None
     blocks = 0
     for offset, code, parameter, payload in commands(stream):
-        if len(found) == len(wanted):
+        if len(waits) == len(wanted):
             break  # the rest was not decoded, and need not consist of commands
         if offset in wanted:
-            found[offset] = Waits(kernels, transfers, blocks)
+            waits[offset] = Waits(kernels, transfers, blocks)
             kernels = transfers = None
         elif payload is not None:
             continue
@@ -53,4 +53,4 @@ def find_waits(stream: bytes, ops: Sequence[Op]) -> tuple[Waits, ...]:
             transfers = parameter if transfers is None else min(transfers, parameter)
         elif code == BLOCKDEP:
             blocks = parameter
-    return tuple(found[op.offset] for op in ops)
+    return tuple(waits[op.offset] for op in ops)

@@ -30,14 +30,14 @@ def commands(stream: bytes) -> Iterator[Command]:
 
 def branch_targets(stream: bytes) -> frozenset[int]:
     """Return the offsets that an Ethos-U85's branches go to, as far as the stream's commands can be read."""
-    found = set()
+    targets = set()
     with suppress(Fault):  # decoding reports it, unless STOP comes first
         for _, code, _, payload in commands(stream):
             if payload is not None and code == BRANCH:
-                found.add(payload)
+                targets.add(payload)
             elif payload is None and code == Opcode.STOP:
                 break
-    return frozenset(found)
+    return frozenset(targets)
 
 
 class RegisterFile:

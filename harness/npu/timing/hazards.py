@@ -186,9 +186,9 @@ class _Checker:
         safe = depth
         for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):
-                found = _shared_byte_of_parts(source, part, writer.ofm, late)
-                if found is not None:
-                    safe, byte = i + j, found
+                shared = _shared_byte_of_parts(source, part, writer.ofm, late)
+                if shared is not None:
+                    safe, byte = i + j, shared
                     break
         return safe, byte
 
@@ -221,13 +221,13 @@ def _touch(access: Access, maps: tuple[FeatureMap, ...] = ()) -> Touch:
     return Touch(access.region, access.begin, access.end, access.write)
 
 
-def _shared_byte(one: Touch, other: Touch) -> int | None:
+def _shared_byte(touch: Touch, other: Touch) -> int | None:
     """Return a byte that both touch, or None."""
-    if one.region != other.region or one.end <= other.begin or other.end <= one.begin:
+    if touch.region != other.region or touch.end <= other.begin or other.end <= touch.begin:
         return None
-    if one.source is None and other.source is None:
-        return max(one.begin, other.begin)
-    return _first_common(_runs(one), _runs(other))
+    if touch.source is None and other.source is None:
+        return max(touch.begin, other.begin)
+    return _first_common(_runs(touch), _runs(other))
 
 
 def _runs(touch: Touch) -> list[Runs]:
@@ -237,14 +237,14 @@ def _runs(touch: Touch) -> list[Runs]:
     return list(runs(touch.source, Box.whole(touch.source)))
 
 
-def _shared_byte_of_parts(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
-    return _first_common(runs(one, part), list(runs(other, other_part)))
+def _shared_byte_of_parts(source: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+    return _first_common(runs(source, part), list(runs(other, other_part)))
 
 
 def _first_common(some: Iterable[Runs], others: Sequence[Runs]) -> int | None:
-    for one in some:
+    for candidate in some:
         for other in others:
-            byte = common_byte(one, other)
+            byte = common_byte(candidate, other)
             if byte is not None:
                 return byte
     return None
@@ -253,17 +253,17 @@ def _first_common(some: Iterable[Runs], others: Sequence[Runs]) -> int | None:
 def _hazards_between(
     first: Op, firsts: Sequence[Touch], second: Op, seconds: Sequence[Touch], wait: tuple[str, int]
 ) -> Iterator[Hazard]:
-    for one in firsts:
+    for touch in firsts:
         for other in seconds:
-            if one.write or other.write:
-                byte = _shared_byte(one, other)
+            if touch.write or other.write:
+                byte = _shared_byte(touch, other)
                 if byte is not None:
-                    yield _hazard(first, one, second, other, byte, wait)
+                    yield _hazard(first, touch, second, other, byte, wait)
 
 
-def _hazard(first: Op, one: Touch, second: Op, other: Touch, byte: int, wait: tuple[str, int]) -> Hazard:
-    begin, end = max(one.begin, other.begin), min(one.end, other.end)
-    return Hazard(first, second, one.write, other.write, one.region, begin, end, byte, wait)
+def _hazard(first: Op, touch: Touch, second: Op, other: Touch, byte: int, wait: tuple[str, int]) -> Hazard:
+    begin, end = max(touch.begin, other.begin), min(touch.end, other.end)
+    return Hazard(first, second, touch.write, other.write, touch.region, begin, end, byte, wait)
 
 
 def _drop_oldest(outstanding: deque[Any], number: int) -> None:

@@ -119,29 +119,29 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
         number = blocks.count(op)
         engine = sum((mac_time(op, part, configuration) * times for part, times in _parts(op)), MacTime())
         output = output_cycles_per_element(op, configuration) * output_elements(op, configuration)
-    found = Cost("", number, engine, output, fetches["read"], weights, fetches["scales"],
+    kernel_cost = Cost("", number, engine, output, fetches["read"], weights, fetches["scales"],
                  fetches["written"], (read[0], read[1]), (moved[0], moved[1]), (busy[0], busy[1]))  # fmt: skip
-    return replace(found, rule=f"{configuration.family} {_rule(found, op)}")
+    return replace(kernel_cost, rule=f"{configuration.family} {_rule(kernel_cost, op)}")
 
 
-def _rule(found: Cost, op: Op) -> str:
+def _rule(kernel_cost: Cost, op: Op) -> str:
     """Return what takes most of an operation's cycles; "latency" where nothing takes half of them."""
     if isinstance(op, Dma):
         return "copy"
-    engine = found.engine
+    engine = kernel_cost.engine
     needs = {
         _engine_rule(op): engine.cycles,
-        "output": found.output,
-        "weights": max(found.weights.cycles, engine.decoding if engine.decoding > engine.active else 0.0),
-        "scales": found.scales.cycles,
-        "inputs": found.inputs.cycles,
-        "writes": found.written.cycles,
-        "port": max(found.busy),
+        "output": kernel_cost.output,
+        "weights": max(kernel_cost.weights.cycles, engine.decoding if engine.decoding > engine.active else 0.0),
+        "scales": kernel_cost.scales.cycles,
+        "inputs": kernel_cost.inputs.cycles,
+        "writes": kernel_cost.written.cycles,
+        "port": max(kernel_cost.busy),
     }
     rule = max(needs, key=lambda name: needs[name])
     if needs["weights"] >= needs[rule]:
         rule = "weights"
-    return rule if 2 * needs[rule] >= found.cycles else "latency"
+    return rule if 2 * needs[rule] >= kernel_cost.cycles else "latency"
 
 
 def _engine_rule(op: Op) -> str:

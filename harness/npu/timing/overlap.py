@@ -124,14 +124,14 @@ def _joined(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
     return Runs(base, length, tuple(n for n, _ in rest), tuple(s for _, s in rest))
 
 
-def common_byte(one: Runs, other: Runs) -> int | None:
+def common_byte(runs: Runs, other: Runs) -> int | None:
     """Return the lowest address that both have, or None."""
-    if one.end <= other.begin or other.end <= one.begin:
+    if runs.end <= other.begin or other.end <= runs.begin:
         return None
-    if not one.counts and not other.counts:
-        return max(one.base, other.base)
-    first, second = one.starts(), other.starts()
-    first_length = one.length if first.size > 1 else one.end - one.begin
+    if not runs.counts and not other.counts:
+        return max(runs.base, other.base)
+    first, second = runs.starts(), other.starts()
+    first_length = runs.length if first.size > 1 else runs.end - runs.begin
     second_length = other.length if second.size > 1 else other.end - other.begin
     # A run of the second overlaps the runs of the first that start before its end and end after its start.
     low = np.searchsorted(first, second - first_length, side="right")

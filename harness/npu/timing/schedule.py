@@ -83,8 +83,8 @@ def schedule(
     """
     run = _CommandParser(configuration, system, ports)
     return [
-        run.copy(op, each, held) if isinstance(op, Dma) else run.kernel(op, each, held)
-        for op, each in zip(ops, costs, strict=True)
+        run.copy(op, cost, held) if isinstance(op, Dma) else run.kernel(op, cost, held)
+        for op, cost in zip(ops, costs, strict=True)
         for held in [Waits(0, 0) if waits is None else waits.get(op.offset, Waits())]
     ]
 
@@ -103,36 +103,36 @@ class _CommandParser:
         self.copies: list[float] = []
         self.last = _Stages()
 
-    def copy(self, op: Op, each: Cost, held: Waits) -> OpSpan:
+    def copy(self, op: Op, cost: Cost, held: Waits) -> OpSpan:
         self._issue(op, held)
         if len(self.copies) >= self.family.transfers:
             self.issued = max(self.issued, self.copies[-self.family.transfers])
         begin = max(self.issued + START_COPY, self.copies[-1] if self.copies else 0.0)
-        passed = begin + max(each.inputs.cycles, each.written.cycles)
-        end = max(passed, self._moved(each, begin)) + each.inputs.latency + each.written.latency
+        passed = begin + max(cost.inputs.cycles, cost.written.cycles)
+        end = max(passed, self._moved(cost, begin)) + cost.inputs.latency + cost.written.latency
         self.copies.append(end)
         return OpSpan(begin, end)
 
-    def kernel(self, op: Op, each: Cost, held: Waits) -> OpSpan:
+    def kernel(self, op: Op, cost: Cost, held: Waits) -> OpSpan:
         last = self.last
         self._issue(op, held)
         if len(self.kernels) >= self.family.kernels and not last.chained:
             self.issued = max(self.issued, self.kernels[-self.family.kernels])
         started = self.issued + START
         begin = max(started, last.read, last.written - self._overlap(held))
-        arrived = begin + each.inputs.latency + each.inputs.first
-        decoded = max(started, last.multiplied) + each.weights.latency if each.weights.cycles else begin
+        arrived = begin + cost.inputs.latency + cost.inputs.first
+        decoded = max(started, last.multiplied) + cost.weights.latency if cost.weights.cycles else begin
         multiplying = max(arrived, decoded, last.multiplied)
-        longest = max(each.longest, self._moved(each, begin) - multiplying)
-        multiplied = multiplying + max(each.block * each.blocks, longest - each.stored)
-        output = max(multiplying + each.block, last.output)
-        output = max(output + each.stored * each.blocks, multiplied + each.stored)
-        multiplied = max(multiplied, output - each.stored)
+        longest = max(cost.longest, self._moved(cost, begin) - multiplying)
+        multiplied = multiplying + max(cost.block * cost.blocks, longest - cost.stored)
+        output = max(multiplying + cost.block, last.output)
+        output = max(output + cost.stored * cost.blocks, multiplied + cost.stored)
+        multiplied = max(multiplied, output - cost.stored)
         chained = not isinstance(op, Dma) and op.ofm.layout is Layout.CHAIN
-        written = output if chained else output + each.written.latency
+        written = output if chained else output + cost.written.latency
         written = max(written, multiplying + longest)
         self.last = _Stages(
-            multiplied - each.block, multiplied, output, written, longest / each.blocks, each.blocks, chained
+            multiplied - cost.block, multiplied, output, written, longest / cost.blocks, cost.blocks, chained
         )
         self.kernels.append(written)
         return OpSpan(begin, written)
@@ -144,11 +144,11 @@ class _CommandParser:
             return 0.0
         return min(blocks, self.last.blocks) * self.last.block
 
-    def _moved(self, each: Cost, begin: float) -> float:
+    def _moved(self, cost: Cost, begin: float) -> float:
         """Return when the ports have moved what an operation reads and writes."""
         return max(
             clock.use(begin, size, write)
-            for write, sizes in ((False, each.read), (True, each.moved))
+            for write, sizes in ((False, cost.read), (True, cost.moved))
             for clock, size in zip(self.clocks, sizes, strict=True)
         )
 

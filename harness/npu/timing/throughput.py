@@ -71,10 +71,10 @@ def mac_time(kernel: Kernel, part: Block, configuration: EthosU) -> MacTime:
     work = MacTime()
     for elements, times in _subkernels(kernel):
         loading = _weight_cycles(kernel, elements, deep, configuration)
-        steps, each, passes = _steps(kernel, elements, positions, configuration)
+        steps, step, passes = _steps(kernel, elements, positions, configuration)
         pause = _pause(kernel, positions, slices, steps, configuration)
         rounds = steps * slices * passes
-        work += MacTime(max(loading, each) * rounds + pause * passes, each * rounds, loading * rounds) * times
+        work += MacTime(max(loading, step) * rounds + pause * passes, step * rounds, loading * rounds) * times
     return work + MacTime(_part_kernel_pause(kernel) * slices)
 
 
@@ -95,8 +95,8 @@ def _ublock(kernel: Kernel, configuration: EthosU) -> tuple[int, int, int]:
 
 def _pool(kernel: Pool, configuration: EthosU) -> int:
     """Return the cycles for each micro-block of a pool."""
-    each = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
-    return each * -(-kernel.ifm.bits // configuration.size.pool_bits)
+    cycles = sum(max(4, elements) * times for elements, times in _subkernels(kernel))
+    return cycles * -(-kernel.ifm.bits // configuration.size.pool_bits)
 
 
 def _subkernels(kernel: Convolution | MatMul | Pool) -> list[tuple[int, int]]:
@@ -172,19 +172,19 @@ def output_cycles_per_element(kernel: Kernel, configuration: EthosU) -> float:
     rates = configuration.size.output
     if isinstance(rates, OutputRatesU85):
         return _output_cycles_u85(kernel, rates)
-    each = rates.other
+    cycles = rates.other
     if isinstance(kernel, Elementwise) and kernel.ifms and kernel.ifms[0].bits == 32:
-        each = rates.binary32 if len(kernel.operands) > 1 else rates.unary32
+        cycles = rates.binary32 if len(kernel.operands) > 1 else rates.unary32
     elif isinstance(kernel, Elementwise) and kernel.mode is ElementwiseMode.MUL:
-        each = rates.product32 if kernel.ofm.bits == 32 else rates.product
+        cycles = rates.product32 if kernel.ofm.bits == 32 else rates.product
     elif isinstance(kernel, Elementwise) and kernel.mode in (ElementwiseMode.ADD, ElementwiseMode.SUB):
-        each = rates.total
+        cycles = rates.total
     elif isinstance(kernel, Pool) and kernel.mode is PoolMode.MAX:
-        each = rates.maximum
+        cycles = rates.maximum
     elif isinstance(kernel, Convolution | MatMul) and kernel.accumulator_bits > 32:
-        each = rates.product
+        cycles = rates.product
     looks_up = kernel.activation.table is not None or kernel.activation.curve is not None
-    return max(each, rates.look_up) if looks_up else each
+    return max(cycles, rates.look_up) if looks_up else cycles
 
 
 def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:
@@ -196,14 +196,14 @@ def _output_cycles_u85(kernel: Kernel, rates: OutputRatesU85) -> float:
     if (kernel.ofm.layout is Layout.CHAIN and 32 in (bits, kernel.ofm.bits)) or (
         binary and bits == 32 and kernel.ofm.bits != 32
     ):
-        each = rates.chained32
+        cycles = rates.chained32
     elif binary and bits == 32:
-        each = rates.binary32
+        cycles = rates.binary32
     else:
-        each = {8: rates.bits8, 16: rates.bits16, 32: rates.bits32}.get(kernel.ofm.bits, rates.bits64)
+        cycles = {8: rates.bits8, 16: rates.bits16, 32: rates.bits32}.get(kernel.ofm.bits, rates.bits64)
     turned = kernel.ofm.axes != STRAIGHT and kernel.ofm.axes[0] != 0
     turned = turned or kernel.ofm.reverse == 1
-    return max(each, rates.turned if turned else rates.straight)
+    return max(cycles, rates.turned if turned else rates.straight)
 
 
 def output_elements(kernel: Kernel, configuration: EthosU) -> int:

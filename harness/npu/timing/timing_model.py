@@ -100,21 +100,21 @@ def model(
     times = [(math.ceil(span.begin), math.ceil(span.end)) for span in spans]
     shares = shares_of(ops, times)
     records = tuple(
-        OpRecord(op.offset, op.name, share, math.ceil(each.engine.active), *_shapes(op), begin, end)
-        for op, each, share, (begin, end) in zip(ops, costs, shares, times, strict=True)
+        OpRecord(op.offset, op.name, share, math.ceil(cost.engine.active), *_shapes(op), begin, end)
+        for op, cost, share, (begin, end) in zip(ops, costs, shares, times, strict=True)
     )
     total = max((end for _, end in times), default=0)
     events = {
         CYCLE: total,
         NPU_IDLE: 0,
         NPU_ACTIVE: total,
-        MAC_ACTIVE: min(math.ceil(sum(each.engine.active for each in costs)), total),
-        OUTPUT_ACTIVE: min(math.ceil(sum(each.output for each in costs)), total),
-        DECODER_ACTIVE: min(math.ceil(sum(each.engine.decoding for each in costs)), total),
+        MAC_ACTIVE: min(math.ceil(sum(cost.engine.active for cost in costs)), total),
+        OUTPUT_ACTIVE: min(math.ceil(sum(cost.output for cost in costs)), total),
+        DECODER_ACTIVE: min(math.ceil(sum(cost.engine.decoding for cost in costs)), total),
     }
     for port in (0, 1):
-        events[AXI_READ_BEATS[port]] = sum(math.ceil(each.read[port] / system.beat) for each in costs)
-        events[AXI_WRITE_BEATS[port]] = sum(math.ceil(each.moved[port] / system.beat) for each in costs)
+        events[AXI_READ_BEATS[port]] = sum(math.ceil(cost.read[port] / system.beat) for cost in costs)
+        events[AXI_WRITE_BEATS[port]] = sum(math.ceil(cost.moved[port] / system.beat) for cost in costs)
     events[AXI_READ_BEATS[ports.get(0, 0)]] += -(-stream_bytes // system.beat)
     return Timing(records, total, events)
 

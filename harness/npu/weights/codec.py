@@ -45,13 +45,13 @@ class _DecoderProcess:
     """
 
     def __init__(self) -> None:
-        found = importlib.util.find_spec("ethosu.mlw_codec")
-        if found is None or found.origin is None:
+        spec = importlib.util.find_spec("ethosu.mlw_codec")
+        if spec is None or spec.origin is None:
             raise ToolError("Vela's weight decoder (ethosu.mlw_codec) is not installed", hint="install ethos-u-vela")
         self.batch: Batch | None = None
         self.memory = os.memfd_create("weights")
         # -I -S: isolated and quick to start. A process group of its own: Ctrl-C is for this process alone.
-        command = [sys.executable, "-I", "-S", str(WORKER), found.origin, str(self.memory)]
+        command = [sys.executable, "-I", "-S", str(WORKER), spec.origin, str(self.memory)]
         pipe = subprocess.PIPE
         try:
             self.process = subprocess.Popen(

@@ -43,12 +43,12 @@ def main(library_path: str, memory: int) -> None:
             target = source + (sum(length for length, _ in sizes) + 1) // 2 * 2
             for length, expected in sizes:
                 out = ctypes.c_void_p()
-                found = max(0, decode(source, length, ctypes.byref(out), 0)) if length else 0
-                if found:
-                    if found == expected:
-                        ctypes.memmove(target, out, 2 * found)
+                decoded = max(0, decode(source, length, ctypes.byref(out), 0)) if length else 0
+                if decoded:
+                    if decoded == expected:
+                        ctypes.memmove(target, out, 2 * decoded)
                     free(out)
-                os.write(answers, struct.pack("<I", found))
+                os.write(answers, struct.pack("<I", decoded))
                 source += length
                 target += 2 * expected
             del anchor

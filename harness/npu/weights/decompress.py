@@ -48,10 +48,10 @@ class _Cache:
 
     def get(self, key: tuple[Compressed, WeightOrder]) -> Array | None:
         with self._lock:
-            found = self.entries.get(key)
-            if found is not None:
+            entry = self.entries.get(key)
+            if entry is not None:
                 self.entries.move_to_end(key)
-            return found
+            return entry
 
     def put(self, key: tuple[Compressed, WeightOrder], weights: Array) -> None:
         with self._lock:
@@ -97,10 +97,10 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
     """
     streams: list[tuple[bytes, int]] = []
     batch, total = codec.Batch(streams), 0
-    found: dict[tuple[Compressed, WeightOrder], list[Source]] = {}
+    sources: dict[tuple[Compressed, WeightOrder], list[Source]] = {}
     for key in dict.fromkeys(wanted):
         if key in _pending:
-            found[key] = _pending[key]
+            sources[key] = _pending[key]
         elif _cache.get(key) is None and not key[1].fast:
             try:
                 total += sum(length for _, length in _streams(*key))
@@ -108,12 +108,12 @@ def prefetch(wanted: Iterable[tuple[Compressed, WeightOrder]]) -> None:
                 continue
             if total > MOST_WEIGHTS:
                 break
-            found[key] = _sources(key, streams, batch)
+            sources[key] = _sources(key, streams, batch)
     if total:
         if streams:
             batch.start()
         _pending.clear()  # entries that nothing asked for would otherwise stay for ever
-        _pending.update(found)
+        _pending.update(sources)
 
 
 def _sources(key: tuple[Compressed, WeightOrder], streams: list[tuple[bytes, int]], batch: codec.Batch) -> list[Source]:

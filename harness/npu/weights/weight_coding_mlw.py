@@ -90,26 +90,26 @@ class PlainStream:
 
     def weights(self) -> Array:
         """Return the weights in stream order, int8 or int16."""
-        found = []
-        for one in self.slices:
-            if one.coded:
-                numbers = np.array(one.coded, np.uint8 if max(one.coded) < 1 << 8 else np.uint16)
+        weights = []
+        for weight_slice in self.slices:
+            if weight_slice.coded:
+                numbers = np.array(weight_slice.coded, np.uint8 if max(weight_slice.coded) < 1 << 8 else np.uint16)
             else:
-                numbers = self._fields(one)
-            found.append(one.palette.weights(numbers))
-        return found[0] if len(found) == 1 else np.concatenate(found)
+                numbers = self._fields(weight_slice)
+            weights.append(weight_slice.palette.weights(numbers))
+        return weights[0] if len(weights) == 1 else np.concatenate(weights)
 
-    def _fields(self, one: WeightSlice) -> Array:
+    def _fields(self, weight_slice: WeightSlice) -> Array:
         """Return the numbers of fixed width of a slice, uint8 or uint16. Eight of them end at a whole byte."""
-        width, groups = one.palette.fixed_width, -(-one.count // 8)
-        begin, shift = divmod(one.at, 8)
+        width, groups = weight_slice.palette.fixed_width, -(-weight_slice.count // 8)
+        begin, shift = divmod(weight_slice.at, 8)
         data = np.zeros(groups * width + 1, np.uint8)
         there = np.frombuffer(self.stream, np.uint8)[begin : begin + data.size]
         data[: there.size] = there
         if shift:
             data[:-1] = data[:-1] >> shift | data[1:] << (8 - shift)
         if width == 8:
-            return data[: one.count]
+            return data[: weight_slice.count]
         data[-1] = 0
         words = data.astype(np.uint16)
         words[:-1] |= words[1:] << np.uint16(8)
@@ -118,7 +118,7 @@ class PlainStream:
         for index in range(8):
             byte, skipped = divmod(index * width, 8)
             numbers[:, index] = by_group[:, byte] >> skipped & (1 << width) - 1
-        return numbers.reshape(-1)[: one.count]
+        return numbers.reshape(-1)[: weight_slice.count]
 
 
 def parse(stream: bytes, count: int) -> PlainStream | None:
@@ -139,9 +139,9 @@ class _Bits:
 
     def take(self, width: int) -> int:
         """Return the next `width` bits. Raises _NotPlain behind the end."""
-        found = self.peek(width) & ((1 << width) - 1)
+        value = self.peek(width) & ((1 << width) - 1)
         self.skip(width)
-        return found
+        return value
 
     def peek(self, width: int) -> int:
         """Return the next bits, `width` or more, with zeros behind the end."""
@@ -157,7 +157,7 @@ class _Bits:
 def _slices(bits: _Bits, count: int) -> Iterator[WeightSlice]:
     """Yield the slices of a stream of `count` weights. Raises _NotPlain."""
     palette: Palette | None = None
-    found, coded = 0, 0
+    values, coded = 0, 0
     while True:
         zeros = bits.take(3)
         if zeros == PADDING:
@@ -170,8 +170,8 @@ def _slices(bits: _Bits, count: int) -> Iterator[WeightSlice]:
         number, divisor, truncated = (header & 0x7FFF) + 1, header >> 15 & 7, bool(header >> 18 & 1)
         if header >> 19:
             palette = _palette(bits)
-        found += number
-        if zeros != NO_ZERO_RUNS or palette is None or found > count:
+        values += number
+        if zeros != NO_ZERO_RUNS or palette is None or values > count:
             raise _NotPlain
         if divisor == FIXED_WIDTH:
             yield WeightSlice(palette, bits.at, number)
@@ -181,7 +181,7 @@ def _slices(bits: _Bits, count: int) -> Iterator[WeightSlice]:
         if coded > MOST_CODED * count or divisor > LARGEST_DIVISOR:
             raise _NotPlain
         yield WeightSlice(palette, bits.at, number, _coded(bits, number, divisor, truncated))
-    if found != count or not count:
+    if values != count or not count:
         raise _NotPlain
 
 
@@ -216,8 +216,8 @@ def _coded(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int,
                     quotient = 0
             seen += len(quotients)
         bits.skip(used)
-        for one in waiting:
-            numbers.append((one << divisor) + (window & (1 << divisor) - 1))
+        for slot in waiting:
+            numbers.append((slot << divisor) + (window & (1 << divisor) - 1))
             window >>= divisor
     if max(numbers) >= NUMBERS:
         raise _NotPlain

@@ -150,7 +150,7 @@ class WeightOrderU55:
             ifm_ublocks = ifm_depth // word
             per_element = ofm_ublocks * self.ofm_ublock * ifm_ublocks
             size = per_element * self.padded_elements()
-            one = part[:, at : at + ifm_blocks * size].reshape(blocks, ifm_blocks, size)
+            chunk = part[:, at : at + ifm_blocks * size].reshape(blocks, ifm_blocks, size)
             at += ifm_blocks * size
             begin = 0
             for y, x, height, width in self.subkernels():
@@ -160,7 +160,7 @@ class WeightOrderU55:
                     order, axes = (ifm_ublocks, ofm_ublocks, padded, self.ofm_ublock), (0, 3, 5, 4, 1, 2)
                 else:
                     order, axes = (ofm_ublocks, padded, ifm_ublocks, self.ofm_ublock), (0, 2, 5, 3, 1, 4)
-                source = one[:, :, begin:end].reshape(blocks, ifm_blocks, *order).transpose(axes)
+                source = chunk[:, :, begin:end].reshape(blocks, ifm_blocks, *order).transpose(axes)
                 begin = end
                 # blocks, OFM micro-blocks, OFM channels, elements, IFM blocks, IFM micro-blocks
                 straight = source[:, :, :, : height * width].reshape(

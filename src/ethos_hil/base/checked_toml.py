@@ -74,12 +74,12 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
     shown = str(path) if name is None else name
     text, read = read_toml(path, see, shown)
     data: dict[str, Any] = _dates_as_text(read)
-    found = CheckedToml(shown, text, data)
+    checked = CheckedToml(shown, text, data)
     problem = problem_of(data, schema if isinstance(schema, Mapping) else json.loads(schema.read_text()))
     if problem is not None:
         place, message = problem
-        raise UsageError(f"{found.line_of(*place)}: {message}", hint=see)
-    return found
+        raise UsageError(f"{checked.line_of(*place)}: {message}", hint=see)
+    return checked
 
 
 def read_toml(path: Path, see: str, name: str | None = None) -> tuple[str, dict[str, Any]]:
@@ -170,7 +170,7 @@ def line_of(text: str, place: Sequence[str | int]) -> int:
 
 def _dates_as_text(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _dates_as_text(each) for name, each in value.items()}
+        return {name: _dates_as_text(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [_dates_as_text(each) for each in value]
+        return [_dates_as_text(item) for item in value]
     return value.isoformat() if isinstance(value, date) else value

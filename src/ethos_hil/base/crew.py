@@ -68,7 +68,7 @@ class WorkerCrew(Generic[_Job]):
         self,
         jobs: Sequence[_Job],
         *,
-        told: Callable[[_Job, str], None],
+        report: Callable[[_Job, str], None],
         lost: Callable[[_Job, str], _Job | None],
         tick: Callable[[], None],
     ) -> None:
@@ -76,17 +76,17 @@ class WorkerCrew(Generic[_Job]):
 
         Args:
             jobs: what to do.
-            told: called with each line that a process says of a job, but `DONE`; from one thread of several.
+            report: called with each line that a process says of a job, but `DONE`; from one thread of several.
             lost: called with a job whose process ended in the middle, and how; it returns what is left to do of it.
             tick: called every half second.
 
         Raises:
-            OSError: what `told` and `lost` raise.
+            OSError: what `report` and `lost` raise.
         """
         for job in jobs:
             self._jobs.put(job)
         numbers = range(min(self._count, len(jobs)))
-        threads = [threading.Thread(target=self._work, args=(number, told, lost)) for number in numbers]
+        threads = [threading.Thread(target=self._work, args=(number, report, lost)) for number in numbers]
         try:
             with self._stopped:
                 for thread in threads:
@@ -112,7 +112,7 @@ class WorkerCrew(Generic[_Job]):
             working[0].join(_TICK)
             tick()
 
-    def _work(self, number: int, told: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
+    def _work(self, number: int, report: Callable[[_Job, str], None], lost: Callable[[_Job, str], _Job | None]) -> None:
         """Do jobs in a process until there are none. In a thread, which the process dies with."""
         process: subprocess.Popen[str] | None = None
         try:
@@ -123,7 +123,7 @@ class WorkerCrew(Generic[_Job]):
                     return
                 if process is None or process.poll() is not None:
                     process = self._started(number)
-                if self._did(process, job, told) or self._stop.is_set():
+                if self._did(process, job, report) or self._stop.is_set():
                     continue
                 rest = lost(job, self._ending(process))
                 if rest is not None:
@@ -135,7 +135,7 @@ class WorkerCrew(Generic[_Job]):
             if process is not None:
                 end_child(process, _END)
 
-    def _did(self, process: subprocess.Popen[str], job: _Job, told: Callable[[_Job, str], None]) -> bool:
+    def _did(self, process: subprocess.Popen[str], job: _Job, report: Callable[[_Job, str], None]) -> bool:
         """Have a process do a job. Return whether it did, and did not end before."""
         assert process.stdin is not None
         assert process.stdout is not None
@@ -144,10 +144,10 @@ class WorkerCrew(Generic[_Job]):
             process.stdin.write(job.dumps())
             process.stdin.flush()
             for line in process.stdout:
-                said = line.rstrip("\n")
-                if said == DONE:
+                message = line.rstrip("\n")
+                if message == DONE:
                     return True
-                told(job, said)
+                report(job, message)
         except BrokenPipeError:
             pass
         finally:
@@ -176,12 +176,12 @@ def told_of(error: OSError, folder: Path) -> str:
     return json.dumps([error.errno, error.strerror or str(error), os.fsdecode(where)])
 
 
-def error_told(said: str) -> OSError:
+def error_told(message: str) -> OSError:
     """Return the error of a line of `told_of`; of any other line one that quotes it."""
     try:
-        number, why, where = json.loads(said)
+        number, why, where = json.loads(message)
     except (ValueError, TypeError):
-        return OSError(said)
+        return OSError(message)
     return OSError(number, why, where)
 
 

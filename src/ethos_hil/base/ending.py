@@ -116,7 +116,7 @@ def ending_of(
     """
     standing = Standing.MISSING if missing else standing_of(record)
     if entries and not missing:
-        entry = next((each for each in entries if each.allows(record, today)), entries[0])
+        entry = next((entry for entry in entries if entry.allows(record, today)), entries[0])
         objection = entry.objection(record, today)
         if not objection:
             return Ending(Standing.QUARANTINED, reason=str(entry), quarantine=entry)

@@ -20,13 +20,13 @@ def versions() -> dict[str, str]:
 
 @functools.cache  # reading them takes 15 ms, every test needs them, and none changes while a process lives
 def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = metadata.version(name)
+            versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            versions[name] = "not installed"
+    return versions
 
 
 def now() -> str:
@@ -61,7 +61,7 @@ def cache() -> dict[str, str]:
 
 def job() -> str:
     """Return the CI's job that this is: its address where the CI says it (GitLab), else its number; "" for none."""
-    return next((found for name in ("CI_JOB_URL", "GITHUB_RUN_ID", "CI_JOB_ID") if (found := os.environ.get(name))), "")
+    return next((link for name in ("CI_JOB_URL", "GITHUB_RUN_ID", "CI_JOB_ID") if (link := os.environ.get(name))), "")
 
 
 def commit(folder: Path) -> dict[str, str | bool | None]:
@@ -80,16 +80,16 @@ def branch(folder: Path) -> str:
     A job of CI has no branch checked out, so what CI says counts first. A pull request is on none that others have:
     GitHub calls it "7/merge" here, GitLab's merge request "merge-requests/7".
     """
-    said = os.environ.get("GITHUB_REF_NAME") or os.environ.get("CI_COMMIT_BRANCH")
-    if not said and os.environ.get("CI_MERGE_REQUEST_IID"):
-        said = f"merge-requests/{os.environ['CI_MERGE_REQUEST_IID']}"
-    if said:
-        return said
+    name_in_ci = os.environ.get("GITHUB_REF_NAME") or os.environ.get("CI_COMMIT_BRANCH")
+    if not name_in_ci and os.environ.get("CI_MERGE_REQUEST_IID"):
+        name_in_ci = f"merge-requests/{os.environ['CI_MERGE_REQUEST_IID']}"
+    if name_in_ci:
+        return name_in_ci
     try:
-        found = _git(folder, "symbolic-ref", "--short", "-q", "HEAD")
+        name = _git(folder, "symbolic-ref", "--short", "-q", "HEAD")
     except (OSError, subprocess.SubprocessError):
         return ""
-    return found
+    return name
 
 
 def _git(folder: Path, *arguments: str) -> str:

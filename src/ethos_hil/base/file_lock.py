@@ -138,7 +138,7 @@ def _taken(lock: BaseFileLock, seconds: float) -> bool:
 def _wait(lock: BaseFileLock, path: Path, limit: float) -> None:
     """Take a lock that another process holds. What is known of that process is told when it changes."""
     until = time.monotonic() + limit
-    told = None
+    waited_for = None
     while not _taken(lock, min(_SILENT, max(until - time.monotonic(), 0.0))):
         holder = Holder.read(path)
         who = "another process" if holder is None else str(holder)
@@ -148,11 +148,11 @@ def _wait(lock: BaseFileLock, path: Path, limit: float) -> None:
                 hint=None if holder is None else holder.remedy,
                 kind=FailureKind.CACHE,
             )
-        if who != told:
+        if who != waited_for:
             remedy = "" if holder is None else f"; {holder.remedy}"
             sys.stderr.write(one_line(f"ethos-hil: waiting for {who}, which holds {path}{remedy}") + "\n")
             sys.stderr.flush()
-            told = who
+            waited_for = who
 
 
 @contextlib.contextmanager

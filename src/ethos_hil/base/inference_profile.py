@@ -226,16 +226,16 @@ class InferenceProfile:
             timeline_from=str(data["timeline_from"]),
             costs={str(row): _cost(cost) for row, cost in data["costs"].items()},
             cpu=tuple(_made(CpuRow, row) for row in data["cpu"]),
-            timeline=tuple(_made(Slice, each) for each in data["timeline"]),
-            buffers=tuple(_made(Buffer, each) for each in data["buffers"]),
-            edges=tuple(_made(Edge, each) for each in data["edges"]),
-            memories={str(name): _made(MemoryBehind, each) for name, each in data.get("memories", {}).items()},
+            timeline=tuple(_made(Slice, part) for part in data["timeline"]),
+            buffers=tuple(_made(Buffer, buffer) for buffer in data["buffers"]),
+            edges=tuple(_made(Edge, edge) for edge in data["edges"]),
+            memories={str(name): _made(MemoryBehind, memory) for name, memory in data.get("memories", {}).items()},
             timing_model=str(data.get("timing_model", "")),
         )
 
 
 def _cost(data: Mapping[str, Any]) -> OpCost:
-    return _made(OpCost, {**data, "traffic": tuple(_made(Traffic, each) for each in data["traffic"])})
+    return _made(OpCost, {**data, "traffic": tuple(_made(Traffic, traffic) for traffic in data["traffic"])})
 
 
 def _made(cls: type[Any], data: Mapping[str, Any]) -> Any:

@@ -23,7 +23,7 @@ def escaped(text: str, *, keep: str = "\t") -> str:
     """
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one in keep or _is_blank(one) else _escape(one) for one in text)
+    return "".join(char if char.isprintable() or char in keep or _is_blank(char) else _escape(char) for char in text)
 
 
 def one_line(text: str) -> str:

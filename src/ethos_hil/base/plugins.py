@@ -89,24 +89,24 @@ class PluginGroup(Generic[T]):
         (entry,) = entries
         owner = self.owner(name)
         try:
-            found: object = entry.load()
+            plugin: object = entry.load()
         except (Exception, SystemExit) as error:
             raise PluginError(
                 f"the {self.noun} {name!r} of {owner} cannot be imported: {type(error).__name__}: {error}",
                 hint=f"repair or uninstall {owner}",
             ) from error
-        if not isinstance(found, self.kind):
+        if not isinstance(plugin, self.kind):
             raise PluginError(
                 f"the {self.noun} {name!r} of {owner} is not of the type {self.kind.__name__}: {entry.value} is a "
-                f"{type(found).__name__}",
+                f"{type(plugin).__name__}",
                 hint=f"repair or uninstall {owner}",
             )
-        called: object = getattr(found, "name", None)
+        called: object = getattr(plugin, "name", None)
         if called != name:
             raise PluginError(
                 f"{owner} registers the {self.noun} {called!r} as {name!r}", hint=f"repair or uninstall {owner}"
             )
-        return found
+        return plugin
 
     def all(self) -> Iterator[tuple[str, T | PluginError]]:
         """Yield every name with its plug-in, or with the error of one that cannot be used."""
@@ -142,7 +142,7 @@ def _distribution(entry: EntryPoint) -> str:
 @functools.lru_cache(maxsize=8)
 def _registered(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points by name. A search of all distributions takes 15 ms, and a suite asks for every test."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
+    entries: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=group):
-        found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
+        entries[entry.name] = (*entries.get(entry.name, ()), entry)
+    return entries

@@ -147,7 +147,7 @@ def _marked(mark: bytes) -> tuple[list[int], bool]:
     """Return the processes with this mark, and whether another shows no environment, as one that just starts to run a
     program does.
     """
-    found, doubtful = [], False
+    pids, doubtful = [], False
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit() or int(folder.name) == os.getpid():
             continue
@@ -155,10 +155,10 @@ def _marked(mark: bytes) -> tuple[list[int], bool]:
         with contextlib.suppress(OSError):
             variables = (folder / "environ").read_bytes()
             if mark in variables.split(b"\0"):
-                found.append(int(folder.name))
+                pids.append(int(folder.name))
             elif not variables:
                 doubtful |= bool((folder / "exe").readlink())
-    return found, doubtful
+    return pids, doubtful
 
 
 def wait_for_end(process: subprocess.Popen[Any], seconds: float) -> None:

@@ -491,11 +491,11 @@ def _kinds(cls: type) -> Mapping[str, str]:
 
 def _texts(values: Iterable[Any]) -> tuple[str, ...]:
     """Return some texts. Raises TypeError where one is none."""
-    found = tuple(values)
-    for value in found:
+    texts = tuple(values)
+    for value in texts:
         if not isinstance(value, str):
             raise TypeError(f"{value!r:.50} is not text")
-    return found
+    return texts
 
 
 def _failure(data: Mapping[str, Any]) -> Failure:
@@ -559,5 +559,5 @@ def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
 def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
     lists = {"cpu_ops": tuple(data["cpu_ops"]), "vela_flags": tuple(data.get("vela_flags", ()))}
     calls = tuple(_known(CpuOp, call) for call in data.get("cpu_calls", ()))
-    delegates = tuple(_known(DelegateInfo, each) for each in data.get("delegates", ()))
+    delegates = tuple(_known(DelegateInfo, delegate) for delegate in data.get("delegates", ()))
     return _known(ArtifactInfo, {**data, **lists, "cpu_calls": calls, "delegates": delegates})

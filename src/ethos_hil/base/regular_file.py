@@ -41,10 +41,10 @@ def check_regular(path: Path) -> os.stat_result:
         OSError: nothing is there, or it cannot be looked at.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except ValueError as error:  # a NUL in its name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
-    return _checked(found, path)
+    return _checked(status, path)
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def read_text(path: Path, encoding: str = "utf-8", *, most: int | None = None) -
     return read_bytes(path, most=most).decode(encoding)
 
 
-def _checked(found: os.stat_result, path: Path) -> os.stat_result:
-    if stat.S_ISREG(found.st_mode):
-        return found
-    if stat.S_ISDIR(found.st_mode):
+def _checked(status: os.stat_result, path: Path) -> os.stat_result:
+    if stat.S_ISREG(status.st_mode):
+        return status
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "it is a folder, not a file", str(path))
-    kind = _KINDS.get(stat.S_IFMT(found.st_mode), "no regular file")
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no regular file")
     raise NotAFile(errno.EINVAL, f"it is {kind}, not a file", str(path))

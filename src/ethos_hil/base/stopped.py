@@ -24,13 +24,14 @@ class StoppedProcesses:
     Whoever waits for it sees its end then, as if it had crashed, and finds its number in `ended`.
     """
 
-    def __init__(self, told: float | None = None, ended: float | None = None) -> None:
+    def __init__(self, tell_after: float | None = None, end_after: float | None = None) -> None:
         """Look at nothing yet.
 
         Args:
-            told, ended: seconds after which one is told of, and ended.
+            tell_after, end_after: seconds after which one is reported, and ended.
         """
-        self._told_after, self._ended_after = _TOLD if told is None else told, _ENDED if ended is None else ended
+        self._told_after = _TOLD if tell_after is None else tell_after
+        self._ended_after = _ENDED if end_after is None else end_after
         self._lock = threading.Lock()
         self._watched: dict[int, str] = {}
         self._since: dict[int, float] = {}

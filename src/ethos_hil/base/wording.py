@@ -79,11 +79,11 @@ def memory_size(count: float) -> str:
 def moment(text: str) -> str:
     """Return a time as it is read: "25 November 2026, 10:02 UTC"; the text itself where it is none."""
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return text
-    found = found.astimezone(UTC) if found.tzinfo is not None else found
-    return f"{found.day} {found:%B %Y}, {found:%H:%M} UTC"
+    instant = instant.astimezone(UTC) if instant.tzinfo is not None else instant
+    return f"{instant.day} {instant:%B %Y}, {instant:%H:%M} UTC"
 
 
 def day(when: datetime) -> str:
@@ -93,9 +93,9 @@ def day(when: datetime) -> str:
 
 def listed(items: Iterable[str], most: int = 3) -> str:
     """Return the first items, and how many more there are."""
-    found = list(items)
-    rest = len(found) - most
-    return ", ".join(found[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+    words = list(items)
+    rest = len(words) - most
+    return ", ".join(words[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 def short_operator(name: str) -> str:

@@ -17,8 +17,8 @@ def _declared() -> tuple[Family, ...]:
     """Return the family of each file of this folder that is called after one: `U55` of u55.py."""
     names = [file.name for file in pkgutil.iter_modules([str(Path(__file__).parent)])]
     files = [importlib.import_module(f"{__package__}.{name}") for name in names if re.fullmatch(r"u\d+", name)]
-    found: list[Family] = [getattr(file, file.__name__.rpartition(".")[2].upper()) for file in files]
-    return tuple(sorted(found, key=lambda family: family.product))
+    families: list[Family] = [getattr(file, file.__name__.rpartition(".")[2].upper()) for file in files]
+    return tuple(sorted(families, key=lambda family: family.product))
 
 
 FAMILIES = _declared()

@@ -90,6 +90,6 @@ def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch
         lost.append((job, how))
 
     jobs = [Job("a"), Job("stop"), Job("b")]
-    crew.run(jobs, told=lambda job, line: told.append(line), lost=lose, tick=lambda: None)
+    crew.run(jobs, report=lambda job, line: told.append(line), lost=lose, tick=lambda: None)
     assert told == ["did a", "did b"]
     assert lost == [("stop", "signal 9, after a signal had stopped it")]
