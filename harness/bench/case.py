@@ -135,10 +135,3 @@ def key_of(record: Record) -> PointKey:
     """Return the key of the point that a record is of; its case is "" where it is of none."""
     case = record.bench.case if record.bench is not None else ""
     return case, record.npu, record.memory_mode, record.system_config, record.target.name
-
-
-def with_tuples(value: Any) -> Any:
-    """Return what JSON or TOML has with tuples in place of lists, as a case has them."""
-    if isinstance(value, list):
-        return tuple(map(with_tuples, value))
-    return {name: with_tuples(each) for name, each in value.items()} if isinstance(value, dict) else value

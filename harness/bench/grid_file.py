@@ -15,7 +15,7 @@ from ethos_hil.base.checked_toml import CheckedToml, read_checked
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.suggestion import did_you_mean
-from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep, with_tuples
+from ethos_hil.harness.bench.case import LONG, SHORT, BenchCase, BenchGrid, BenchInput, BenchStep
 from ethos_hil.harness.bench.points import ALL
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -128,10 +128,10 @@ class _Entry:
             raise self._wrong("steps", f"has a step with {both}", 'write {layer = "ReLU"} or {call = "mul"}')
         if "call" in data and "args" in data:
             raise self._wrong("steps", f"has args for {data['call']}", "functions take options, arguments by name")
-        return BenchStep(**with_tuples(data))
+        return BenchStep(**_tuples(data))
 
     def _input(self, data: Any) -> BenchInput:
-        found = BenchInput(tuple(data)) if isinstance(data, list) else BenchInput(**with_tuples(data))
+        found = BenchInput(tuple(data)) if isinstance(data, list) else BenchInput(**_tuples(data))
         if not found.low < found.high:
             what = f"has an input with values from {found.low:g} to {found.high:g}"
             raise self._wrong("inputs", what, "low, by default -1, has to be below high, by default 1")
@@ -152,3 +152,10 @@ class _Entry:
 
     def _wrong(self, key: str, what: str, hint: str) -> UsageError:
         return UsageError(f"{self.file.line_of('case', self.number, key)}: case {self.data['name']} {what}", hint=hint)
+
+
+def _tuples(value: Any) -> Any:
+    """Return a value of the file with tuples in place of lists."""
+    if isinstance(value, list):
+        return tuple(map(_tuples, value))
+    return {name: _tuples(each) for name, each in value.items()} if isinstance(value, dict) else value

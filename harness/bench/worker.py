@@ -5,18 +5,16 @@ It reads jobs as a process of `ethos_hil.base.crew`, and says `POINT` when a poi
 
 from __future__ import annotations
 
-import json
+import base64
+import pickle
 import sys
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.crew import DONE, own_streams, told_of
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.writing import Writing
-from ethos_hil.harness.bench.case import BenchCase, BenchInput, BenchPoint, BenchStep, with_tuples
+from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.lowering.cache.settings import prepare_torch
 from ethos_hil.results.store import RunFolder
@@ -46,31 +44,14 @@ class BenchJob:
         return self.points[0].case
 
     def dumps(self) -> str:
-        """Return it as a line."""
-        ini = self.settings.vela_ini
-        data = {
-            "case": asdict(self.case),
-            "points": [(each.npu, each.memory_mode, each.system_config, each.target) for each in self.points],
-            "settings": {**asdict(self.settings), "vela_ini": str(ini) if ini is not None else None},
-            "prefix": self.prefix,
-        }
-        return json.dumps(data) + "\n"
+        """Return it as a line, for a process of this program."""
+        return base64.b64encode(pickle.dumps(self)).decode() + "\n"
 
     @classmethod
     def parse(cls, line: str) -> BenchJob:
         """Return what `dumps` wrote."""
-        data = with_tuples(json.loads(line))
-        case = _case(data["case"])
-        told = data["settings"]
-        ini = None if told["vela_ini"] is None else Path(told["vela_ini"])
-        clock = None if told["clock"] is None else StatedClock(**told["clock"])
-        settings = PointSettings(**{**told, "vela_ini": ini, "clock": clock})
-        return cls(tuple(BenchPoint(case, *names) for names in data["points"]), settings, data["prefix"])
-
-
-def _case(data: Mapping[str, Any]) -> BenchCase:
-    steps = tuple(BenchStep(**each) for each in data["steps"])
-    return BenchCase(**{**data, "steps": steps, "inputs": tuple(BenchInput(**each) for each in data["inputs"])})
+        job: BenchJob = pickle.loads(base64.b64decode(line))
+        return job
 
 
 def main() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from ethos_hil.base.deadline import process_began
 from ethos_hil.base.ending import ending_of
 from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
-from ethos_hil.base.file_error import unwritable, writable
+from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.question import Question
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from ethos_hil.harness.dry_run.survey import Survey
     from ethos_hil.harness.verdict.findings import Report
 
-PREFLIGHT_SCHEMA_VERSION = 1
+DOCTOR_SCHEMA_VERSION = PREFLIGHT_SCHEMA_VERSION = TARGETS_SCHEMA_VERSION = 1
 _STEM = "profile"
 _ETRECORD = "model.etrecord"
 
@@ -87,13 +90,18 @@ def run(
             else:
                 report = how(question, live)
             record = report.record
-            problems += _write_outputs(report, files.outputs)
-        problems += _write_formats(report, files.formats)
+            if files.outputs is not None and report.outcome.runs:
+                problems += _problems(partial(_write_outputs, report, files.outputs))
+        if files.formats is not None:
+            problems += _problems(partial(write_formats, record, report.artifact.etrecord, files.formats))
     except EthosHilError as error:
         failure = error
         record = failed_findings(question, error).record
         problems.append(error)
-    problems += _keep(record, files, store=not isinstance(failure, UsageError | ToolError))
+    if not isinstance(failure, UsageError | ToolError):
+        problems += _problems(partial(_store, record, files.runs))
+    if files.json_file is not None:
+        problems += _problems(partial(write_json, files.json_file, record.to_json()))
     if failure is None and files.json_file != STDOUT:
         from ethos_hil.harness.show.record import summary
         from ethos_hil.harness.terminal.console import console
@@ -104,17 +112,6 @@ def run(
     if problems:
         raise problems[0]
     return 0 if ending_of(record, allow_unverified=question.allow_unverified).green else 1
-
-
-def _write_formats(report: Report, folder: Path | None) -> list[EthosHilError]:
-    """Write a record in every format. Return what went wrong."""
-    if folder is None:
-        return []
-    try:
-        write_formats(report.record, report.artifact.etrecord, folder)
-    except EthosHilError as error:
-        return [error]
-    return []
 
 
 def lower(order: LowerArguments, *, json_file: Path | None) -> None:
@@ -208,6 +205,50 @@ def list_runs(runs: Path, *, as_json: bool) -> None:
         sys.stderr.write(f"no runs under {escaped(str(runs))}\n")
 
 
+def list_targets(*, as_json: bool) -> None:
+    """Print all targets; of those that cannot be used, a warning."""
+    from rich.text import Text
+
+    from ethos_hil.harness.targets import registry
+    from ethos_hil.harness.targets.plugin import TargetOption
+    from ethos_hil.harness.terminal.console import add_row, console, table_of
+
+    usable, unusable = registry.list_targets()
+    for problem in unusable:
+        sys.stderr.write(one_line(f"ethos-hil: warning: {problem.message} ({problem.hint})") + "\n")
+    if as_json:
+        document = {"targets": [asdict(each) for each in usable], "unusable": [asdict(each) for each in unusable]}
+        write_json(STDOUT, {"schema_version": TARGETS_SCHEMA_VERSION, **document})
+        return
+    table = table_of("target", "kind", "what it is", "SoC", "NPUs", "options", "here")
+    for target in usable:
+        options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
+        status = Text(target.status, "green" if target.missing is None else "yellow")
+        socs, npus = ", ".join(target.socs), registry.families(target.npus)
+        add_row(table, target.name, target.kind, target.description, socs, npus, options, status)
+    console().print(table)
+
+
+def doctor(*, as_json: bool) -> int:
+    """Show one line for each thing that is needed, and its remedy. Return the exit status."""
+    from ethos_hil.harness.doctor.examination import can_run, examine
+    from ethos_hil.harness.doctor.finding import Status
+
+    findings = examine()
+    runs = can_run(findings)
+    if as_json:
+        document = {"can_run": runs, "findings": [asdict(each) for each in findings]}
+        write_json(STDOUT, {"schema_version": DOCTOR_SCHEMA_VERSION, **document})
+    else:
+        colours = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
+        width = max(len(each.name) for each in findings)
+        for each in findings:
+            status = typer.style(f"{each.status:<7}", fg=colours[each.status])
+            remedy = f" [{each.remedy}]" if each.remedy else ""
+            typer.echo(f"{status}  {each.name:<{width}}  {one_line(each.found + remedy)}")
+    return 0 if runs else ToolError.exit_status
+
+
 @contextmanager
 def loading(label: str) -> Iterator[Live]:
     """Show progress while a model is loaded and something is done with it; see `never_exiting`."""
@@ -236,41 +277,34 @@ def check_written(question: Question, written: Mapping[str, Path | None]) -> Non
     check_distinct(written, {"MODEL": model, **read})
 
 
-def _write_outputs(report: Report, path: Path | None) -> list[EthosHilError]:
-    """Write the outputs of a run, where there are any. Return what prevented it."""
-    if path is None or not report.outcome.runs:
-        return []
-    from ethos_hil.base.files import write_whole
-    from ethos_hil.harness.show.result import outputs_archive
-
+def _problems(write: Callable[[], object]) -> list[EthosHilError]:
+    """Call what writes something. Return what prevented it."""
     try:
-        write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
-    except OSError as error:
-        return [unwritable(error, path)]
+        write()
+    except EthosHilError as error:
+        return [error]
     return []
 
 
-def _keep(record: Record, files: RunFiles, *, store: bool) -> list[EthosHilError]:
-    """Put the record into the store and into the user's file. An error with one does not prevent the other."""
+def _write_outputs(report: Report, path: Path) -> None:
+    """Write the outputs of a run. Raises UsageError where that cannot be."""
+    from ethos_hil.harness.show.result import outputs_archive
+
+    with writable(path):
+        write_whole(path, outputs_archive(report.artifact.outputs, report.outcome.runs))
+
+
+def _store(record: Record, runs: Path) -> None:
+    """Put a record into the store. Raises UsageError where that cannot be."""
     from ethos_hil.results.store import RunFolder
 
-    problems: list[EthosHilError] = []
-    if store:
-        try:
-            RunFolder(files.runs).append(record)
-        except OSError as error:
-            problems.append(
-                UsageError(
-                    f"cannot keep the record under {files.runs}: {error.strerror}",
-                    hint="free space, or choose another --runs folder",
-                )
-            )
-    if files.json_file is not None:
-        try:
-            write_json(files.json_file, record.to_json())
-        except UsageError as error:
-            problems.append(error)
-    return problems
+    try:
+        RunFolder(runs).append(record)
+    except OSError as error:
+        raise UsageError(
+            f"cannot keep the record under {runs}: {error.strerror}",
+            hint="free space, or choose another --runs folder",
+        ) from error
 
 
 def check_folder_of_formats(folder: Path) -> None:

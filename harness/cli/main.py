@@ -234,9 +234,9 @@ def doctor(
 
     Exit status: 0 the virtual boards can run, 3 something that they need is missing.
     """
-    from ethos_hil.harness.cli.doctor import doctor
+    from ethos_hil.harness.cli import commands
 
-    raise typer.Exit(doctor(as_json=as_json))
+    raise typer.Exit(commands.doctor(as_json=as_json))
 
 
 @app.command()
@@ -292,9 +292,9 @@ def list_targets(
     debug: DEBUG = False,
 ) -> None:
     """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""
-    from ethos_hil.harness.cli import targets
+    from ethos_hil.harness.cli import commands
 
-    targets.show(as_json=as_json)
+    commands.list_targets(as_json=as_json)
 
 
 @app.command()

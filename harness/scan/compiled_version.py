@@ -17,7 +17,7 @@ from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
 from ethos_hil.harness.verdict.replay import elements_of
-from ethos_hil.harness.verdict.run_delegate import FAST, SCRATCH, regions
+from ethos_hil.harness.verdict.run_delegate import fast_size, run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
 from ethos_hil.lowering.oracle.reference import Reference, evaluate
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -152,7 +152,7 @@ def measured(
         stream_bytes=sum(len(blob.command_stream) for blob in blobs),
         weights_bytes=sum(len(blob.weights) for blob in blobs),
         arena_bytes=max((blob.scratch_size for blob in blobs), default=0),
-        fast_bytes=max((_fast(each.program) for each in ran), default=0),
+        fast_bytes=max((fast_size(each.program) for each in ran), default=0),
         answer=ScanAnswer.WRONG if wrong else ScanAnswer.UNKNOWN if unknown else ScanAnswer.EQUAL,
         said=wrong or unknown,
         ops=tuple(op for each in ran for op in each.ops),
@@ -170,8 +170,9 @@ def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
     if answer is not None:
         inputs, expected = answer
         try:
-            outputs, execution = _executed(npu, program, delegate, inputs, ports)
-            wrong = _difference(outputs, expected)
+            raw = [np.ascontiguousarray(each).tobytes() for each in inputs]
+            result = run_delegate(npu, delegate.blob, raw, program=program, ports=ports)
+            wrong, execution = _difference(result.outputs, expected), result.execution
         except (Fault, ValueError) as error:
             wrong = f"the functional NPU cannot execute it: {error}"
     if execution is None and not program.has_branches and not wrong:
@@ -179,17 +180,6 @@ def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
     if execution is None:
         return _Ran(program, None, (), wrong)
     return _Ran(program, execution.cycles, _rows(delegate, program, execution), wrong)
-
-
-def _executed(
-    npu: Npu, program: NpuProgram, delegate: Delegate, inputs: Sequence[np.ndarray], ports: Mapping[int, int]
-) -> tuple[list[bytes], Execution]:
-    blob = delegate.blob
-    raw = [np.ascontiguousarray(each).tobytes() for each in inputs]
-    weights = np.frombuffer(blob.weights, np.uint8)
-    memory = regions(weights, blob.scratch_size, _fast(program), blob.inputs, raw)
-    execution = npu.run(program, memory, ports)
-    return [place.of(memory[SCRATCH]).tobytes() for place in blob.outputs], execution
 
 
 def _difference(outputs: Sequence[bytes], expected: Sequence[np.ndarray]) -> str:
@@ -216,11 +206,6 @@ def _rows(delegate: Delegate, program: NpuProgram, execution: Execution) -> tupl
            delegate.instruction)
         for row, count in zip(rows, cycles, strict=True)
     )  # fmt: skip
-
-
-def _fast(program: NpuProgram) -> int:
-    extent = program.extents.get(FAST)
-    return 0 if extent is None else max(extent.read_end, extent.write_end)
 
 
 def _joined(digests: Sequence[str]) -> str:

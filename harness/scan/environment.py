@@ -23,7 +23,7 @@ import sys
 import sysconfig
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,16 +85,6 @@ class VersionEnvironment:
         return tuple(dict.fromkeys(each for each in parts if each))
 
 
-@dataclass(frozen=True)
-class _Manifest:
-    package: str
-    version: str
-    packages: Mapping[str, str]
-    files: str
-    created: str
-    schema_version: int = SCHEMA_VERSION
-
-
 class KeptEnvironments:
     """A folder of environments."""
 
@@ -149,8 +139,11 @@ class KeptEnvironments:
             temporary.mkdir(parents=True)
             _install(package, version, site, temporary)
             discard(temporary)
-            manifest = _Manifest(package, version, installed_packages(site), _files(site), environment.now())
-            write_whole(fresh / _MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+            manifest = {
+                "package": package, "version": version, "packages": installed_packages(site), "files": _files(site),
+                "created": environment.now(), "schema_version": SCHEMA_VERSION,
+            }  # fmt: skip
+            write_whole(fresh / _MANIFEST, json.dumps(manifest, indent=2) + "\n")
             if folder.exists() or folder.is_symlink():  # it is not whole, or it would have been found
                 folder.rename(fresh.with_name(f"{fresh.name}.old"))
             fresh.rename(folder)

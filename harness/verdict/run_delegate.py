@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ethos_hil.harness.npu import Execution, Npu, NpuProgram
 from ethos_hil.harness.npu.npu import Observer
-from ethos_hil.harness.npu.timing.memory_system import MODES
+from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS, MODES
 from ethos_hil.lowering.formats.npu_network import CONSTANTS, NetworkTensor, NpuNetwork
 from ethos_hil.lowering.formats.vela_blob import VelaBlob, VelaIo
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -30,7 +30,15 @@ class DelegateResult:
     execution: Execution
 
 
-def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Observer | None = None) -> DelegateResult:
+def run_delegate(
+    npu: Npu,
+    blob: VelaBlob,
+    inputs: Sequence[bytes],
+    observe: Observer | None = None,
+    *,
+    program: NpuProgram | None = None,
+    ports: Mapping[int, int] = DEFAULT_PORTS,
+) -> DelegateResult:
     """Execute a delegate blob on `npu`.
 
     Args:
@@ -38,17 +46,24 @@ def run_delegate(npu: Npu, blob: VelaBlob, inputs: Sequence[bytes], observe: Obs
         blob: the delegate.
         inputs: raw bytes of each input, in the memory order of the delegate's first arguments.
         observe: called after each operation, as in `Npu.run`.
+        program: the blob's command stream, if it is decoded already.
+        ports: of each region, as in `Npu.run`.
 
     Raises:
         Fault: the NPU cannot execute the command stream.
         ValueError: the number of inputs, or of bytes in one, is wrong.
     """
-    program = npu.decode(blob.command_stream)
-    fast = program.extents.get(FAST)
-    fast_bytes = max(fast.read_end, fast.write_end) if fast is not None else 0
-    memory = regions(np.frombuffer(blob.weights, np.uint8), blob.scratch_size, fast_bytes, blob.inputs, inputs)
-    execution = npu.run(program, memory, observe=observe)
+    program = program or npu.decode(blob.command_stream)
+    weights = np.frombuffer(blob.weights, np.uint8)
+    memory = regions(weights, blob.scratch_size, fast_size(program), blob.inputs, inputs)
+    execution = npu.run(program, memory, ports, observe)
     return DelegateResult(tuple(place.of(memory[SCRATCH]).tobytes() for place in blob.outputs), execution)
+
+
+def fast_size(program: NpuProgram) -> int:
+    """Return the size of the fast memory that a program uses."""
+    extent = program.extents.get(FAST)
+    return 0 if extent is None else max(extent.read_end, extent.write_end)
 
 
 def regions(

@@ -1,4 +1,4 @@
-"""Types of what `ethos_hil` offers. Made by `python -m ethos_hil.harness.ask.stub`; do not edit."""
+"""Types of what `ethos_hil` offers. Made by `python -m ethos_hil.harness.testing.stub`; do not edit."""
 
 import os
 from collections.abc import Callable, Sequence

@@ -20,9 +20,9 @@ from ethos_hil.base.asking import PROFILE, RUN, Asking, again
 from ethos_hil.base.question import OPTIONS, Question
 from ethos_hil.base.record import Record, TargetInfo
 from ethos_hil.base.verdict import Verdict
-from ethos_hil.harness.ask import stub
 from ethos_hil.harness.cli.asking import asks
 from ethos_hil.harness.cli.main import app
+from ethos_hil.harness.testing import stub
 
 FILES = ("calibration.npz", "vela.ini", "inputs.npz", "expected.npz", "arm_executor_runner")
 FOLLOWING = {"trust_elf": {"runner": Path("arm_executor_runner")}}
@@ -133,7 +133,7 @@ def test_a_keyword_that_is_not_there_is_an_error() -> None:
 
 
 def test_type_checkers_and_editors_know_the_keywords() -> None:
-    """The file is made anew after a field of the question is added: python -m ethos_hil.harness.ask.stub."""
+    """The file is made anew after a field of the question is added: python -m ethos_hil.harness.testing.stub."""
     kept, made = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
     assert kept == made
 

@@ -1,4 +1,4 @@
-"""What `ethos_hil` offers, as type checkers and editors read it; `python -m ethos_hil.harness.ask.stub` writes it.
+"""What `ethos_hil` offers, as type checkers and editors read it; `python -m ethos_hil.harness.testing.stub` writes it.
 
 The functions of the API take the fields of a question as `**options`, so their keywords are known only at run time.
 """
@@ -15,7 +15,7 @@ import ethos_hil
 ASKING = ("evaluate", "lower", "preflight", "profile", "run")
 """The functions that ask a question."""
 FILE = Path(ethos_hil.__file__).with_suffix(".pyi")
-_HEAD = '''"""Types of what `ethos_hil` offers. Made by `python -m ethos_hil.harness.ask.stub`; do not edit."""
+_HEAD = '''"""Types of what `ethos_hil` offers. Made by `python -m ethos_hil.harness.testing.stub`; do not edit."""
 
 import os
 from collections.abc import Callable, Sequence
