@@ -438,12 +438,4 @@ def _origin(delegate: Delegate, offset: int) -> dict[str, Any]:
     if index is None:
         return {}
     row = delegate.npu_ops[index]
-    return {
-        "id": row.id,
-        "npu_op": row.npu_op,
-        "tosa_op": row.tosa_op,
-        "aten_ops": list(row.aten_ops),
-        "module": row.module,
-        "source": row.source,
-        "tensor": row.tensor,
-    }
+    return {name: getattr(row, name) for name in ("id", "npu_op", "tosa_op", "aten_ops", "module", "source", "tensor")}

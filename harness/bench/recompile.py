@@ -49,7 +49,7 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
     """
     if artifact.npu is None or not shares_tosa(artifact.npu, setup.npu):
         raise RecompilationDeparts(f"{artifact.model} was lowered for {artifact.npu}, whose TOSA is not {setup.npu}'s")
-    flags = _flags(setup)
+    flags = setup.flags
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         arguments = [*with_ini(flags, setup.ini, Path(folder)), *DEBUG_FLAGS]
         made = [_compiled(each, arguments, setup.npu) for each in artifact.delegates]
@@ -62,18 +62,6 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
         vela_ini=setup.ini.text if setup.user_ini else "",
         delegates=delegates,
         others=(),
-    )
-
-
-def _flags(setup: VelaSetup) -> tuple[str, ...]:
-    """Return Vela's arguments in ExecuTorch's order (EthosUCompileSpec)."""
-    return (
-        *setup.extra,
-        f"--accelerator-config={setup.npu}",
-        f"--config={setup.ini.name}",
-        "--output-format=raw",
-        f"--system-config={setup.system.name}",
-        f"--memory-mode={setup.mode}",
     )
 
 

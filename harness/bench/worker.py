@@ -8,12 +8,11 @@ from __future__ import annotations
 import base64
 import pickle
 import sys
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ethos_hil.base.crew import DONE, own_streams, told_of
-from ethos_hil.base.interruption import end_on_signals
-from ethos_hil.base.writing import Writing
+from ethos_hil.base.crew import DONE, serve
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
 from ethos_hil.lowering.cache.settings import prepare_torch
@@ -57,31 +56,22 @@ class BenchJob:
 def main() -> None:
     """Make points until there are no more."""
     folder = Path(sys.argv[1])
-    jobs, answers = own_streams()
-    end_on_signals()
-    prepare_torch()
-    from ethos_hil.harness.bench.case_work import CaseWork
-    from ethos_hil.harness.virtual.board import BoardPool
 
-    def say(text: str) -> None:
-        answers.write(f"{text}\n")
-        answers.flush()
+    def work(lines: Iterable[str]) -> Generator[str]:
+        prepare_torch()
+        from ethos_hil.harness.bench.case_work import CaseWork
+        from ethos_hil.harness.virtual.board import BoardPool
 
-    writing = Writing(folder)
-    run_folder = RunFolder(folder.parent, name=folder.name)
-    try:
+        run_folder = RunFolder(folder.parent, name=folder.name)
         with BoardPool() as pool:
-            for line in jobs:
-                job = BenchJob.parse(line)
+            for job in map(BenchJob.parse, lines):
                 records = CaseWork(job.case, job.settings, pool).records(job.points)
                 for point, record in zip(job.points, records, strict=True):
                     run_folder.append(record, part=part_of(job.prefix, point))
-                    say(POINT)
-                say(DONE)
-    except OSError as error:
-        say(told_of(error, folder))
-    finally:
-        writing.close()
+                    yield POINT
+                yield DONE
+
+    serve(folder, work)
 
 
 if __name__ == "__main__":

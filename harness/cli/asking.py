@@ -79,7 +79,14 @@ def _parameter(name: str, asking: Asking) -> inspect.Parameter:
 
 
 def _option(name: str, how: FieldOption) -> Any:
-    return typer.Option(*(how.flags or (how.flag(name),)), **_attributes(how))
+    return typer.Option(
+        *(how.flags or (how.flag(name),)),
+        help=how.help,
+        metavar=how.metavar,
+        show_default=how.otherwise or True,
+        autocompletion=_completion(how.completion),
+        rich_help_panel=how.panel,
+    )
 
 
 def _type(how: FieldOption) -> Any:
@@ -88,16 +95,6 @@ def _type(how: FieldOption) -> Any:
     if how.kind is bool:
         return bool
     return (str if how.parse else how.kind) | None
-
-
-def _attributes(how: FieldOption) -> dict[str, Any]:
-    return {
-        "help": how.help,
-        "metavar": how.metavar,
-        "show_default": how.otherwise or True,
-        "autocompletion": _completion(how.completion),
-        "rich_help_panel": how.panel,
-    }
 
 
 def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:

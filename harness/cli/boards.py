@@ -11,7 +11,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escaped, one_line
-from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.common_options import AS_JSON, DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.terminal.progress import Reporter
 
 SCHEMA_VERSION = 1
-_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 _BOARD = Annotated[str, typer.Argument(metavar="NAME|FILE", help="A board's name, or the path of its .toml file.")]
 
 _COLOURS = {"ok": "green", "failed": "red", "left out": "yellow"}
@@ -131,7 +130,7 @@ def _show_step(step: BringUpStep) -> None:
 
 
 @boards.callback()
-def all_of_them(context: typer.Context, as_json: _JSON = False, debug: DEBUG = False) -> None:
+def all_of_them(context: typer.Context, as_json: AS_JSON = False, debug: DEBUG = False) -> None:
     """List the boards; with a command, check, explain or bring up one. `--target board:NAME` runs a model on it.
 
     A board is a TOML file. Those that are shipped come with this package; yours are found in the folders of
@@ -157,7 +156,7 @@ def check(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME|FILE]...", help="Boards. Default: all that are found.")
     ] = None,
-    as_json: _JSON = False,
+    as_json: AS_JSON = False,
     debug: DEBUG = False,
 ) -> None:
     """Check files of boards, and tell what is missing on this machine to use them. No board is touched.
@@ -193,7 +192,7 @@ def check(
 
 
 @boards.command()
-def explain(context: typer.Context, name: _BOARD, as_json: _JSON = False, debug: DEBUG = False) -> None:
+def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debug: DEBUG = False) -> None:
     """Show every value of a board with its source, and who tried it on a real one.
 
     "untried" means that nobody is known to have run this software with that value on the real board: it was read in the

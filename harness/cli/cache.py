@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")]
-DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 cache = typer.Typer(invoke_without_command=True)
 

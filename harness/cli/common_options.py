@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
 
 

@@ -29,7 +29,7 @@ from ethos_hil.harness.cli.bench import bench
 from ethos_hil.harness.cli.boards import boards
 from ethos_hil.harness.cli.bundle import bundle, is_bundle, run_bundle
 from ethos_hil.harness.cli.cache import cache
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
+from ethos_hil.harness.cli.common_options import AS_JSON, DEBUG, RUNS, file_option
 from ethos_hil.harness.cli.compare import POLICY, accept, compare
 from ethos_hil.harness.cli.evaluate import evaluate
 from ethos_hil.harness.cli.history import history
@@ -277,7 +277,7 @@ def export(
 
 @app.command("exporters")
 def list_exporters(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AS_JSON = False,
     debug: DEBUG = False,
 ) -> None:
     """List the formats that `ethos-hil export` writes: ours, and those of other installed distributions."""
@@ -288,7 +288,7 @@ def list_exporters(
 
 @app.command("targets")
 def list_targets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AS_JSON = False,
     debug: DEBUG = False,
 ) -> None:
     """List where models can run: every target that is installed, its NPUs, and what is missing to run there."""

@@ -16,6 +16,7 @@ from ethos_hil.harness.npu.isa.fault import Fault
 from ethos_hil.harness.npu.isa.operations import Dma
 from ethos_hil.harness.npu.timing.memory_system import MODES, memory_system
 from ethos_hil.harness.profile.prefix import rows_of
+from ethos_hil.harness.verdict.metrics import row_of
 from ethos_hil.harness.verdict.replay import elements_of
 from ethos_hil.harness.verdict.run_delegate import fast_size, run_delegate
 from ethos_hil.lowering.artifact import Artifact, Delegate, row_at
@@ -201,11 +202,8 @@ def _rows(delegate: Delegate, program: NpuProgram, execution: Execution) -> tupl
     for op in execution.ops:
         index = row_at(rows, op.offset)
         cycles[len(rows) - 1 if index is None else index] += op.cycles
-    return tuple(
-        Op(row.id, row.npu_op, row.tosa_op, row.aten_ops, row.module, row.source, count, MODELLED, row.sources,
-           delegate.instruction)
-        for row, count in zip(rows, cycles, strict=True)
-    )  # fmt: skip
+    pairs = zip(rows, cycles, strict=True)
+    return tuple(row_of(row, count, MODELLED, delegate.instruction) for row, count in pairs)
 
 
 def _joined(digests: Sequence[str]) -> str:

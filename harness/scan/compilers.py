@@ -78,15 +78,7 @@ def by_vela(environment: VersionEnvironment, points: Sequence[ScanPoint]) -> lis
 
 def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoint) -> CompiledVersion:
     setup = point.setup
-    arguments = [
-        f"--accelerator-config={setup.npu}",
-        f"--config={setup.ini.name}",
-        "--output-format=raw",
-        f"--system-config={setup.system.name}",
-        f"--memory-mode={setup.mode}",
-        *setup.extra,
-        *DEBUG_FLAGS,
-    ]
+    arguments = [*setup.flags, *DEBUG_FLAGS]
     began = time.monotonic()
     notes: list[str] = []
     try:

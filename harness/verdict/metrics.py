@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ethos_hil.base.errors import TargetError
 from ethos_hil.base.record import JOB, Metric, Op
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.link.outcome import DelegateRun, OpEvent, Outcome, Run
+from ethos_hil.harness.link.outcome import DelegateRun, Outcome, Run
 from ethos_hil.harness.profile.cpu import INSTRUCTIONS, WAIT
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
@@ -136,11 +136,7 @@ def attribute(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
         run: an execution on a target that reports operations.
         provenance: provenance of the target's cycles.
     """
-    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
-    rows: list[Op] = []
-    for call in run.delegates:
-        rows.extend(_rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance))
-    return tuple(rows)
+    return tuple(row for call in run.delegates for row in _rows(artifact, call, provenance))
 
 
 def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
@@ -150,10 +146,9 @@ def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     Raises:
         TargetError: kind "profile": the trace has more cycles than the target counted.
     """
-    maps = {delegate.instruction: delegate.npu_ops for delegate in artifact.delegates}
     rows: list[Op] = []
     for call in run.delegates:
-        found = _rows(call.instruction, maps.get(call.instruction, ()), call.op_events, provenance, TRACE)
+        found = _rows(artifact, call, provenance, TRACE)
         rest = call.cycles - sum(op.cycles or 0 for op in found)
         if rest < 0:
             raise TargetError(
@@ -169,45 +164,36 @@ def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
 def estimated(artifact: Artifact) -> tuple[Op, ...]:
     """Return rows with the compiler's estimates, for targets that report no operations."""
     return tuple(
-        _row(op, op.vela_cycles, "vela", delegate.instruction)
+        row_of(op, op.vela_cycles, "vela", delegate.instruction)
         for delegate in artifact.delegates
         for op in delegate.npu_ops
     )
 
 
-def _rows(
-    instruction: int, npu_ops: Sequence[NpuOp], events: Sequence[OpEvent], provenance: str, method: str = SHARES
-) -> list[Op]:
+def _rows(artifact: Artifact, call: DelegateRun, provenance: str, method: str = SHARES) -> list[Op]:
+    maps = (delegate.npu_ops for delegate in artifact.delegates if delegate.instruction == call.instruction)
+    npu_ops = next(maps, ())
     cycles = [0] * len(npu_ops)
     unmapped: dict[str, int] = {}
-    for event in events:
+    for event in call.op_events:
         index = row_at(npu_ops, event.offset)
         if index is not None:
             cycles[index] += event.cycles
         else:
             unmapped[event.name] = unmapped.get(event.name, 0) + event.cycles
-    rows = [_row(op, count, provenance, instruction, method) for op, count in zip(npu_ops, cycles, strict=True)]
+    pairs = zip(npu_ops, cycles, strict=True)
+    rows = [row_of(op, count, provenance, call.instruction, method) for op, count in pairs]
     rows += [
-        Op("unmapped", name, "", (), "", "", count, provenance, instruction=instruction, method=method)
+        Op("unmapped", name, "", (), "", "", count, provenance, instruction=call.instruction, method=method)
         for name, count in unmapped.items()
     ]
     return rows
 
 
-def _row(op: NpuOp, cycles: int, provenance: str, instruction: int, method: str = "") -> Op:
-    return Op(
-        op.id,
-        op.npu_op,
-        op.tosa_op,
-        op.aten_ops,
-        op.module,
-        op.source,
-        cycles,
-        provenance,
-        op.sources,
-        instruction,
-        method,
-    )
+def row_of(op: NpuOp, cycles: int, provenance: str, instruction: int, method: str = "") -> Op:
+    """Return a row of the delegate map with its cycles."""
+    place = op.aten_ops, op.module, op.source
+    return Op(op.id, op.npu_op, op.tosa_op, *place, cycles, provenance, op.sources, instruction, method)
 
 
 class Stopwatch:

@@ -58,6 +58,18 @@ class VelaSetup:
     ini: VelaIni
     extra: tuple[str, ...] = ()
 
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Vela's arguments in ExecuTorch's order (EthosUCompileSpec)."""
+        return (
+            *self.extra,
+            f"--accelerator-config={self.npu}",
+            f"--config={self.ini.name}",
+            "--output-format=raw",
+            f"--system-config={self.system.name}",
+            f"--memory-mode={self.mode}",
+        )
+
     @classmethod
     def default(cls, npu: EthosU, mode: MemoryMode | None = None) -> VelaSetup:
         """Return ExecuTorch's defaults for an NPU, with a memory mode of Arm's file."""
