@@ -91,24 +91,20 @@ class BenchState:
         Raises:
             UsageError: it has none, or another one; says what is different.
         """
-        before = _read(folder)
-        name = folder.name
-        again = "give the options of that run, or leave out --resume for a new one"
-        if before.grid != self.grid:
-            raise UsageError(f"the run {name} is of the grid {before.grid}, and not of {self.grid}", hint=again)
-        if before.cases != self.cases:
-            raise UsageError(
-                f"the run {name} has other cases of the grid {self.grid}, or they have changed", hint=again
-            )
-        if before.points != self.points:
-            raise UsageError(f"the run {name} has other NPUs, memory modes, systems or targets", hint=again)
-        if before.settings != self.settings:
-            raise UsageError(f"the run {name} boots, repeats or configures Vela otherwise", hint=again)
+        before, what = _read(folder), f"the run {folder.name}"
+        wrong = {
+            "grid": f"is of the grid {before.grid}, and not of {self.grid}",
+            "cases": f"has other cases of the grid {self.grid}, or they have changed",
+            "points": "has other NPUs, memory modes, systems or targets",
+            "settings": "boots, repeats or configures Vela otherwise",
+        }
+        for name, text in wrong.items():
+            if getattr(before, name) != getattr(self, name):
+                again = "give the options of that run, or leave out --resume for a new one"
+                raise UsageError(f"{what} {text}", hint=again)
         changed = difference(before.tools, self.tools)
         if changed:
-            raise UsageError(
-                f"the run {name} was made with other tools: {changed}", hint="leave out --resume for a new run"
-            )
+            raise UsageError(f"{what} was made with other tools: {changed}", hint="leave out --resume for a new run")
 
 
 def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ethos_hil.harness.nightly.config import NightlyConfig
     from ethos_hil.harness.nightly.nightly import NightOutcome
     from ethos_hil.harness.nightly.plan import NightlyPlan
-    from ethos_hil.harness.nightly.shard import Shard
 
 _MOST_TOLD = 50
 """How many red things are told on stderr; --json has all."""
@@ -75,7 +74,10 @@ def nightly(
     from ethos_hil.harness.nightly.plan import plan_of
     from ethos_hil.harness.nightly.shard import Shard
 
-    _check_words({"--resume": resume, "--fresh": fresh, "--merge": bool(merge), "--check": check})
+    words = {"--resume": resume, "--fresh": fresh, "--merge": bool(merge), "--check": check}
+    both = [name for name, value in words.items() if value]
+    if len(both) > 1:
+        raise UsageError(f"{both[0]} and {both[1]} contradict one another", hint="give one of them")
     if merge and shard:
         raise UsageError("--merge puts all shards together, and --shard names one", hint="give one of them")
     check_files([json_file])
@@ -91,39 +93,18 @@ def nightly(
     part = Shard.parse(shard) if shard is not None else None
     if check:
         raise typer.Exit(_check(config, plan, json_file))
-    outcome = _run(config, plan, part, merge, resume=resume, fresh=fresh)
-    _tell(outcome, json_file)
-    raise typer.Exit(outcome.status)
-
-
-def _check_words(given: dict[str, bool]) -> None:
-    both = [name for name, value in given.items() if value]
-    if len(both) > 1:
-        raise UsageError(f"{both[0]} and {both[1]} contradict one another", hint="give one of them")
-
-
-def _run(
-    config: NightlyConfig,
-    plan: NightlyPlan,
-    shard: Shard | None,
-    merge: list[Path] | None,
-    *,
-    resume: bool,
-    fresh: bool,
-) -> NightOutcome:
     from ethos_hil.harness.nightly.night import Start
     from ethos_hil.harness.nightly.nightly import merge_nightly, run_nightly
     from ethos_hil.harness.terminal.progress import Live
 
+    start = Start.RESUME if resume else Start.FRESH if fresh else Start.EITHER
     with Live() as live:
-        if merge:
-            return merge_nightly(config, plan, merge, live)
-        start = Start.RESUME if resume else Start.FRESH if fresh else Start.EITHER
-        return run_nightly(config, plan, shard, start, live)
+        outcome = merge_nightly(config, plan, merge, live) if merge else run_nightly(config, plan, part, start, live)
+    _tell(outcome, json_file)
+    raise typer.Exit(outcome.status)
 
 
 def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
-
     for target, why in outcome.account.down.items():
         sys.stderr.write(one_line(f"not available: {target}: {why}") + "\n")
     for line in outcome.red[:_MOST_TOLD]:

@@ -176,7 +176,7 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
         jobs,
         notes=(*lowered.said(artifact.method), *artifact.notes),
     )
-    total = _least(data.count, order.limit)
+    total = min((count for count in (data.count, order.limit) if count is not None), default=None)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
     loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
     with one_torch_thread():  # the boards have the other processors
@@ -310,11 +310,6 @@ class _Loop:
 def _chunk_size(item: Item) -> int:
     size = sum(array.nbytes for array in item.inputs)
     return max(1, min(_CHUNK_ITEMS, _CHUNK_BYTES // max(1, size)))
-
-
-def _least(*counts: int | None) -> int | None:
-    known = [count for count in counts if count is not None]
-    return min(known) if known else None
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -250,10 +251,8 @@ class ScoreTally:
             scores = scores_of(outputs, what)
             chosen[source] = ranked(scores)[0]
             self.classes = max(self.classes, scores.size)
-        names = list(chosen)
-        for index, one in enumerate(names):
-            for other in names[index + 1 :]:
-                self.agreeing[one, other] += chosen[one] == chosen[other]
+        for one, other in combinations(chosen, 2):
+            self.agreeing[one, other] += chosen[one] == chosen[other]
         label = class_of(item.label)
         if label is not None:
             self.confusion[label, chosen[DEVICE]] += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -38,7 +39,7 @@ def document(found: Evaluation) -> dict[str, Any]:
         "items": tally.items,
         "equal_to_reference": tally.equal,
         "scores": {source: tally.mean(source) for source in SOURCES},
-        "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in _pairs()},
+        "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in combinations(SOURCES, 2)},
         "sqnr_db": {source: json_number(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
         "layers": [{name: json_number(value) for name, value in vars(each).items()} for each in found.layers],
         "int16": [{name: json_number(value) for name, value in vars(each).items()} for each in found.int16],
@@ -143,10 +144,6 @@ def _speed(found: Evaluation) -> str:
         if seconds:
             parts.append(f"{name} {items / seconds:,.1f}")
     return "; ".join(parts)
-
-
-def _pairs() -> list[tuple[str, str]]:
-    return [(one, other) for index, one in enumerate(SOURCES) for other in SOURCES[index + 1 :]]
 
 
 def _percent(share: float | None) -> str:
