@@ -59,7 +59,6 @@ class CaseWork:
         self._pool = pool
         self._lowered: list[Artifact] = []
         self._notes: tuple[str, ...] = ()
-        self._unusable: EthosHilError | None = None
 
     def records(self, points: Sequence[BenchPoint]) -> Iterator[Record]:
         """Yield the record of each point, in order, whatever happens to it."""
@@ -121,17 +120,17 @@ class CaseWork:
     @property
     def _model(self) -> TorchModel:
         """The case's model. Raises UsageError, each time the same one."""
-        if self._unusable is not None:
-            raise self._unusable
-        try:
-            return self._built
-        except EthosHilError as error:
-            self._unusable = error
-            raise
+        if isinstance(self._built, EthosHilError):
+            raise self._built
+        return self._built
 
     @cached_property
-    def _built(self) -> TorchModel:
-        return case_model(self._case)
+    def _built(self) -> TorchModel | EthosHilError:
+        """The case's model, or why there is none."""
+        try:
+            return case_model(self._case)
+        except EthosHilError as error:
+            return error
 
 
 def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:

@@ -82,7 +82,7 @@ def timed_findings(
         **facts_of(point, settings.grid),
         question=settings.question(point).kept(),
         target=TargetInfo(plugin.name, plugin.kind, soc),
-        metrics=(*cycles, *sizes(artifact, footprint), *vela_metrics(artifact)),
+        metrics=(*cycles, *sizes(footprint), *vela_metrics(artifact)),
         ops=ops,
         # No .pte is written for it.
         artifact=replace(info(artifact), sha256="", pte_bytes=0),
@@ -133,7 +133,7 @@ def _sram_of(soc: str) -> int | None:
     return next(memory.size for memory in found.memories if memory.name == found.firmware.pool)
 
 
-def sizes(artifact: Artifact, footprint: Footprint) -> tuple[Metric, ...]:
+def sizes(footprint: Footprint) -> tuple[Metric, ...]:
     """Return the memory that a program needs, as a device would report it."""
     found = {
         "planned_bytes": sum(footprint.planned),

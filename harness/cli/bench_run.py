@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ethos_hil.base.ending import OF_THIS_PLACE, standing_of
 from ethos_hil.base.errors import ToolError, UsageError
@@ -20,7 +20,7 @@ from ethos_hil.harness.bench.bench import BenchPlan, new_run, recorded, resumed_
 from ethos_hil.harness.bench.case import key_of
 from ethos_hil.harness.bench.order import BenchOrder
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
-from ethos_hil.harness.cli.ledger import check_contribution, contribute_records
+from ethos_hil.harness.cli.ledger import check_contribution, contribute
 from ethos_hil.harness.show.bench import BenchBy, bench_text, budget_text
 from ethos_hil.harness.terminal.console import console
 from ethos_hil.harness.terminal.progress import Live
@@ -30,11 +30,9 @@ from ethos_hil.results.bench.budget import AskedBudget, Budget, keep_budget
 from ethos_hil.results.bench.energy import EnergyTable
 from ethos_hil.results.bench.figures import PointFigures, figures_of
 from ethos_hil.results.bench.table import COLUMNS, bench_rows
-from ethos_hil.results.store import RunFolder, StoredRecord, read_run
+from ethos_hil.results.ledger.record_rows import rows_of
+from ethos_hil.results.store import RunFolder, Skipped, StoredRecord, read_run
 from ethos_hil.results.table_files import as_csv, as_parquet
-
-if TYPE_CHECKING:
-    from ethos_hil.results.store import Skipped
 
 SCHEMA_VERSION = 1
 
@@ -97,7 +95,7 @@ class BenchOutput:
         if self.parquet is not None:
             write_out(self.parquet, as_parquet(COLUMNS, rows))
         if self.contribute is not None:
-            contribute_records(self.contribute, records, who=self.who)
+            contribute(self.contribute, (row for record in records for row in rows_of(record)), who=self.who)
         if STDOUT not in (self.json_file, self.csv):
             self._show(figures, found)
         elif found is not None and found.best is None:

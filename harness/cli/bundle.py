@@ -166,15 +166,10 @@ def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, r
             hint="leave out --replay",
         )
     able = find_plugin(question.target).options
-    asked = asked_of(
-        bundle,
-        target=question.target,
-        timeout=question.timeout,
-        strict=question.strict or (bundle.question.strict and TargetOption.STRICT in able),
-        strict_board=question.strict_board or (bundle.question.strict_board and TargetOption.STRICT_BOARD in able),
-        fast=question.fast,
-        allow_unverified=question.allow_unverified,
-    )
+    strict = question.strict or (bundle.question.strict and TargetOption.STRICT in able)
+    board = question.strict_board or (bundle.question.strict_board and TargetOption.STRICT_BOARD in able)
+    rest = {name: getattr(question, name) for name in ("target", "timeout", "fast", "allow_unverified")}
+    asked = asked_of(bundle, strict=strict, strict_board=board, **rest)
 
     def how(asked: Question, live: Live) -> Report:
         return _told(bundle, path, asked, live, replay=replay)

@@ -16,7 +16,6 @@ from ethos_hil.harness.cli.common_options import DEBUG, file_option
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
-    from ethos_hil.base.record import Record
     from ethos_hil.results.ledger.ledger_row import LedgerRow
     from ethos_hil.results.ledger.sources import LedgerSource
 
@@ -49,19 +48,12 @@ def check_contribution(path: Path | None, who: str | None = None) -> None:
         with_rows(path, (), who=who or "")
 
 
-def contribute_records(path: Path, records: Iterable[Record], *, who: str | None = None) -> None:
-    """Add the rows of records to a file of a ledger, and tell on stderr what became of it.
+def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None) -> None:
+    """Add rows to a file of a ledger, and tell on stderr what became of it.
 
     Raises:
         UsageError: the file is no ledger, or is edited, or cannot be written.
     """
-    from ethos_hil.results.ledger.record_rows import rows_of
-
-    contribute(path, (row for record in records for row in rows_of(record)), who=who)
-
-
-def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None) -> None:
-    """Add rows to a file of a ledger, and tell on stderr what became of it. Errors as of `contribute_records`."""
     from ethos_hil.results.ledger.sources import with_rows
 
     with readable(path):
