@@ -145,7 +145,7 @@ class LoweredMethod:
     output_names: tuple[str, ...] = ()
 
 
-_OF_METHOD = tuple(each.name for each in fields(LoweredMethod) if each.name != "name")
+_OF_METHOD = tuple(field.name for field in fields(LoweredMethod) if field.name != "name")
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class Artifact:
             if chosen.name == method:
                 rest = (mine, *(other for other in others if other is not chosen))
                 return replace(self, method=method, others=rest, **{name: getattr(chosen, name) for name in _OF_METHOD})
-        names = ", ".join(each.name for each in self.methods)
+        names = ", ".join(method.name for method in self.methods)
         raise UsageError(f"{self.model} has no method {method!r}", hint=f"it has: {names}")
 
     def delegate_at(self, instruction: int) -> Delegate:
@@ -399,11 +399,11 @@ class Artifact:
         Raises:
             UsageError: the program is damaged, or its delegates disagree or are not for an Ethos-U.
         """
-        found = ProgramDelegates.of(pte, model)
+        delegates = ProgramDelegates.of(pte, model)
         methods = [
             LoweredMethod(
                 plan.name,
-                tuple(Delegate(each.index, each.instruction, None, each.vela) for each in found.methods[plan.name]),
+                tuple(Delegate(part.index, part.instruction, None, part.vela) for part in delegates.methods[plan.name]),
                 placement=Placement.of_plan(plan),
             )
             for plan in Program.parse(pte, model).plans
@@ -412,10 +412,10 @@ class Artifact:
             methods,
             key="",
             model=model,
-            npu=found.npu,
+            npu=delegates.npu,
             pte=pte,
-            memory_mode=found.memory_mode,
-            vela_flags=found.vela_flags,
+            memory_mode=delegates.memory_mode,
+            vela_flags=delegates.vela_flags,
         )
 
     def rename(self, model: str) -> Artifact:
@@ -451,7 +451,7 @@ def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -
     known |= {name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS}
     return LoweredMethod(
         entry["name"],
-        tuple(_delegate(each, prefix, files) for each in entry["delegates"]),
+        tuple(_delegate(delegate, prefix, files) for delegate in entry["delegates"]),
         scheme=entry["scheme"],
         placement=Placement.from_json(entry["placement"]),
         **known,
@@ -536,8 +536,8 @@ def verified_files(folder: Path, archives: Sequence[str]) -> dict[str, bytes]:
 
 def arrays(archive: bytes) -> tuple[np.ndarray, ...]:
     """Return the arrays of an .npz, in the order of their names."""
-    found = read_arrays(io.BytesIO(archive))
-    return tuple(found[name] for name in sorted(found))
+    members = read_arrays(io.BytesIO(archive))
+    return tuple(members[name] for name in sorted(members))
 
 
 def prefix_of(number: int, method: str) -> str:

@@ -306,7 +306,7 @@ def _compile(
             LoweredMethod(
                 name,
                 delegates=toolchain.delegates(plans.plan(name)),
-                input_names=tuple(str(each) for each in exported[name].graph_signature.user_inputs),
+                input_names=tuple(str(value) for value in exported[name].graph_signature.user_inputs),
                 scheme=ready[name].scheme,
                 delegated=delegated_operators(edge.exported_program(name)),
                 placement=placement(plans.plan(name), written, edge, locate[name], on_cpu=name not in given),
@@ -332,7 +332,7 @@ def _compile(
         versions=versions(),
         vela_flags=tuple(toolchain.compile_spec.compiler_flags),
         vela_ini=ethosu.vela.ini.text if ethosu is not None and ethosu.vela.user_ini else "",
-        notes=tuple(dict.fromkeys((*(note for each in ready.values() for note in each.notes), *toolchain.notes))),
+        notes=tuple(dict.fromkeys((*(note for method in ready.values() for note in method.notes), *toolchain.notes))),
     )
     return artifact if ethosu is None else _with_bounds(artifact)
 

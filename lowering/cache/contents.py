@@ -143,8 +143,8 @@ class CacheContents:
             ) from error
 
     def _entries(self) -> list[CacheEntry]:
-        found = [CacheEntry.read(path) for path in self._artifacts() if _KEY.fullmatch(path.name)]
-        return sorted(found, key=lambda entry: entry.used)
+        entries = [CacheEntry.read(path) for path in self._artifacts() if _KEY.fullmatch(path.name)]
+        return sorted(entries, key=lambda entry: entry.used)
 
     def add(self, path: Path, limit: int) -> Removed:
         """Count a new entry, and remove others if the limit is exceeded; never this one.

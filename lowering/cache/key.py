@@ -69,8 +69,8 @@ def identity(
         for name, method in model.methods.items()
     ]
     key = _hash({"target": list(target), "versions": versions(), "methods": methods})
-    for each in methods:
-        for program in (each, each["quantised"]):
+    for method in methods:
+        for program in (method, method["quantised"]):
             if program is not None:
                 program["graph"] = [row[:_LINE] for row in program["graph"]]
     return ModelIdentity(key, _hash({"wishes": list(wishes), "methods": methods}))

@@ -67,13 +67,13 @@ class Cache:
         ToolError when the folder cannot be written (permissions, no space), or another process makes the artifact for
         longer than 15 minutes; no partial entry remains.
         """
-        found = self.get(key)
-        if found is not None:
-            return found, True
+        cached = self.get(key)
+        if cached is not None:
+            return cached, True
         with self._lock(key):
-            found = self.get(key)
-            if found is not None:
-                return found, True
+            cached = self.get(key)
+            if cached is not None:
+                return cached, True
             artifact = make()
             if artifact.key != key:
                 raise ValueError(f"the artifact's key is {artifact.key!r}, expected {key!r}")
@@ -89,8 +89,8 @@ class Cache:
             key = read_text(self.root / "by-pte" / sha256, "ascii", most=_MOST_KEY).strip()
         except (OSError, UnicodeDecodeError):
             return None
-        found = self.get(key) if re.fullmatch(r"[0-9a-f]{64}", key) else None
-        return found if found is not None and found.sha256 == sha256 else None
+        artifact = self.get(key) if re.fullmatch(r"[0-9a-f]{64}", key) else None
+        return artifact if artifact is not None and artifact.sha256 == sha256 else None
 
     def _entry(self, key: str) -> Path:
         return self.root / "artifacts" / key

@@ -49,19 +49,19 @@ def check_source_unchanged() -> None:
 
 @cache
 def _installed() -> dict[str, str]:
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     records = hashlib.sha256()
     for package in _PACKAGES:
         try:
             distribution = importlib.metadata.distribution(package)
         except importlib.metadata.PackageNotFoundError:
-            found[package] = "missing"
+            versions[package] = "missing"
             continue
-        found[package] = distribution.version
+        versions[package] = distribution.version
         records.update(installed_digest(distribution.read_text("RECORD") or "").encode())
-    found["ethos-hil-installed"] = records.hexdigest()[:16]
-    found["ethos-hil-lowering"] = _SOURCE
-    return found
+    versions["ethos-hil-installed"] = records.hexdigest()[:16]
+    versions["ethos-hil-lowering"] = _SOURCE
+    return versions
 
 
 def installed_digest(record: str) -> str:

@@ -40,17 +40,17 @@ def telling(progress: Progress) -> Iterator[None]:
 
 def tell(stage: str) -> None:
     """Say which stage starts."""
-    told = _current.get()
-    if told is not None:
-        told.stage = stage
-        told.progress(stage)
+    listener = _current.get()
+    if listener is not None:
+        listener.stage = stage
+        listener.progress(stage)
 
 
 def tell_within(text: str) -> None:
     """Say what is being done in the stage that goes on."""
-    told = _current.get()
-    if told is not None and told.stage:
-        told.progress(f"{told.stage}: {text}")
+    listener = _current.get()
+    if listener is not None and listener.stage:
+        listener.progress(f"{listener.stage}: {text}")
 
 
 def phase_of(text: str) -> str:

@@ -49,9 +49,9 @@ def quiet() -> Iterator[Callable[[int | None], str]]:
             moved = _move_log_handlers((*streams, sys.__stderr__), text)
             yield collected
         except Exception as error:
-            said = collected(_NOTE_BYTES).strip()
-            if said:
-                error.add_note(f"printed meanwhile:\n{said}")
+            notes = collected(_NOTE_BYTES).strip()
+            if notes:
+                error.add_note(f"printed meanwhile:\n{notes}")
             raise
         finally:
             _flush()
@@ -74,7 +74,7 @@ def _move_log_handlers(streams: Sequence[Any], to: Any) -> list[tuple[logging.St
     there = [stream for stream in streams if stream is not None]  # Python has none for a descriptor that is closed
     for logger in [logging.getLogger(), *logging.Logger.manager.loggerDict.values()]:
         for handler in getattr(logger, "handlers", ()):  # a placeholder has no handlers
-            if isinstance(handler, logging.StreamHandler) and any(handler.stream is each for each in there):
+            if isinstance(handler, logging.StreamHandler) and any(handler.stream is stream for stream in there):
                 moved.append((handler, handler.stream))
                 handler.setStream(to)
     return moved

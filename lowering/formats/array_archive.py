@@ -90,19 +90,19 @@ def members(file: BinaryIO, size: int, *, packed: bool = True) -> Iterator[ZipMe
         yield ZipMembers(archive)
 
 
-def _check(found: list[zipfile.ZipInfo], size: int, *, packed: bool) -> None:
-    if len(found) > _MOST_MEMBERS:
-        raise BadArchive(f"it has {len(found):,} members, at most {_MOST_MEMBERS:,} are read")
+def _check(members: list[zipfile.ZipInfo], size: int, *, packed: bool) -> None:
+    if len(members) > _MOST_MEMBERS:
+        raise BadArchive(f"it has {len(members):,} members, at most {_MOST_MEMBERS:,} are read")
     seen: set[str] = set()
-    for info in found:
+    for info in members:
         if info.filename in seen:
             raise BadArchive(f"two members are called {info.filename!r}")
         seen.add(info.filename)
         _check_member(info, packed=packed)
-    stored = sum(info.compress_size for info in found)
+    stored = sum(info.compress_size for info in members)
     if stored > size:
         raise BadArchive(f"its members have {stored:,} bytes, the archive {size:,}: they share bytes")
-    total = sum(info.file_size for info in found)
+    total = sum(info.file_size for info in members)
     if total > _MOST_BYTES or total > max(_SMALL, _MOST_RATIO * size):
         raise BadArchive(
             f"it has {size:,} bytes and unpacks to {total:,}; at most {_MOST_RATIO} times its size and "

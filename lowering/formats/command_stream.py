@@ -117,7 +117,7 @@ def operations(stream: bytes, watched: Iterable[int]) -> Iterator[tuple[Command,
 def indexed_copies(stream: bytes) -> tuple[int, ...]:
     """Return the byte offsets of the DMA_STARTs that pick rows by an index, as an Ethos-U85 gathers and scatters."""
     return tuple(
-        one.offset
-        for one, registers in operations(stream, _DMA_REGIONS)
-        if one.code == DMA_START and any(region & _BY_INDEX for region in registers.values())
+        command.offset
+        for command, registers in operations(stream, _DMA_REGIONS)
+        if command.code == DMA_START and any(region & _BY_INDEX for region in registers.values())
     )

@@ -196,14 +196,14 @@ def _tensors(arrays: Arrays, kind: str) -> tuple[NetworkTensor, ...]:
     columns = [arrays[f"{kind}_{name}"] for name in ("shape", "elem_size", "region", "offset")]
     if len({len(column) if column.ndim else -1 for column in columns}) != 1:
         raise ValueError(f"the arrays of {kind}s have different lengths")
-    found = []
+    tensors = []
     for index, (given, size, region, offset) in enumerate(zip(*columns, strict=True)):
-        sizes = tuple(int(one) for one in np.atleast_1d(given))
-        if int(size) not in DTYPES or any(one < 1 for one in sizes):
+        sizes = tuple(int(size) for size in np.atleast_1d(given))
+        if int(size) not in DTYPES or any(size < 1 for size in sizes):
             raise ValueError(f"{kind} {index} has {int(size)}-byte elements in the shape {list(sizes)}")
         name, shape = f"{kind}{index}", short_shape(sizes)
-        found.append(NetworkTensor(name, shape, DTYPES[int(size)], int(region), int(offset)))
-    return tuple(found)
+        tensors.append(NetworkTensor(name, shape, DTYPES[int(size)], int(region), int(offset)))
+    return tuple(tensors)
 
 
 def _with_io_regions(network: NpuNetwork) -> NpuNetwork:
@@ -267,11 +267,11 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
             raise ValueError(f"it has {len(graphs)} subgraphs, expected 1")
         reader = _TfliteReader(model, graphs[0])
         operators = graphs[0]["operators"] or ()
-        ours = [one for one in operators if reader.is_ours(one)]
-        networks = tuple(reader.network(one, index) for index, one in enumerate(ours))
+        ours = [operator for operator in operators if reader.is_ours(operator)]
+        networks = tuple(reader.network(part, index) for index, part in enumerate(ours))
     except (ValueError, IndexError) as error:
         raise damaged(where, str(error)) from error
-    return VelaTflite(tuple(one.checked(where) for one in networks), len(operators) - len(ours))
+    return VelaTflite(tuple(network.checked(where) for network in networks), len(operators) - len(ours))
 
 
 def read_ends(data: bytes, where: str) -> tuple[tuple[NetworkTensor, ...], tuple[NetworkTensor, ...]]:
@@ -312,9 +312,9 @@ class _TfliteReader:
             self._data(payload),
             self._data(weights),
             memory,
-            tuple(one for one, state in zip(given, states, strict=True) if not state),
+            tuple(tensor for tensor, state in zip(given, states, strict=True) if not state),
             tuple(self._placed(number, origin) for number in outputs),
-            tuple(one for one, state in zip(given, states, strict=True) if state),
+            tuple(tensor for tensor, state in zip(given, states, strict=True) if state),
         )
 
     @cached_property

@@ -396,10 +396,10 @@ def _case(record: Record, where: str) -> BundledCase:
 
 def _array(value: Record, where: str) -> np.ndarray:
     """Return a value as an array. A number becomes one without dimensions."""
-    found = value["val"]
-    if found is None:
+    content = value["val"]
+    if content is None:
         raise FlatbufferError(f"{where} has no value")
-    kind, record = found
+    kind, record = content
     if kind != "Tensor":
         number = record[f"{kind.lower()}_val"]
         return np.array(bool(number) if kind == "Bool" else number)

@@ -122,8 +122,8 @@ class TosaGraph:
         """Return the block of each region by the region's name, the main one first. Raises UsageError, as `parse`."""
         with damage_named():
             buffer, text = Buffer.GetRootAs(data, 0), _Texts(data)
-            found = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
-            return {text(region.Name()): cls._of(region.Blocks(0), text) for region in found}
+            regions = (buffer.Regions(index) for index in range(buffer.RegionsLength()))
+            return {text(region.Name()): cls._of(region.Blocks(0), text) for region in regions}
 
     @classmethod
     def _of(cls, block: Any, text: _Texts) -> TosaGraph:
@@ -193,10 +193,10 @@ def _bodies(raw: Any, text: _Texts) -> tuple[str, ...]:
 
 
 def _location(raw: Any, text: _Texts) -> Location | None:
-    found = raw.Text() if raw is not None else None
-    if not found or not found.strip():
+    given = raw.Text() if raw is not None else None
+    if not given or not given.strip():
         return None
-    content = json.loads(text(found))
+    content = json.loads(text(given))
     torch_info = content["torch_info"]
     # Upstream writes a sentence in place of a list or a dictionary it doesn't have.
     stack = torch_info["nn_module_stack"]
@@ -315,8 +315,8 @@ def _value(value: Any, names: dict[bytes, int]) -> Iterator[bytes]:
 @cache
 def _fields(of: type) -> tuple[tuple[str, bool], ...]:
     """Return the names of a generated class's fields, each with whether it is a vector."""
-    found = []
+    fields = []
     for name, method in inspect.getmembers(of, inspect.isfunction):
         if name[0].isupper() and name != "Init" and not name.endswith(_NO_FIELD):
-            found.append((name, "j" in inspect.signature(method).parameters))
-    return tuple(found)
+            fields.append((name, "j" in inspect.signature(method).parameters))
+    return tuple(fields)

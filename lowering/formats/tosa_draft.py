@@ -206,11 +206,11 @@ class DraftBlock:
 
     def producer(self, name: str) -> DraftOperator | None:
         """Return the operator that makes a tensor; None for an input."""
-        return next((each for each in self.operators if name in each.outputs), None)
+        return next((node for node in self.operators if name in node.outputs), None)
 
     def readers(self, name: str) -> list[DraftOperator]:
         """Return the operators that read a tensor, in order."""
-        return [each for each in self.operators if name in each.inputs]
+        return [node for node in self.operators if name in node.inputs]
 
     def only_reader(self, name: str) -> DraftOperator | None:
         """Return the operator that reads a tensor if it is the only one and the tensor is not an output; else None."""
@@ -219,8 +219,8 @@ class DraftBlock:
 
     def data(self, name: str) -> bytes | None:
         """Return the bytes of a constant tensor, as the program has them; None for anything else."""
-        tensor, made = self.tensors.get(name), self.producer(name)
-        if tensor is None or made is None or made.op != "CONST":
+        tensor, writer = self.tensors.get(name), self.producer(name)
+        if tensor is None or writer is None or writer.op != "CONST":
             return None
         return tensor.data if tensor.data is not None else np.asarray(tensor.raw.DataAsNumpy(), np.uint8).tobytes()
 
@@ -279,11 +279,11 @@ class DraftBlock:
         fields = attribute if like is None else like.attribute
         if like is None and fields is None:
             fields = {}
-        made = DraftOperator(op, list(inputs), list(outputs), before.index, source.raw, fields)
+        operator = DraftOperator(op, list(inputs), list(outputs), before.index, source.raw, fields)
         at = self.operators.index(before) + (1 if after else 0)
-        self.operators.insert(at, made)
+        self.operators.insert(at, operator)
         self.changed = True
-        return made
+        return operator
 
     def shape(self, before: DraftOperator, values: Sequence[int]) -> str:
         """Add a constant shape and return its name."""
@@ -308,22 +308,22 @@ class DraftBlock:
 
     def reshape(self, before: DraftOperator, source: str, shape: Sequence[int]) -> str:
         """Add a RESHAPE and return what it makes."""
-        made = self.tensor(source, shape, self.tensors[source].dtype)
-        self.add(before, "RESHAPE", [source, self.shape(before, shape)], [made])
-        return made
+        result = self.tensor(source, shape, self.tensors[source].dtype)
+        self.add(before, "RESHAPE", [source, self.shape(before, shape)], [result])
+        return result
 
     def transpose(self, before: DraftOperator, source: str, axes: Sequence[int]) -> str:
         """Add a TRANSPOSE and return what it makes."""
         tensor = self.tensors[source]
-        made = self.tensor(source, [tensor.shape[axis] for axis in axes], tensor.dtype)
-        self.add(before, "TRANSPOSE", [source], [made], {0: Numbers(tuple(axes))})
-        return made
+        result = self.tensor(source, [tensor.shape[axis] for axis in axes], tensor.dtype)
+        self.add(before, "TRANSPOSE", [source], [result], {0: Numbers(tuple(axes))})
+        return result
 
     def slice(self, before: DraftOperator, source: str, start: Sequence[int], size: Sequence[int]) -> str:
         """Add a SLICE and return what it makes."""
-        made = self.tensor(source, size, self.tensors[source].dtype)
-        self.add(before, "SLICE", [source, self.shape(before, start), self.shape(before, size)], [made])
-        return made
+        result = self.tensor(source, size, self.tensors[source].dtype)
+        self.add(before, "SLICE", [source, self.shape(before, start), self.shape(before, size)], [result])
+        return result
 
     def remove(self, operator: DraftOperator) -> None:
         """Remove an operator whose outputs nothing reads, and the tensors it makes."""
@@ -361,8 +361,8 @@ class TosaDraft:
 
 def _block(raw: Any, name: str, graph: TosaGraph) -> DraftBlock:
     operators = [
-        DraftOperator(each.op, list(each.inputs), list(each.outputs), each.index, raw.Operators(each.index))
-        for each in graph.operators
+        DraftOperator(node.op, list(node.inputs), list(node.outputs), node.index, raw.Operators(node.index))
+        for node in graph.operators
     ]
     tables = (raw.Tensors(index) for index in range(raw.TensorsLength()))
     tensors = {
@@ -370,7 +370,7 @@ def _block(raw: Any, name: str, graph: TosaGraph) -> DraftBlock:
         for table, name in ((table, table.Name().decode()) for table in tables)
     }
     return DraftBlock(
-        name, raw, operators, tensors, tuple(each.name for each in graph.inputs), [each.name for each in graph.outputs]
+        name, raw, operators, tensors, tuple(part.name for part in graph.inputs), [part.name for part in graph.outputs]
     )
 
 
@@ -387,8 +387,8 @@ def _written(block: DraftBlock) -> NewTable:
     return NewTable(
         {
             0: raw.Name().decode(),
-            1: Items([_operator(each) for each in block.operators]),
-            2: Items([_tensor(name, each) for name, each in block.tensors.items()]),
+            1: Items([_operator(node) for node in block.operators]),
+            2: Items([_tensor(name, tensor) for name, tensor in block.tensors.items()]),
             3: Items(list(block.inputs)),
             4: Items(list(block.outputs)),
             5: Items(shapes),

@@ -127,10 +127,10 @@ class CommonGenerators:
 
     def unseeded(self) -> Iterator[str]:
         """Return the seeds that are missing, such as "torch.manual_seed", once no more code is watched."""
-        for each in self._found.values():
-            each.end()
-            if each.drawn:
-                yield each.seed
+        for state in self._found.values():
+            state.end()
+            if state.drawn:
+                yield state.seed
 
 
 _CLOCKS = frozenset({

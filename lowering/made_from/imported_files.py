@@ -29,7 +29,7 @@ def loaded() -> dict[Path, ModuleType]:
     """Return the imported modules of the project, by file; a command of the environment, which may lie in the project's
     folder, is none.
     """
-    found = {}
+    modules = {}
     command = sys.modules.get("__main__")
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
@@ -37,8 +37,8 @@ def loaded() -> dict[Path, ModuleType]:
             continue
         path = of_project(file) if isinstance(file, str) else None
         if path is not None:
-            found[path] = module
-    return found
+            modules[path] = module
+    return modules
 
 
 def imported_by(path: Path, package: str, folder: Path | None = None) -> tuple[set[Path], bool]:
@@ -106,7 +106,7 @@ def _source(path: Path, _modified: int) -> tuple[frozenset[str], bool, frozenset
             dynamic |= word in _DYNAMIC
             words |= {word} if isinstance(node, ast.Attribute) else set()
         waiting += ast.iter_child_nodes(node)
-    asked = {f"uses {name}, which reads files unseen" for name in _UNSEEN & {each.partition(".")[0] for each in names}}
+    asked = {f"uses {name}, which reads files unseen" for name in _UNSEEN & {name.partition(".")[0] for name in names}}
     asked |= {"reads the command line"} if words & _ARGUMENTS else set()
     return frozenset(names), dynamic, asked_by_statements(tree), frozenset(asked)
 

@@ -176,12 +176,12 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
     while waiting:
         path = waiting.pop()
         package = getattr(loaded.get(path), "__package__", None) or ""
-        found, dynamic = imported_files.imported_by(path, package, folder or (Path.cwd() if path in first else None))
+        imported, dynamic = imported_files.imported_by(path, package, folder or (Path.cwd() if path in first else None))
         if dynamic and loaded_too:
-            found |= set(loaded)
+            imported |= set(loaded)
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if loaded_too else None):
-            found |= {Path(each) for each in reads.executed} if reads is not None else set()
-        new = {file for file in found if file.is_file()} - files
+            imported |= {Path(name) for name in reads.executed} if reads is not None else set()
+        new = {file for file in imported if file.is_file()} - files
         files |= new
         waiting += new
     return files
@@ -189,21 +189,21 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
 
 def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     """Return what the modules in these files have asked for, and the files themselves."""
-    found = Reads(files={str(path) for path in files})
+    total = Reads(files={str(path) for path in files})
     loaded = imported_files.loaded()
     for path in sorted(files):
         if path.suffix == ".py" and path in loaded and not _seen(path):
-            found.unknown.add(f"{path.name} was imported before its reads could be noted")
+            total.unknown.add(f"{path.name} was imported before its reads could be noted")
         if path.suffix == ".py" and path not in _BUILDERS:
-            found.unknown |= {
+            total.unknown |= {
                 f"{path.name} {what} when it is imported" for what in imported_files.asked_at_import(path)
             }
         for reads in (WATCH.own.get(str(path)), WATCH.shared.get(str(path)) if shared else None):
             if reads is not None:
-                found.add(reads)
-    found.files = {path for path in found.files if _is_part(path) and not Path(path).is_dir()}
-    found.folders = {path for path in found.folders if _is_part(path)}
-    return found
+                total.add(reads)
+    total.files = {path for path in total.files if _is_part(path) and not Path(path).is_dir()}
+    total.folders = {path for path in total.folders if _is_part(path)}
+    return total
 
 
 def _seen(path: Path) -> bool:
@@ -268,18 +268,18 @@ def find_artifact(cache: Cache, name: str, target: Sequence[str], today: Reads) 
     return Found(artifact, made_from, entry.get("told", {}))
 
 
-def keep_artifact(cache: Cache, name: str, target: Sequence[str], found: Found) -> None:
+def keep_artifact(cache: Cache, name: str, target: Sequence[str], known: Found) -> None:
     """Remember the artifact of the case, unless what it was made from is not known or changes during the test."""
-    made_from = found.made_from
+    made_from = known.made_from
     if made_from.unknown or changed_in_session(made_from.files) is not None:
         return
     path = _memo_path(cache, name, target)
     path.parent.mkdir(parents=True, exist_ok=True)
     entry = {
-        "key": found.artifact.key,
+        "key": known.artifact.key,
         "files": dict(made_from.files),
         "variables": dict(made_from.variables),
-        "told": dict(found.told),
+        "told": dict(known.told),
     }
     write_whole(path, json.dumps(entry))
 
@@ -292,11 +292,11 @@ def _memo_path(cache: Cache, name: str, target: Sequence[str]) -> Path:
 @functools.cache
 def packages() -> str:
     """Return a digest of the installed packages, their versions, and when each was installed."""
-    found = []
+    names = []
     for folder in installed():
         for path in folder.glob("*.dist-info"):
             try:
-                found.append(f"{path.name} {(path / 'RECORD').stat().st_mtime_ns}")
+                names.append(f"{path.name} {(path / 'RECORD').stat().st_mtime_ns}")
             except OSError:
-                found.append(path.name)
-    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()
+                names.append(path.name)
+    return hashlib.sha256("\n".join(sorted(names)).encode()).hexdigest()

@@ -75,7 +75,7 @@ class LoweredModel:
     @classmethod
     def of(cls, artifact: Artifact, source: TorchModel | ProgramFile) -> LoweredModel:
         """Return a model that was loaded and lowered."""
-        quantisation = {each.name: quantisation_notes(source, each.name, each.scheme) for each in artifact.methods}
+        quantisation = {part.name: quantisation_notes(source, part.name, part.scheme) for part in artifact.methods}
         if not isinstance(source, TorchModel):
             return cls(artifact, (), quantisation, source=source)
         repeat = {name: method.repeat for name, method in source.methods.items()}
@@ -128,8 +128,8 @@ class _Origin:
         elif place.endswith(".py") or "/" in place:
             path = Path(place).expanduser().absolute()
         else:
-            found = imported_files.file_of_module(place, Path.cwd())
-            return None if found is None else cls(found, Path.cwd())
+            file = imported_files.file_of_module(place, Path.cwd())
+            return None if file is None else cls(file, Path.cwd())
         resolved = of_project(str(path))
         return cls(resolved, resolved.parent) if resolved is not None and resolved.is_file() else None
 
@@ -183,10 +183,10 @@ def lower_named(
         *change.key,
     )
     today = read_at_import((origin.file,), origin.folder)
-    found = find_artifact(cache, name, key, today)
-    if found is not None and _fresh(found.made_from):
-        known = _restore(found, text)
-        if known is not None and not needed(bool(found.told["stateful"]), known.repeat):
+    entry = find_artifact(cache, name, key, today)
+    if entry is not None and _fresh(entry.made_from):
+        known = _restore(entry, text)
+        if known is not None and not needed(bool(entry.told["stateful"]), known.repeat):
             return known
     progress("loading the model")
     with _watch() as built, telling(progress):
@@ -202,14 +202,14 @@ def lower_named(
     built.passing = {path for path in built.passing if path != script and not Path(path).is_relative_to(cache.folder)}
     made_from = _with_source(fingerprint((origin.file,), built, origin.folder))
     model = LoweredModel.of(artifact, loaded)
-    told = {
+    kept = {
         "notes": model.notes,
         "quantisation": dict(model.quantisation),
         "repeat": dict(model.repeat),
         "text": dict(model.text),
         "stateful": _keeps_state(loaded),
     }
-    _keep(cache, name, key, Found(artifact, made_from, told))
+    _keep(cache, name, key, Found(artifact, made_from, kept))
     if not made_from.unknown:
         return model
     why = f"loaded again, as in every run, because what decides it cannot be known: {', '.join(made_from.unknown)}"
@@ -221,16 +221,16 @@ def _keeps_state(loaded: TorchModel | ProgramFile) -> bool:
     return any(method.changed or not method.steady for method in methods)
 
 
-def _restore(found: Found, text: str) -> LoweredModel | None:
+def _restore(entry: Found, text: str) -> LoweredModel | None:
     """Return what was kept of a model called `text`; None if it was kept by another version, which kept less."""
     try:
-        told = {name: dict(found.told[name]) for name in ("quantisation", "repeat", "text")}
-        notes = tuple(found.told["notes"])
-        found.told["stateful"]
+        kept = {name: dict(entry.told[name]) for name in ("quantisation", "repeat", "text")}
+        notes = tuple(entry.told["notes"])
+        entry.told["stateful"]
     except (KeyError, TypeError, ValueError):
         return None
-    said = {name: tuple(sentences) for name, sentences in told["quantisation"].items()}
-    return LoweredModel(found.artifact.rename(text), notes, said, told["repeat"], told["text"])
+    sentences_of = {name: tuple(sentences) for name, sentences in kept["quantisation"].items()}
+    return LoweredModel(entry.artifact.rename(text), notes, sentences_of, kept["repeat"], kept["text"])
 
 
 def _identity(text: str, origin: _Origin) -> str:
@@ -289,8 +289,8 @@ def _with_source(made_from: Fingerprint) -> Fingerprint:
     return replace(made_from, unknown=tuple(sorted({*made_from.unknown, *asked})))
 
 
-def _keep(cache: Cache, name: str, key: Any, found: Found) -> None:
+def _keep(cache: Cache, name: str, key: Any, entry: Found) -> None:
     try:
-        keep_artifact(cache, name, key, found)
+        keep_artifact(cache, name, key, entry)
     except (OSError, ToolError):
         return  # it is found by its content

@@ -117,5 +117,5 @@ def names_in(folder: str | Path) -> str:
     Raises:
         OSError: it cannot be listed.
     """
-    names = sorted(each.name for each in Path(folder).iterdir() if each.name not in _NO_PART_OF_A_FOLDER)
+    names = sorted(entry.name for entry in Path(folder).iterdir() if entry.name not in _NO_PART_OF_A_FOLDER)
     return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()

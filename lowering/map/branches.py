@@ -60,7 +60,7 @@ def map_branch_operations(
     ofms = _ofms(stream)
     regions = {name: _Region(name, graph, places) for name, graph in graphs.items()}
     seen: set[str] = set()
-    found: dict[str, BranchOperation] = {}
+    operations: dict[str, BranchOperation] = {}
     for entry in sorted(tables["queue"], key=lambda row: int(row["offset"])):
         offset, scheduled = int(entry["offset"]), entry["scheduled_id"]
         part = bisect.bisect_right(parts, offset) - 1
@@ -68,10 +68,10 @@ def map_branch_operations(
         if name != main and scheduled not in seen:  # further stripes of an operation belong to its first one
             seen.add(scheduled)
             regions[name].resume(order[:part].count(name))
-            found |= regions[name].take(scheduled, ofms.get(offset))
+            operations |= regions[name].take(scheduled, ofms.get(offset))
     for region in regions.values():
-        found |= region.end()
-    return found
+        operations |= region.end()
+    return operations
 
 
 def _order(graphs: Mapping[str, TosaGraph], name: str) -> Iterator[str]:
@@ -90,8 +90,8 @@ def _parts(stream: bytes) -> list[int]:
     Each part runs as a whole.
     """
     branches = [command for command in commands(stream) if command.code == BRANCH and command.payload is not None]
-    starts = {0, *(each.offset + _BRANCH_BYTES for each in branches), *(each.payload or 0 for each in branches)}
-    only_branch = {each.offset for each in branches}  # the second of two adjacent BRANCHes starts no part
+    starts = {0, *(branch.offset + _BRANCH_BYTES for branch in branches), *(branch.payload or 0 for branch in branches)}
+    only_branch = {branch.offset for branch in branches}  # the second of two adjacent BRANCHes starts no part
     return sorted(starts - only_branch)
 
 
@@ -202,16 +202,16 @@ class _Region:
 
     def _between(self, tensor: str) -> tuple[int, ...]:
         """Return the operators between tensors in memory and this one."""
-        found: dict[int, TosaOperator] = {}
+        operators: dict[int, TosaOperator] = {}
 
         def visit(name: str) -> None:
             operator = self._producers.get(name)
-            if operator is None or operator.is_constant or operator.index in found:
+            if operator is None or operator.is_constant or operator.index in operators:
                 return
-            found[operator.index] = operator
-            for each in operator.inputs:
-                if each not in self._in_memory:
-                    visit(each)
+            operators[operator.index] = operator
+            for value in operator.inputs:
+                if value not in self._in_memory:
+                    visit(value)
 
         visit(tensor)
-        return tuple(sorted(found))
+        return tuple(sorted(operators))

@@ -147,8 +147,8 @@ def build_map(
         fused = set() if primary is None else _fused_operators(primary, last, producers, taken)
         if primary is None:  # it converts an input, e.g. truth values to bytes of 0 and 255: its readers tell
             readers = _readers(entry["scheduled_id"], tables)
-            found = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
-            fused = {each.index for each in found if each is not None}
+            matches = (operator(row["optimised_id"]) or producers.get(row["name"]) for row in readers)
+            fused = {name.index for name in matches if name is not None}
             primary = graph.operators[min(fused)] if fused else None
         for member in carried.get(entry["scheduled_id"], ()):
             other = operator(scheduled.get(member, {}).get("optimised_id"))
@@ -178,15 +178,15 @@ class _BranchRows:
 
     def row(self, row: NpuOp, scheduled: str) -> NpuOp:
         """Return the row of a queue entry, named after its main TOSA operator."""
-        found = self.operations[scheduled]
-        graph, origins = self._graphs[found.region], self._origins[found.region]
-        operators = [graph.operators[index] for index in found.operators]
-        doing = [each for each in operators if each.op not in _MOVING and each.op != "RESCALE"]
+        operation = self.operations[scheduled]
+        graph, origins = self._graphs[operation.region], self._origins[operation.region]
+        operators = [graph.operators[index] for index in operation.operators]
+        doing = [node for node in operators if node.op not in _MOVING and node.op != "RESCALE"]
         main = (doing or operators)[-1]
-        name = self._names.get(found.region, {}).get(main.index, main.op)
-        row = replace(row, npu_op=name, tosa_op=main.op, tensor=found.tensor)
+        name = self._names.get(operation.region, {}).get(main.index, main.op)
+        row = replace(row, npu_op=name, tosa_op=main.op, tensor=operation.tensor)
         folded = _folds(graph, origins, self._partition)
-        return _with_sources(row, main, found.operators, origins, folded, self._partition)
+        return _with_sources(row, main, operation.operators, origins, folded, self._partition)
 
 
 def _names(sources: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
@@ -206,10 +206,10 @@ def _indexed_entries(tables: Mapping[str, Sequence[Mapping[str, str]]], stream: 
     moving = [row for row in tables["perf"] if row["operator"] in ("Gather", "Scatter") and row["id"] not in queued]
     moving.sort(key=lambda row: int(row["id"]))  # in the order of the schedule
     offsets = indexed_copies(stream)
-    each, rest = divmod(len(offsets), max(1, len(moving)))
+    share, rest = divmod(len(offsets), max(1, len(moving)))
     if not moving or rest:  # the assignment is unknown: the run reports operations without a row
         return []
-    rows = [moving[number // each] for number in range(len(offsets))]
+    rows = [moving[number // share] for number in range(len(offsets))]
     keys = [{"optimised_id": row["optimised_id"], "scheduled_id": row["id"]} for row in rows]
     return [{"offset": str(offset), **key} for offset, key in zip(offsets, keys, strict=True)]
 
@@ -281,10 +281,10 @@ def _table_of(table: TosaOperator, graph: TosaGraph, partition: Partition, befor
     if match is None:
         return ""
     kind = match["kind"]
-    tables = [found for each in graph.operators if (found := _TABLE.fullmatch(each.inputs[-1] if each.inputs else ""))]
+    tables = [name for node in graph.operators if (name := _TABLE.fullmatch(node.inputs[-1] if node.inputs else ""))]
     nodes = [name for name in partition.nodes if re.fullmatch(rf"{kind}(_\d+)?{match['region']}", name)]
     alike = {partition.nodes[name] for name in nodes}
-    if before is not None and before.identifier in alike and len(nodes) != sum(kind == each["kind"] for each in tables):
+    if before is not None and before.identifier in alike and len(nodes) != sum(kind == name["kind"] for name in tables):
         return before.identifier
     return partition.nodes.get(f"{kind}{match['number']}{match['region']}", "")
 
@@ -388,7 +388,7 @@ def _share(estimate: int, numbers: Sequence[int], cycles: list[int]) -> None:
 
 def operation_offsets(stream: bytes, codes: Set[int]) -> tuple[int, ...]:
     """Return the byte offsets of the operations with these codes in a command stream."""
-    return tuple(one.offset for one in commands(stream) if one.payload is None and one.code in codes)
+    return tuple(command.offset for command in commands(stream) if command.payload is None and command.code in codes)
 
 
 def compute_offsets(stream: bytes) -> tuple[int, ...]:

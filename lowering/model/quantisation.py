@@ -80,12 +80,12 @@ _MOST = 12
 
 def modules_in(graphs: Iterable[torch.fx.GraphModule]) -> tuple[str, ...]:
     """Return the names of the modules whose calls are in graphs, in the order of their first call."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for graph in graphs:
         for node in graph.graph.nodes:
             for path, _ in (node.meta.get("nn_module_stack") or {}).values():
-                found.setdefault(path, None)
-    return tuple(path for path in found if path)
+                names.setdefault(path, None)
+    return tuple(path for path in names if path)
 
 
 def chosen_modules(wanted: Sequence[str], known: Sequence[str], where: str) -> tuple[str, ...]:
@@ -99,18 +99,18 @@ def chosen_modules(wanted: Sequence[str], known: Sequence[str], where: str) -> t
     Raises:
         UsageError: one is not; the error lists names that are alike.
     """
-    found: dict[str, None] = {}
+    chosen: dict[str, None] = {}
     for name in wanted:
         below = [path for path in known if path == name or path.startswith(f"{name}.")]
         if below:
-            found |= dict.fromkeys([name] if name in known else below)
+            chosen |= dict.fromkeys([name] if name in known else below)
             continue
         close = difflib.get_close_matches(name, known, n=3)
         listed = f"did you mean {' or '.join(close)}? " if close else ""
         more = ", ..." if len(known) > _MOST else ""
         names = f"its modules: {', '.join(known[:_MOST])}{more}" if known else "it has no modules of its own"
         raise UsageError(f"{where} calls no module {name!r}", hint=f"{listed}{names}")
-    return tuple(found)
+    return tuple(chosen)
 
 
 def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str | None) -> tuple[str, ...]:
@@ -126,25 +126,25 @@ def quantisation_notes(model: TorchModel | ProgramFile, method: str, scheme: str
     mine = model.methods[method]
     if is_quantised(mine.module):
         return ("it is quantised already: its own scales are kept",)
-    found = () if scheme == "a8w8" else (f"quantised with {scheme}",)
+    notes = () if scheme == "a8w8" else (f"quantised with {scheme}",)
     sets = mine.calibration_inputs
     own = all(map(_same, sets[0], mine.example_inputs))
-    if (mine.changed or not mine.steady) and own and all(each is sets[0] for each in sets):
+    if (mine.changed or not mine.steady) and own and all(values is sets[0] for values in sets):
         return (
-            *found,
+            *notes,
             f"calibrated on {len(sets)} calls with its one example, from the state that it starts with: larger values "
             "of other calls are clipped; --calibrate gives it a sequence",
         )
     if len(sets) != 1:
-        return found
+        return notes
     what = "its one example" if own else "one input set"
     return (
-        *found,
+        *notes,
         f"calibrated on {what}: larger values of other inputs are clipped; --calibrate gives it more",
     )
 
 
-def _same(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _same(first: torch.Tensor, other: torch.Tensor) -> bool:
     from ethos_hil.lowering.user_code.module_changes import same_tensor
 
-    return one is other or same_tensor(one, other)
+    return first is other or same_tensor(first, other)

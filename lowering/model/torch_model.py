@@ -211,7 +211,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
 
     from ethos_hil.lowering.upstream.names.operators import is_quantised
 
-    told = result if isinstance(result, Method) else None
+    method = result if isinstance(result, Method) else None
     if isinstance(result, Method):
         result = (result.module, result.example_inputs, list(result.calibration_inputs))
     if not isinstance(result, tuple | list) or len(result) not in (2, 3) or not isinstance(result[0], torch.nn.Module):
@@ -233,7 +233,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
             hint=f"the example inputs are {_describe(example)}",
         ) from error
     return replace(
-        told or Method(module, example),
+        method or Method(module, example),
         module=module,
         example_inputs=example,
         calibration_inputs=calibration or (example,) * (STATEFUL_CALLS if calls.changed or not calls.steady else 1),
@@ -268,8 +268,8 @@ def _calibration(value: Any, gives: str, what: str, example: Inputs) -> tuple[In
         raise UsageError(f"{gives} {_describe(value)} as calibration_inputs", hint="give a list of input tuples")
     calibration = tuple(_input_tuple(entry, what, f"calibration_inputs[{index}]") for index, entry in enumerate(value))
     for index, entry in enumerate(calibration):
-        found = [(tensor.shape, tensor.dtype) for tensor in entry]
-        if found != [(tensor.shape, tensor.dtype) for tensor in example]:
+        kinds = [(tensor.shape, tensor.dtype) for tensor in entry]
+        if kinds != [(tensor.shape, tensor.dtype) for tensor in example]:
             raise UsageError(
                 f"{what}: calibration_inputs[{index}] is {_describe(entry)}",
                 hint=f"the example inputs are {_describe(example)}",
@@ -336,12 +336,12 @@ def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what:
     return TwoCalls(changed, len(first) == len(second) and all(map(_same, first, second)))
 
 
-def _same(one: Any, two: Any) -> bool:
+def _same(first: Any, two: Any) -> bool:
     import torch
 
-    if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
-        return same_tensor(one, two)
-    return type(one) is type(two) and bool(one == two)
+    if isinstance(first, torch.Tensor) and isinstance(two, torch.Tensor):
+        return same_tensor(first, two)
+    return type(first) is type(two) and bool(first == two)
 
 
 @dataclass(frozen=True)

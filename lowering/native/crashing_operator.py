@@ -68,6 +68,6 @@ def prefix(tosa: bytes, count: int) -> bytes:
         block.remove(operator)
     read = {name for operator in block.operators for name in operator.inputs}
     constant = {name for operator in block.operators if operator.is_constant for name in operator.outputs}
-    made = [name for operator in block.operators for name in operator.outputs]
-    block.replace_outputs([name for name in made if name in last or name not in {*read, *constant}])
+    outputs = [name for operator in block.operators for name in operator.outputs]
+    block.replace_outputs([name for name in outputs if name in last or name not in {*read, *constant}])
     return draft.finish()

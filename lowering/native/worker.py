@@ -46,10 +46,10 @@ class NativeCrash(Exception):
         said: what the tool printed about it, as the end of a sentence, or "".
     """
 
-    def __init__(self, how: str, said: str = "") -> None:
-        super().__init__(how + said)
+    def __init__(self, how: str, words: str = "") -> None:
+        super().__init__(how + words)
         self.how = how
-        self.said = said
+        self.said = words
 
 
 class ToolRaised(Exception):
@@ -86,10 +86,10 @@ class _Process:
 
     def __init__(self, tool: str) -> None:
         self.tool = tool
-        said = os.memfd_create(tool)
+        output = os.memfd_create(tool)
         watched, lifeline = os.pipe()
         try:
-            fcntl.fcntl(said, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
+            fcntl.fcntl(output, fcntl.F_SETFL, os.O_APPEND)  # so that it can be emptied between calls
             # No programs: on an assertion tosa_reference_model starts gdb, which takes seconds.
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
             # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
@@ -98,17 +98,17 @@ class _Process:
                 pass_fds=(watched,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=output,
                 env=environment,
                 process_group=0,
             )
         except OSError as error:
-            os.close(said)
+            os.close(output)
             os.close(lifeline)
             raise ToolError(f"a process for {tool} cannot be started: {error}") from error
         finally:
             os.close(watched)
-        self.said = said
+        self.said = output
         self.lifeline = lifeline
         """Open as long as this process lives: the worker ends when it is closed."""
         self.ready = False
@@ -143,7 +143,7 @@ class _Process:
         """Wait for an answer. A process that was stopped by a signal gives none and takes no CPU time: tell it once."""
         poll = select.poll()
         poll.register(self._answers, select.POLLIN)
-        told = False
+        reported = False
         while not poll.poll(_SILENT_SECONDS * 1000):
             number = self.process.pid
             if not told and state_of(number) in ("T", "t"):
@@ -163,9 +163,9 @@ class _Process:
         status = self.process.wait()
         printed = self.listing(_NOTE_BYTES)
         lines = [line.strip() for line in printed.splitlines() if _REASON.search(line)]
-        said = f"; it said: {lines[0][:_LINE_LENGTH]}" if lines else ""
+        quote = f"; it said: {lines[0][:_LINE_LENGTH]}" if lines else ""
         if status >= 0:
-            return NativeCrash(f"ended its process with status {status}", said)
+            return NativeCrash(f"ended its process with status {status}", quote)
         number = -status
         if number == signal.SIGXCPU:
             return NativeCrash(f"did not end within {self._seconds} seconds of CPU time")
@@ -173,7 +173,7 @@ class _Process:
             return self.without_memory()
         name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
         meaning = "; memory may have run out" if number == signal.SIGKILL else ""
-        return NativeCrash(f"crashed with {name} ({signal.strsignal(number)}{meaning})", said)
+        return NativeCrash(f"crashed with {name} ({signal.strsignal(number)}{meaning})", quote)
 
     def without_memory(self) -> NativeCrash:
         """Return that the memory was not enough."""

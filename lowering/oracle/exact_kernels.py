@@ -31,7 +31,7 @@ def _of_floats(function: Callable[..., np.ndarray]) -> Kernel:
 def _scaled(function: Callable[..., np.ndarray]) -> Kernel:
     """Return the kernel of an operator that has a factor for its second operand: with 1 it is one operation."""
     kernel = _of_floats(function)
-    return lambda one, other, factor=1: kernel(one, other) if factor == 1 else None
+    return lambda left, other, factor=1: kernel(left, other) if factor == 1 else None
 
 
 def _by_number(function: Callable[..., np.ndarray], *, scaled: bool = False) -> Kernel:

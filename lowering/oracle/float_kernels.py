@@ -111,7 +111,7 @@ def _pow(base: Any, exponent: Any) -> np.ndarray:
 
 
 def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
-    simple = all(each.dtype == np.float32 or each.dtype.kind in "iub" for each in (left, right))
+    simple = all(side.dtype == np.float32 or side.dtype.kind in "iub" for side in (left, right))
     return rounded(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
 
 

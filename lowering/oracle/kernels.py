@@ -217,8 +217,8 @@ def _sort(call: KernelCall, store: Store) -> None:
     import torch
 
     source, dimension, descending = (store.get(index) for index in call.args[:3])
-    made = torch.sort(torch.from_numpy(source), dim=int(dimension), descending=bool(descending), stable=True)
-    for index, tensor in zip(call.args[3:5], made, strict=True):
+    result = torch.sort(torch.from_numpy(source), dim=int(dimension), descending=bool(descending), stable=True)
+    for index, tensor in zip(call.args[3:5], result, strict=True):
         store.set(index, tensor.numpy())
 
 

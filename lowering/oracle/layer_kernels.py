@@ -175,8 +175,8 @@ def _spread(
 
 
 def _variance(values: np.ndarray, dimensions: list[int] | None, correction: Any, keep: bool) -> np.ndarray | None:
-    found = _spread(values, dimensions, correction, keep)
-    return None if found is None else found[0]
+    spread = _spread(values, dimensions, correction, keep)
+    return None if spread is None else spread[0]
 
 
 @of_float32
@@ -221,7 +221,7 @@ def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, 
     height, width = values.shape[2:]
     batch = np.arange(values.shape[0])[:, None, None]
 
-    one = F32(1)
+    unit = F32(1)
 
     def reflected(at: np.ndarray, low: int, high: int) -> np.ndarray:
         if low == high:
@@ -233,15 +233,15 @@ def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, 
         return np.where(flipped, span - extra + least, extra + least)
 
     def place(at: np.ndarray, size: int) -> np.ndarray:
-        at = (at + one) / F32(2) * (F32(size) - one) if corners else ((at + one) * F32(size) - one) / F32(2)
+        at = (at + unit) / F32(2) * (F32(size) - unit) if corners else ((at + unit) * F32(size) - unit) / F32(2)
         if padding == 2:
             at = reflected(at, 0, 2 * (size - 1)) if corners else reflected(at, -1, 2 * size - 1)
         return np.nan_to_num(at, nan=0.0, posinf=np.inf, neginf=-np.inf).clip(0, F32(size - 1)) if padding else at
 
     def pixel(y: np.ndarray, x: np.ndarray) -> np.ndarray:
         out = (y < 0) | (y >= height) | (x < 0) | (x >= width)
-        found = values[batch, :, y.clip(0, height - 1), x.clip(0, width - 1)]  # [N, H, W, C]
-        return np.where(out[..., None], F32(0), found)
+        values_there = values[batch, :, y.clip(0, height - 1), x.clip(0, width - 1)]  # [N, H, W, C]
+        return np.where(out[..., None], F32(0), values_there)
 
     def whole(at: np.ndarray) -> np.ndarray:
         return np.nan_to_num(at.astype(F64), nan=0.0).clip(-(2.0**40), 2.0**40).astype(np.int64)
@@ -251,7 +251,7 @@ def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, 
         return np.moveaxis(pixel(whole(np.rint(y)), whole(np.rint(x))), -1, 1)
     top, left = whole(np.floor(y)), whole(np.floor(x))
     down, right = y - top.astype(F32), x - left.astype(F32)
-    weights = ((one - right) * (one - down), right * (one - down), (one - right) * down, right * down)
+    weights = ((unit - right) * (unit - down), right * (unit - down), (unit - right) * down, right * down)
     corners_at = ((top, left), (top, left + 1), (top + 1, left), (top + 1, left + 1))
     terms = [pixel(*at) * weight[..., None] for at, weight in zip(corners_at, weights, strict=True)]
     return np.moveaxis(terms[0] + terms[1] + terms[2] + terms[3], -1, 1)

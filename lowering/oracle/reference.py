@@ -189,8 +189,8 @@ def check_inputs(expected: Sequence[Tensor], inputs: Sequence[np.ndarray]) -> tu
     arrays = tuple(np.asarray(value) for value in inputs)
     for index, (tensor, array) in enumerate(zip(expected, arrays, strict=True)):
         if array.shape != tensor.sizes or array.dtype != tensor.dtype:
-            found = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
-            raise UsageError(f"input {index} is {found}, the program expects {tensor}", hint=f"it takes {wanted}")
+            form = f"{array.dtype}[{', '.join(map(str, array.shape))}]"
+            raise UsageError(f"input {index} is {form}, the program expects {tensor}", hint=f"it takes {wanted}")
     return arrays
 
 

@@ -31,19 +31,19 @@ def products(artifact: Artifact, product: Product) -> dict[str, bytes]:
     """
     if product == "pte":
         return {"": artifact.pte}
-    found = [
+    contents = [
         (method.name, delegate.index, _content(delegate, product))
         for method in artifact.methods
         for delegate in method.delegates
     ]
-    if not found:
+    if not contents:
         raise CompileError(
             f"nothing of {artifact.model} could be delegated to {target(artifact)}: {'; '.join(summary(artifact))}",
             hint="--to pte gives a program for the CPU",
         )
     several = len(artifact.methods) > 1
-    names = [f"{method}-{index}" if several else str(index) for method, index, _ in found]
-    return {name if len(found) > 1 else "": content for name, (*_, content) in zip(names, found, strict=True)}
+    names = [f"{method}-{index}" if several else str(index) for method, index, _ in contents]
+    return {name if len(contents) > 1 else "": content for name, (*_, content) in zip(names, contents, strict=True)}
 
 
 def _content(delegate: Delegate, product: Product) -> bytes:
@@ -68,9 +68,9 @@ def artefacts(artifact: Artifact) -> dict[str, bytes]:
             if delegate.vela:
                 files[f"{prefix}delegate-{delegate.index}.vela"] = delegate.vela
         files[f"{prefix}inputs.npz"] = packed_arrays(_by_name(method.input_names, method.example_inputs))
-        answers = {f"float_{at}": each for at, each in enumerate(method.floating)}
+        answers = {f"float_{at}": value for at, value in enumerate(method.floating)}
         files[f"{prefix}pytorch.npz"] = packed_arrays(
-            answers | {f"quantised_{at}": each for at, each in enumerate(method.quantised)}
+            answers | {f"quantised_{at}": value for at, value in enumerate(method.quantised)}
         )
         try:
             files[f"{prefix}reference.npz"] = packed_arrays(_reference(artifact.of(method.name)))
@@ -102,7 +102,7 @@ def _reference(artifact: Artifact) -> dict[str, np.ndarray]:
     run = Reference(artifact).run(artifact.example_inputs)
     arrays = dict(zip(archive_names(artifact.outputs), run.outputs, strict=True))
     for instruction, outputs in run.delegate_outputs.items():
-        arrays |= {f"instruction_{instruction}_output_{at}": each for at, each in enumerate(outputs)}
+        arrays |= {f"instruction_{instruction}_output_{at}": output for at, output in enumerate(outputs)}
     return arrays
 
 

@@ -32,16 +32,16 @@ def listing(artifact: Artifact) -> str:
 
 
 def summary(artifact: Artifact) -> list[str]:
-    """Return a line for each method: what is delegated, and what stays on the CPU."""
+    """Return a line for part method: what is delegated, and what stays on the CPU."""
     lines = []
-    for each in artifact.methods:
-        method = artifact.of(each.name)
+    for part in artifact.methods:
+        method = artifact.of(part.name)
         rows = f", {len(method.npu_ops)} NPU operations" if artifact.npu is not None else ""
         kernels = ", ".join(dict.fromkeys(method.cpu_ops)) or "nothing"
-        lines.append(f"{each.name}: {counted(len(each.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
-        placed = each.placement
+        lines.append(f"{part.name}: {counted(len(part.delegates), 'delegate')}{rows}; on the CPU: {kernels}")
+        placed = part.placement
         lines.append(
-            f"{each.name}: {counted(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
+            f"{part.name}: {counted(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
             f"{counted(placed.conversions, 'conversion')} between numbers and integers"
         )
         lines += [f"  {_left(call, count)}" for call, count in grouped(placed.on_cpu)[:_MOST_LEFT]]
@@ -69,9 +69,9 @@ def _lines(artifact: Artifact) -> Iterator[str]:
     yield "  made by " + ", ".join(f"{tool} {artifact.versions[tool]}" for tool in _TOOLS if tool in artifact.versions)
     for note in artifact.notes:
         yield f"  note: {note}"
-    for each in artifact.methods:
+    for method in artifact.methods:
         yield ""
-        yield from _method(artifact.of(each.name))
+        yield from _method(artifact.of(method.name))
 
 
 def _method(artifact: Artifact) -> Iterator[str]:
@@ -121,10 +121,10 @@ def _delegate(delegate: Delegate) -> Iterator[str]:
         )
     for name, graph in TosaGraph.regions(delegate.tosa).items() if delegate.tosa is not None else ():
         yield f"    TOSA {name}: {_tensors(graph, [tensor.name for tensor in graph.inputs])}"
-        constants = {output for each in graph.operators if each.is_constant for output in each.outputs}
+        constants = {output for operator in graph.operators if operator.is_constant for output in operator.outputs}
         for operator in graph.operators:
             if not operator.is_constant:
-                inputs = [each for each in operator.inputs if each not in constants]
+                inputs = [value for value in operator.inputs if value not in constants]
                 bodies = f" {', '.join(operator.bodies)}" if operator.bodies else ""
                 yield (
                     f"      {operator.index:4}  {operator.op}{bodies}({', '.join(inputs)}) -> "

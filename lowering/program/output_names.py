@@ -28,5 +28,5 @@ def archive_names(names: Sequence[str]) -> tuple[str, ...]:
     Args:
         names: the outputs' names.
     """
-    found = tuple(_NUMBERED.sub(r"output_\1", _UNUSABLE.sub("_", name)) for name in names)
-    return found if len(set(found)) == len(found) else tuple(f"output_{index}" for index in range(len(names)))
+    usable = tuple(_NUMBERED.sub(r"output_\1", _UNUSABLE.sub("_", name)) for name in names)
+    return usable if len(set(usable)) == len(usable) else tuple(f"output_{index}" for index in range(len(names)))

@@ -83,14 +83,14 @@ class Placement:
 
 def kernel_calls(plan: ExecutionPlan) -> list[tuple[int, KernelCall]]:
     """Return the instructions of a plan that call kernels, with their indices."""
-    return [(at, each) for at, each in enumerate(plan.instructions) if isinstance(each, KernelCall)]
+    return [(at, call) for at, call in enumerate(plan.instructions) if isinstance(call, KernelCall)]
 
 
 def cpu_call(instruction: int, operator: str, *, reason: str = "", remedy: str = "", **known: str) -> CpuCall:
     """Return a call; only an operator of the model has a reason and a remedy."""
     kind = kind_of(operator)
-    told = {"reason": reason, "remedy": remedy} if kind == "operator" else {}
-    return CpuCall(instruction, operator, kind, **known, **told)
+    texts = {"reason": reason, "remedy": remedy} if kind == "operator" else {}
+    return CpuCall(instruction, operator, kind, **known, **texts)
 
 
 def kind_of(operator: str) -> CallKind:

@@ -109,9 +109,9 @@ class ProgramDelegates:
                 modes.add(MemoryMode.of_flags(_vela_flags(entry.compile_specs)))
                 delegates.append(ProgramDelegate(call.delegate, at, entry.data))
             methods[plan.name] = tuple(delegates)
-        for found in (npus, modes):
-            if len(found) > 1:
-                raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, found)))}")
+        for names in (npus, modes):
+            if len(names) > 1:
+                raise UsageError(f"{model}: its delegates are compiled for {', '.join(sorted(map(str, names)))}")
         common = flags.pop() if len(flags) == 1 else ()
         return cls(methods, next(iter(npus), None), next(iter(modes), None), common)
 

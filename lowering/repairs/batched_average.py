@@ -25,15 +25,15 @@ _LARGEST_STRIDE = 3
 
 def split_averages(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Make an AVG_POOL2D of each sample, with a CLAMP to all values behind it, and a CONCAT of the results."""
-    found = []
-    for operator in [each for each in block.operators if each.op == "AVG_POOL2D" and _has_sums(each)]:
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op == "AVG_POOL2D" and _has_sums(operator)]:
         if block.tensors[operator.inputs[0]].shape[0] > 1:
             _split(block, operator)
-            found.append(operator)
+            repaired.append(operator)
         elif is_a_part(block, operator.outputs[0]):
             add_clamp(block, operator, operator.outputs[0])
-            found.append(operator)
-    return found
+            repaired.append(operator)
+    return repaired
 
 
 def _has_sums(operator: DraftOperator) -> bool:
@@ -43,11 +43,11 @@ def _has_sums(operator: DraftOperator) -> bool:
 
 def _split(block: DraftBlock, operator: DraftOperator) -> None:
     source, *zeros = operator.inputs
-    shape, made = block.tensors[source].shape, block.tensors[operator.outputs[0]]
+    shape, result = block.tensors[source].shape, block.tensors[operator.outputs[0]]
     averages = []
     for number in range(shape[0]):
         sample = block.slice(operator, source, (number, 0, 0, 0), (1, *shape[1:]))
-        average = block.tensor(operator.outputs[0], (1, *made.shape[1:]), made.dtype)
+        average = block.tensor(operator.outputs[0], (1, *result.shape[1:]), result.dtype)
         averages.append((block.add(operator, "AVG_POOL2D", [sample, *zeros], [average], like=operator), average))
     block.add(operator, "CONCAT", [name for _, name in averages], operator.outputs, {0: Scalar("i", 0)})
     block.operators.remove(operator)

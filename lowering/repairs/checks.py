@@ -17,10 +17,10 @@ _BYTES = {"BOOL": 1, "INT8": 1, "INT16": 2, "INT32": 4, "INT48": 8}
 
 def missing_outputs(output: VelaOutput) -> str | None:
     """Return what is wrong with the outputs of a compiled program, or None."""
-    wanted, made = TosaGraph.parse(output.tosa).outputs, output.parsed.outputs
-    if len(wanted) != len(made):
-        return f"it has {len(made)} of the {len(wanted)} outputs"
-    for number, (tensor, place) in enumerate(zip(wanted, made, strict=True)):
+    wanted, outputs = TosaGraph.parse(output.tosa).outputs, output.parsed.outputs
+    if len(wanted) != len(outputs):
+        return f"it has {len(outputs)} of the {len(wanted)} outputs"
+    for number, (tensor, place) in enumerate(zip(wanted, outputs, strict=True)):
         size = math.prod(tensor.shape) * _BYTES.get(tensor.dtype, 1)
         if place.size != size:
             return f"its output {number} has {place.size} bytes instead of {size}"
@@ -82,11 +82,11 @@ def excess_padding(blob: VelaBlob, tosa: bytes) -> tuple[ExcessPadding, ...]:
 
 def _has_unreached_outputs(tosa: bytes) -> bool:
     for block in TosaDraft(tosa).blocks:
-        for each in block.operators:
-            if each.op == "TRANSPOSE_CONV2D":
-                attribute = each.old_attribute
+        for operator in block.operators:
+            if operator.op == "TRANSPOSE_CONV2D":
+                attribute = operator.old_attribute
                 stride, added = attribute.StrideAsNumpy().tolist(), attribute.OutPadAsNumpy().tolist()
-                _, height, width, _ = block.tensors[each.inputs[1]].shape
+                _, height, width, _ = block.tensors[operator.inputs[1]].shape
                 if stride[0] > height or stride[1] > width or max(added) > 0:
                     return True
     return False
@@ -94,13 +94,13 @@ def _has_unreached_outputs(tosa: bytes) -> bool:
 
 def scan_padding(stream: bytes) -> tuple[ExcessPadding, ...]:
     """Return the operations of a stream (whole little-endian words) that are padded further than windows reach."""
-    found = []
+    operators = []
     for command, registers in operations(stream, (*_PADS, _KERNEL_WIDTH, _KERNEL_HEIGHT, _ACC_FORMAT)):
         if command.code in _WINDOWS and not registers[_ACC_FORMAT] & _SHARED:
             for pad, extent in _EXTENTS.items():
                 if registers[pad] > registers[extent]:
-                    found.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))
-    return tuple(found)
+                    operators.append(ExcessPadding(command.offset, _PADS[pad], registers[pad], registers[extent] + 1))
+    return tuple(operators)
 
 
 # The check that a command stream's DMA transfers stay inside the NPU's internal memory.
@@ -140,11 +140,11 @@ def overruns(blob: VelaBlob) -> tuple[Overrun, ...]:
 
 def scan(stream: bytes, shram: int) -> tuple[Overrun, ...]:
     """Return the transfers of a stream (whole little-endian words) that end beyond `shram` bytes of SHRAM."""
-    found = []
+    operators = []
     for command, registers in operations(stream, (_DESTINATION_REGION, _DESTINATION, _LENGTH)):
         if command.code == DMA_START and registers[_DESTINATION_REGION] & _INTERNAL:
             begin = registers[_DESTINATION]
             end = begin + registers[_LENGTH]
             if end > shram:
-                found.append(Overrun(command.offset, begin, end, shram))
-    return tuple(found)
+                operators.append(Overrun(command.offset, begin, end, shram))
+    return tuple(operators)

@@ -40,13 +40,13 @@ _CONSTANTS = 0
 
 def fold_transposes(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Make a constant of each TRANSPOSE of a constant."""
-    found = []
-    for operator in [each for each in block.operators if each.op == "TRANSPOSE"]:
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op == "TRANSPOSE"]:
         values = block.constant(operator.inputs[0])
         if values is not None:
             block.fold(operator, values.transpose(operator.old_attribute.PermsAsNumpy()))
-            found.append(operator)
-    return found
+            repaired.append(operator)
+    return repaired
 
 
 def constant_results(blob: VelaBlob) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def constant_results(blob: VelaBlob) -> tuple[int, ...]:
 
 def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
     """Return the byte offsets of the operations of a stream (whole little-endian words) that write to region 0."""
-    found = []
+    operators = []
     for command, registers in operations(stream, (_OFM_REGION, _OFM_PRECISION, _DESTINATION_REGION)):
         if command.code == DMA_START:
             written = registers[_DESTINATION_REGION] & (_INTERNAL | _REGION) == _CONSTANTS
@@ -64,8 +64,8 @@ def scan_results(stream: bytes, family: Family) -> tuple[int, ...]:
             stored = not family.keeps_results or not registers[_OFM_PRECISION] & _NOT_IN_MEMORY
             written = stored and registers[_OFM_REGION] & _REGION == _CONSTANTS
         if written:
-            found.append(command.offset)
-    return tuple(found)
+            operators.append(command.offset)
+    return tuple(operators)
 
 
 DEFECT = VelaDefect(

@@ -20,8 +20,8 @@ from ethos_hil.lowering.repairs.defect import VelaDefect
 
 def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Compute a second row or column of each TRANSPOSE_CONV2D of which one stays, and cut it off."""
-    found = []
-    for operator in [each for each in block.operators if each.op == "TRANSPOSE_CONV2D"]:
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op == "TRANSPOSE_CONV2D"]:
         attribute = operator.old_attribute
         stride, pads = attribute.StrideAsNumpy().tolist(), attribute.OutPadAsNumpy().tolist()
         source, shape = block.tensors[operator.inputs[0]].shape, block.tensors[operator.outputs[0]].shape
@@ -37,8 +37,8 @@ def widen_crops(block: DraftBlock, family: Family) -> list[DraftOperator]:
             continue
         set_out_pad(operator, pads)
         _cut(block, operator, size, start)
-        found.append(operator)
-    return found
+        repaired.append(operator)
+    return repaired
 
 
 def set_out_pad(operator: DraftOperator, pads: Sequence[int]) -> None:

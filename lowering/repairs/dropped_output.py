@@ -25,14 +25,14 @@ _LAYOUT = ("TRANSPOSE", "RESHAPE", "IDENTITY")
 
 def keep_outputs(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Give the reader of each output that would be dropped a tensor of its own, and return those outputs' writers."""
-    found = []
+    repaired = []
     for name in dict.fromkeys(block.outputs):
         readers, writer = block.readers(name), block.producer(name)
         if writer is None or len(readers) != 1 or not _leads_to_transposition(block, readers[0]):
             continue
-        found.append(writer)
+        repaired.append(writer)
         _separate(block, name, writer, readers[0])
-    return found
+    return repaired
 
 
 def _leads_to_transposition(block: DraftBlock, reader: DraftOperator) -> bool:
@@ -48,9 +48,9 @@ def _leads_to_transposition(block: DraftBlock, reader: DraftOperator) -> bool:
 def _separate(block: DraftBlock, name: str, writer: DraftOperator, reader: DraftOperator) -> None:
     if writer.op == reader.op == "TRANSPOSE" and reader.outputs[0] not in block.outputs:
         first, second = axes(writer), axes(reader)
-        if all(first[axis] == at for at, axis in enumerate(second)):  # they undo each other
-            for each in block.readers(reader.outputs[0]):
-                each.inputs = [writer.inputs[0] if one == reader.outputs[0] else one for one in each.inputs]
+        if all(first[axis] == at for at, axis in enumerate(second)):  # they undo user other
+            for user in block.readers(reader.outputs[0]):
+                user.inputs = [writer.inputs[0] if value == reader.outputs[0] else value for value in user.inputs]
             block.remove(reader)
             return
     tensor = block.tensors[name]
@@ -59,7 +59,7 @@ def _separate(block: DraftBlock, name: str, writer: DraftOperator, reader: Draft
         block.add(writer, writer.op, writer.inputs, [copy], like=writer, after=True)
     else:
         copy = block.slice(reader, name, [0] * len(tensor.shape), tensor.shape)
-    reader.inputs = [copy if one == name else one for one in reader.inputs]
+    reader.inputs = [copy if value == name else value for value in reader.inputs]
 
 
 def axes(transpose: DraftOperator) -> tuple[int, ...]:

@@ -34,19 +34,19 @@ _ALIKE = (
 
 def fold_activations(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Compute each TABLE and CLAMP that Vela would cut and fuse in a shape that it does not cut."""
-    found = []
-    for operator in [each for each in block.operators if each.op in _ACTIVATIONS]:
-        source, made = operator.inputs[0], operator.outputs[0]
-        shape = block.tensors[made].shape
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op in _ACTIVATIONS]:
+        source, result = operator.inputs[0], operator.outputs[0]
+        shape = block.tensors[result].shape
         if len(shape) < 4 or math.prod(shape[:-3]) == 1 or _is_alike(block, source):
             continue
         folded = (1, math.prod(shape[:-2]), *shape[-2:])
         operator.inputs[0] = block.reshape(operator, source, folded)
-        operator.outputs[0] = block.tensor(made, folded, block.tensors[made].dtype)
-        back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [made], {}, after=True)
+        operator.outputs[0] = block.tensor(result, folded, block.tensors[result].dtype)
+        back = block.add(operator, "RESHAPE", [operator.outputs[0], ""], [result], {}, after=True)
         back.inputs[1] = block.shape(back, shape)
-        found.append(operator)
-    return found
+        repaired.append(operator)
+    return repaired
 
 
 def _is_alike(block: DraftBlock, source: str) -> bool:

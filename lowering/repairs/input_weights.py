@@ -24,7 +24,7 @@ def find_input_weights(block: DraftBlock, family: Family) -> list[DraftOperator]
         for operator in block.operators
         if operator.op in _CONVOLUTIONS
         and not _is_constant(block, operator.inputs[1])
-        and any(each.op == "RESCALE" and _per_channel(each) for each in block.readers(operator.outputs[0]))
+        and any(reader.op == "RESCALE" and _per_channel(reader) for reader in block.readers(operator.outputs[0]))
     ]
 
 

@@ -163,7 +163,7 @@ def treat(output: VelaOutput, family: Family) -> tuple[bytes, tuple[DefectFindin
 
 def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tuple[bytes, tuple[DefectFinding, ...]]:
     """Treat a program; without Vela's output only what its TOSA shows."""
-    found: list[DefectFinding] = []
+    findings: list[DefectFinding] = []
     draft = TosaDraft(tosa)
     for defect in DEFECTS:
         unseen = defect.seen is not None and (output is None or not defect.seen(output))
@@ -172,8 +172,8 @@ def _treat(tosa: bytes, family: Family, output: VelaOutput | None = None) -> tup
         for treat, repaired in defect.treatments:
             for block in draft.blocks:
                 met = treat(block, family)
-                found += [DefectFinding(defect, block.name, each.op, each.index, repaired) for each in met]
-    return draft.finish(), tuple(found)
+                findings += [DefectFinding(defect, block.name, op.op, op.index, repaired) for op in met]
+    return draft.finish(), tuple(findings)
 
 
 def refusal(defect: VelaDefect, place: str) -> KnownDefect:

@@ -22,17 +22,17 @@ def free_padded(block: DraftBlock, family: Family) -> list[DraftOperator]:
     def padded(operator: DraftOperator) -> bool:
         if operator.op not in ("TABLE", "CLAMP") or block.tensors[operator.outputs[0]].dtype not in ("INT8", "INT16"):
             return False
-        return any(each.op in ("PAD", "CONCAT") for each in _behind(block, operator.outputs[0]))
+        return any(reader.op in ("PAD", "CONCAT") for reader in _behind(block, operator.outputs[0]))
 
     return hoist(block, padded)
 
 
 def _behind(block: DraftBlock, name: str) -> list[DraftOperator]:
     """Return the operators that read a tensor, or a reshape of it."""
-    found: list[DraftOperator] = []
+    readers: list[DraftOperator] = []
     for reader in block.readers(name):
-        found += _behind(block, reader.outputs[0]) if reader.op in ("RESHAPE", "IDENTITY") else [reader]
-    return found
+        readers += _behind(block, reader.outputs[0]) if reader.op in ("RESHAPE", "IDENTITY") else [reader]
+    return readers
 
 
 DEFECT = VelaDefect(

@@ -22,16 +22,16 @@ _RESHAPES = ("RESHAPE", "IDENTITY", "TRANSPOSE")
 
 def keep_minima(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values between each REDUCE_MIN and the RESHAPEs that read it."""
-    found = []
-    for operator in [each for each in block.operators if each.op == "REDUCE_MIN"]:
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op == "REDUCE_MIN"]:
         name = operator.outputs[0]
         if block.tensors[name].dtype not in ("INT8", "INT16") or not any(
-            each.op in _RESHAPES for each in block.readers(name)
+            reader.op in _RESHAPES for reader in block.readers(name)
         ):
             continue
         add_clamp(block, operator, name)
-        found.append(operator)
-    return found
+        repaired.append(operator)
+    return repaired
 
 
 DEFECT = VelaDefect(

@@ -21,13 +21,13 @@ _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
 
 def keep_reductions(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values between each reduction and the CONCATs and PADs that read it."""
-    found = []
-    for operator in [each for each in block.operators if each.op in _REDUCTIONS]:
+    repaired = []
+    for operator in [operator for operator in block.operators if operator.op in _REDUCTIONS]:
         name = operator.outputs[0]
         if block.tensors[name].dtype in ("INT8", "INT16") and is_a_part(block, name):
             add_clamp(block, operator, name)
-            found.append(operator)
-    return found
+            repaired.append(operator)
+    return repaired
 
 
 def is_a_part(block: DraftBlock, name: str) -> bool:

@@ -16,9 +16,9 @@ def hoist(block: DraftBlock, chosen: Callable[[DraftOperator], bool]) -> list[Dr
     moves as long as nothing else reads what the chain makes, if the chain has a TRANSPOSE.
     """
     moved = []
-    for operator in [each for each in block.operators if chosen(each)]:
+    for operator in [operator for operator in block.operators if chosen(operator)]:
         chain = _chain(block, operator)
-        if any(each.op == "TRANSPOSE" for each in chain):
+        if any(link.op == "TRANSPOSE" for link in chain):
             _move(block, operator, chain)
             moved.append(operator)
     return moved
@@ -30,7 +30,7 @@ def _chain(block: DraftBlock, operator: DraftOperator) -> list[DraftOperator]:
     name = operator.inputs[0]
     while True:
         producer = block.producer(name)
-        alone = sum(each.inputs.count(name) for each in block.operators) == 1
+        alone = sum(operator.inputs.count(name) for operator in block.operators) == 1
         if producer is None or producer.op not in _MOVED_OVER or not alone or name in block.outputs:
             return chain
         chain.insert(0, producer)
@@ -42,17 +42,17 @@ def _move(block: DraftBlock, operator: DraftOperator, chain: list[DraftOperator]
 
     Nothing between the chain and the operator reads the chain, so all of it can run right behind.
     """
-    way = [*(each.inputs[0] for each in chain), operator.inputs[0], operator.outputs[0]]
+    way = [*(link.inputs[0] for link in chain), operator.inputs[0], operator.outputs[0]]
     before = [block.tensors[name].shape for name in way]
     types = [block.tensors[name].dtype for name in way]
     assert len(set(types)) == 1, types
     # way[0] -chain[0]-> way[1] ... -operator-> way[-1] becomes way[0] -operator-> way[1] -chain[0]-> way[2] ...
-    for number, each in enumerate((operator, *chain)):
-        each.inputs[0], each.outputs[0] = way[number], way[number + 1]
+    for number, link in enumerate((operator, *chain)):
+        link.inputs[0], link.outputs[0] = way[number], way[number + 1]
     for number, name in enumerate(way[1:-1]):
         block.set_shape(name, before[number])
-    for each in chain:
-        block.operators.remove(each)
+    for link in chain:
+        block.operators.remove(link)
     at = block.operators.index(operator) + 1
     block.operators[at:at] = chain
     block.changed = True
@@ -69,8 +69,8 @@ def add_clamp(block: DraftBlock, writer: DraftOperator, name: str) -> None:
     tensor = block.tensors[name]
     low, high, size = _RANGES[tensor.dtype]
     copy = block.tensor(name, tensor.shape, tensor.dtype)
-    for each in block.readers(name):
-        each.inputs = [copy if one == name else one for one in each.inputs]
+    for reader in block.readers(name):
+        reader.inputs = [copy if value == name else value for value in reader.inputs]
     first, last = (ByteVector(value.to_bytes(size, "little", signed=True)) for value in (low, high))
     fields: dict[int, Scalar | Node] = {0: first, 1: last, 2: Scalar("I", 1)}  # 1 propagates NaN, as upstream writes it
     block.add(writer, "CLAMP", [name], [copy], fields, after=True)

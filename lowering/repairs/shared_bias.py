@@ -42,20 +42,20 @@ _ROWS = {"CONV2D": 1, "DEPTHWISE_CONV2D": 0, "TRANSPOSE_CONV2D": 1}
 
 def part_biases(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Give each convolution that shares weights and scales, but not the bias, weights of its own."""
-    found = []
+    repaired = []
     for operator, number in _others(block, _weights):
         _lengthen(block, operator, number)
-        found.append(operator)
+        repaired.append(operator)
     for operator, _ in _others(block, _fill) if family.fills_borders else ():
         _fill_itself(block, operator)
-        found.append(operator)
-    return found
+        repaired.append(operator)
+    return repaired
 
 
 def _others(block: DraftBlock, shared: Shared) -> list[tuple[DraftOperator, int]]:
     """Return the convolutions that share something and have another bias than the first one, and its number."""
     biases: dict[Hashable, list[bytes | None]] = {}
-    found = []
+    others = []
     for operator in block.operators:
         key = shared(block, operator)
         if key is not None:
@@ -63,8 +63,8 @@ def _others(block: DraftBlock, shared: Shared) -> list[tuple[DraftOperator, int]
             if bias not in seen:
                 seen.append(bias)
             if bias != seen[0]:
-                found.append((operator, seen.index(bias)))
-    return found
+                others.append((operator, seen.index(bias)))
+    return others
 
 
 def _weights(block: DraftBlock, operator: DraftOperator) -> Hashable:

@@ -19,13 +19,13 @@ from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 
 def find_shifted_operands(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Return each sum of int16 whose operands have scales that are different powers of two."""
-    found = []
+    operators = []
     for operator in block.operators:
         if operator.op in ("ADD", "SUB"):
             factors = [_power_of_int16(block, name) for name in operator.inputs[:2]]
             if None not in factors and factors[0] != factors[1]:
-                found.append(operator)
-    return found
+                operators.append(operator)
+    return operators
 
 
 def _power_of_int16(block: DraftBlock, name: str) -> int | None:
@@ -33,7 +33,7 @@ def _power_of_int16(block: DraftBlock, name: str) -> int | None:
     writer = block.producer(name)
     if writer is None or writer.op != "RESCALE" or block.tensors[writer.inputs[0]].dtype != "INT16":
         return None
-    multiplier, shift = (_only(block.constant(each)) for each in writer.inputs[1:3])
+    multiplier, shift = (_only(block.constant(value)) for value in writer.inputs[1:3])
     if multiplier is None or shift is None or multiplier <= 0 or multiplier & (multiplier - 1):
         return None
     return multiplier.bit_length() - 1 - shift

@@ -37,19 +37,19 @@ _CLAMPED = ("INT8", "INT16")
 
 def keep_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Put a CLAMP to all values between each SLICE and the operations that would misread it."""
-    found = [each for each in _misread(block) if block.tensors[each.outputs[0]].dtype in _CLAMPED]
-    for operator in found:
+    repaired = [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype in _CLAMPED]
+    for operator in repaired:
         add_clamp(block, operator, operator.outputs[0])
-    return found
+    return repaired
 
 
 def find_slices(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Return each SLICE of another type that an operation would misread: TOSA has no CLAMP for it."""
-    return [each for each in _misread(block) if block.tensors[each.outputs[0]].dtype not in _CLAMPED]
+    return [part for part in _misread(block) if block.tensors[part.outputs[0]].dtype not in _CLAMPED]
 
 
 def _misread(block: DraftBlock) -> list[DraftOperator]:
-    return [each for each in block.operators if each.op == "SLICE" and _is_misread(block, each.outputs[0])]
+    return [part for part in block.operators if part.op == "SLICE" and _is_misread(block, part.outputs[0])]
 
 
 def _is_misread(block: DraftBlock, name: str) -> bool:

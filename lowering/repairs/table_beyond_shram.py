@@ -21,7 +21,7 @@ from ethos_hil.lowering.repairs.rewrites import hoist
 
 def free_tables(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Move each int8 TABLE before the TRANSPOSEs and RESHAPEs that feed it."""
-    return hoist(block, lambda each: each.op == "TABLE" and block.tensors[each.outputs[0]].dtype == "INT8")
+    return hoist(block, lambda operator: operator.op == "TABLE" and block.tensors[operator.outputs[0]].dtype == "INT8")
 
 
 DEFECT = VelaDefect(

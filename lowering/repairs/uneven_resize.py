@@ -21,29 +21,29 @@ from ethos_hil.lowering.repairs.defect import WITHOUT_U85, VelaDefect
 
 def repeat_elements(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Make TILEs of each RESIZE NEAREST with different factors, where it repeats each element."""
-    found = []
+    repaired = []
     for operator in _uneven(block):
         factors = _repeats(block, operator)
         if factors is not None:
             _tile(block, operator, factors)
-            found.append(operator)
-    return found
+            repaired.append(operator)
+    return repaired
 
 
 def find_uneven(block: DraftBlock, family: Family) -> list[DraftOperator]:
     """Return each RESIZE NEAREST with different factors that picks elements in another way."""
-    return [each for each in _uneven(block) if _repeats(block, each) is None]
+    return [resize for resize in _uneven(block) if _repeats(block, resize) is None]
 
 
 def _uneven(block: DraftBlock) -> list[DraftOperator]:
-    found = []
+    operators = []
     for operator in block.operators:
         if operator.op != "RESIZE" or operator.old_attribute.Mode() != ResizeMode.NEAREST:
             continue
         y_n, y_d, x_n, x_d = _numbers(block, operator.inputs[1])
         if y_n * x_d != x_n * y_d and y_n > y_d and x_n > x_d:
-            found.append(operator)
-    return found
+            operators.append(operator)
+    return operators
 
 
 def _repeats(block: DraftBlock, operator: DraftOperator) -> tuple[int, int] | None:
@@ -59,7 +59,7 @@ def _repeats(block: DraftBlock, operator: DraftOperator) -> tuple[int, int] | No
 
 
 def _tile(block: DraftBlock, operator: DraftOperator, factors: tuple[int, int]) -> None:
-    source, made = operator.inputs[0], operator.outputs[0]
+    source, result = operator.inputs[0], operator.outputs[0]
     batch, rows, columns, depth = block.tensors[source].shape
     tall, wide = factors
     dtype = block.tensors[source].dtype
@@ -70,7 +70,7 @@ def _tile(block: DraftBlock, operator: DraftOperator, factors: tuple[int, int]) 
     wider = block.tensor(source, (batch * rows * tall * columns, wide, depth), dtype)
     block.add(operator, "TILE", [flat, block.shape(operator, (1, wide, 1))], [wider])
     shape = block.shape(operator, (batch, rows * tall, columns * wide, depth))
-    block.add(operator, "RESHAPE", [wider, shape], [made])
+    block.add(operator, "RESHAPE", [wider, shape], [result])
     block.operators.remove(operator)
 
 

@@ -77,12 +77,12 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
             misplaced.update(wrong)
             for node in nodes:
                 node.meta.pop(_TAG, None)
-        tags = sorted(result.partition_tags.items(), key=lambda each: int(each[0].removeprefix("tag")))
+        tags = sorted(result.partition_tags.items(), key=lambda tag: int(tag[0].removeprefix("tag")))
         result.partition_tags = dict(tags)
-        said = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
+        reasons = {node: text for reporter in reporters for node, text in reporter._rejected_nodes.items()}
         for node in nodes:
             if node.op == "call_function" and _TAG not in node.meta:
-                why = MISPLACED if node.name in misplaced else said.get(node)
+                why = MISPLACED if node.name in misplaced else reasons.get(node)
                 node.meta[_KEY] = (str(unwrapped(node.target)), why)
         return result
 
@@ -150,8 +150,8 @@ def _call(at: int, kernel: str, node: torch.fx.Node | None, locate: Locate, on_c
     if node is None:
         return cpu_call(at, kernel, reason="not known: ExecuTorch added this call")
     site = locate(node)
-    aten, said = node.meta.get(_KEY, (str(node.target), None))
-    why, remedy = BY_METHOD if on_cpu else plain(said, f"{aten} {site.origin}")
+    aten, reason = node.meta.get(_KEY, (str(node.target), None))
+    why, remedy = BY_METHOD if on_cpu else plain(reason, f"{aten} {site.origin}")
     return cpu_call(at, kernel, reason=why, remedy=remedy, aten=aten, source=site.line, module=site.module)
 
 

@@ -120,11 +120,11 @@ def require_known(leave: Sequence[str], known: Mapping[str, Leavable], what: str
         UsageError: an entry names nothing in any method. The message lists what there is.
     """
     for entry in leave:
-        if any(each.has(entry) for each in known.values()):
+        if any(choice.has(entry) for choice in known.values()):
             continue
         kind = "line" if _LINE.match(entry) else "operator" if entry.startswith("aten.") else "operator or module"
         operators, lines, modules = (
-            sorted({name for each in known.values() for name in getattr(each, field)})
+            sorted({name for choice in known.values() for name in getattr(choice, field)})
             for field in ("operators", "lines", "modules")
         )
         offered = lines if kind == "line" else operators if kind == "operator" else [*operators, *modules]
@@ -174,18 +174,18 @@ def _is_computation(name: str) -> bool:
     return name.count(".") == 2 and not name.startswith("quantized_decomposed.")
 
 
-def picks_alike(size: int, made: int, factor: float | None = None) -> bool:
+def picks_alike(size: int, produced: int, factor: float | None = None) -> bool:
     """Return whether upstream picks PyTorch's elements along one axis.
 
     Args:
         size: elements of the input.
-        made: elements of the output.
+        produced: elements of the output.
         factor: the scale factor, if the model gives one.
     """
-    at = np.arange(made, dtype=np.int64)
-    step = np.float32(1.0 / factor) if factor else np.float32(size) / np.float32(made)
+    at = np.arange(produced, dtype=np.int64)
+    step = np.float32(1.0 / factor) if factor else np.float32(size) / np.float32(produced)
     pytorchs = np.minimum(np.floor(at.astype(np.float32) * step).astype(np.int64), size - 1)
     # Upstream's scale is 2 made / 2 size, its offset size - made; RESIZE rounds half up, and stays inside.
-    position = 2 * size * at + size - made
-    tosas = np.clip((position + made) // (2 * made), 0, size - 1)
+    position = 2 * size * at + size - produced
+    tosas = np.clip((position + produced) // (2 * produced), 0, size - 1)
     return bool((pytorchs == tosas).all())

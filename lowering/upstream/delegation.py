@@ -120,7 +120,7 @@ def by_backend_id(
                 f"{name} keeps state, and cannot be delegated whole: a delegate writes no buffer of the program",
                 hint="leave out --whole",
             )
-    kept = [op for name, each in partitioners.items() for op in _kept(functional[name], each)]
+    kept = [op for name, partitioner in partitioners.items() for op in _kept(functional[name], partitioner)]
     edge = to_edge(functional, compile_config=edge_config(preserve=list(dict.fromkeys(kept))))
     takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}
     edge = edge.transform({name: list(taker.passes) for name, taker in takers.items()})
@@ -134,9 +134,9 @@ def by_backend_id(
         borders[name] = border = takers[name].border
         constants |= _constants(name if len(programs) > 1 else None, border)
         enter(name)
-        told = partitioners[name].delegation_spec
+        spec = partitioners[name].delegation_spec
         try:
-            delegate = to_backend(told.backend_id, edge.exported_program(name), told.compile_specs)
+            delegate = to_backend(spec.backend_id, edge.exported_program(name), spec.compile_specs)
         except Exception as error:
             raise_if_interrupted(error)
             why = refusal(edge.exported_program(name), partitioners[name], sources)
@@ -155,7 +155,7 @@ def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
     """The operators of a program, branches included, that its backend needs undecomposed."""
     operators, wanted = partitioner.ops_to_not_decompose(program)
     there = {op: [node for node in operator_calls(program.graph_module) if node.target == op] for op in operators}
-    return [op for op, found in there.items() if found and (wanted is None or all(map(wanted, found)))]
+    return [op for op, matches in there.items() if matches and (wanted is None or all(map(wanted, matches)))]
 
 
 class _Integers:
@@ -170,7 +170,7 @@ class _Integers:
 
         quantised = any("quantized_decomposed" in str(node.target) for node in program.graph.nodes)
         placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-        inputs = [placeholders[each] for each in program.graph_signature.user_inputs]
+        inputs = [placeholders[value] for value in program.graph_signature.user_inputs]
         outputs = list(program.graph.output_node().args[0])
         self._counts = len(inputs), len(outputs)
         sides = {"input": inputs, "output": outputs}
@@ -183,9 +183,9 @@ class _Integers:
                 node = sides[side][at]
                 users = list(node.users) if side == "input" else [node]
                 if [operator in str(user.target) for user in users] != [True]:
-                    found = ", ".join(str(getattr(user, "name", user)) for user in users) or "nothing"
+                    names = ", ".join(str(getattr(user, "name", user)) for user in users) or "nothing"
                     raise CompileError(
-                        f"{side} {at} of {name} has no one quantisation, which could be left to the caller: {found}",
+                        f"{side} {at} of {name} has no one quantisation, which could be left to the caller: {names}",
                         hint="leave out --whole",
                     )
         self._inputs = QuantizeInputs(None, floats["input"], name, program)
@@ -217,19 +217,19 @@ def _constants(prefix: str | None, border: Border) -> dict[str, Any]:
     from executorch.exir.passes.quantize_io_pass import get_config_method_name
     from executorch.exir.tensor import scalar_type_enum
 
-    found: dict[str, Any] = {}
+    constants: dict[str, Any] = {}
     for kind, sides in (("input", border.inputs), ("output", border.outputs)):
-        for number, told in enumerate(sides):
-            for key, value in zip(_KEYS, told or (), strict=False):
+        for number, stated in enumerate(sides):
+            for key, value in zip(_KEYS, stated or (), strict=False):
                 known = scalar_type_enum(value) if key == "dtype" else value
-                found[get_config_method_name(prefix, kind, number, key)] = known
-    return found
+                constants[get_config_method_name(prefix, kind, number, key)] = known
+    return constants
 
 
-def _integers(array: np.ndarray, told: tuple[Any, ...] | None) -> np.ndarray:
-    if told is None:
+def _integers(array: np.ndarray, stated: tuple[Any, ...] | None) -> np.ndarray:
+    if stated is None:
         return array
-    scale, zero_point, low, high, dtype = told
+    scale, zero_point, low, high, dtype = stated
     steps = np.rint(array.astype(np.float64) / scale) + zero_point
     return np.clip(steps, low, high).astype(str(dtype).removeprefix("torch."))
 

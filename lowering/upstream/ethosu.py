@@ -162,7 +162,7 @@ def adopt(program: torch.export.ExportedProgram) -> list[Any]:
     """
     from executorch.exir.lowered_backend_module import LoweredBackendModule
 
-    found = []
+    captures = []
     for owner, name in list(_lowered_calls(program.graph_module)):
         lowered = getattr(owner, name)
         if lowered.backend_id == _backend().__name__:
@@ -175,8 +175,8 @@ def adopt(program: torch.export.ExportedProgram) -> list[Any]:
             )
             adopted.meta = lowered.meta
             setattr(owner, name, adopted)
-        found.append(getattr(owner, name))
-    return found
+        captures.append(getattr(owner, name))
+    return captures
 
 
 def _lowered_calls(module: torch.fx.GraphModule) -> Iterator[tuple[torch.fx.GraphModule, str]]:
@@ -359,9 +359,9 @@ def _in_some_order(
         if not patches_on():
             raise
         with apply(TABLES_FIRST, untouched):
-            made: VelaOutput | VelaCrash = _retried(lambda: compiled(untouched), error)
+            output: VelaOutput | VelaCrash = _retried(lambda: compiled(untouched), error)
         notes.append(REORDERED)
-        return made
+        return output
 
 
 def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
@@ -377,7 +377,7 @@ _NPU = "--accelerator-config="
 
 
 def mend_partition(
-    made: VelaOutput | VelaCrash,
+    output: VelaOutput | VelaCrash,
     tosa: bytes,
     arguments: Sequence[str],
     partition: Partition,
@@ -388,7 +388,7 @@ def mend_partition(
     """Repair the known defects of a partition, and note them.
 
     Args:
-        made: what Vela made of upstream's program, or how it ended.
+        output: what Vela made of upstream's program, or how it ended.
         tosa: upstream's program, with locations.
         arguments: Vela's.
         partition: the partition.
@@ -404,13 +404,13 @@ def mend_partition(
     def place(finding: DefectFinding) -> str:
         return _place(finding, origins)
 
-    if isinstance(made, VelaOutput):
-        done = mend(made, arguments, as_upstream=as_upstream, place=place)
+    if isinstance(output, VelaOutput):
+        done = mend(output, arguments, as_upstream=as_upstream, place=place)
     elif as_upstream:
-        raise made
+        raise output
     else:
-        npu = next(each.removeprefix(_NPU) for each in arguments if each.startswith(_NPU))
-        done = mend_crash(made, tosa, arguments, EthosU.parse(npu).family, place)
+        npu = next(word.removeprefix(_NPU) for word in arguments if word.startswith(_NPU))
+        done = mend_crash(output, tosa, arguments, EthosU.parse(npu).family, place)
     notes += _notes(done, place, as_upstream=as_upstream)
     return done
 

@@ -77,10 +77,10 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
     root = chain[-1]
     text = "\n".join(str(link) for link in chain)
     reason = re.sub(r"\s+", " ", summary(root))
-    found = _OPERATOR.search(text)
+    match = _OPERATOR.search(text)
     node = _node(chain)
     # An edge operator prints as a sentence; its name is in it.
-    operator = found[0] if found is not None else _name(node.target) if node is not None else None
+    operator = match[0] if match is not None else _name(node.target) if node is not None else None
     details = []
     if operator is not None and operator not in reason:
         details.append(f"operator {operator}")
@@ -96,7 +96,7 @@ def explain(stage: str, error: Exception, sources: Sources) -> EthosHilError:
         if not operator and own and sources.name(own[-1].filename, own[-1].lineno or 0) == line:
             details += _expression(own[-1])
     elif node is not None:
-        near = next(filter(None, (sources.locate(each.meta.get("stack_trace")) for each in _around(node))), None)
+        near = next(filter(None, (sources.locate(near.meta.get("stack_trace")) for near in _around(node))), None)
         details += [f"near {near}"] if near is not None else []
     where = f" ({', '.join(details)})" if details else ""
     empty = next(filter(None, map(empty_shape, node.all_input_nodes)), None) if node is not None else None
@@ -122,7 +122,7 @@ def _around(node: Any) -> Iterator[Any]:
     """The nodes around one that a pass made, which has no trace: nearest first, its readers before its inputs."""
     seen, waiting = {node}, [node]
     for _ in range(_AROUND):
-        waiting = [each for near in waiting for each in (*near.users, *near.all_input_nodes) if each not in seen]
+        waiting = [other for near in waiting for other in (*near.users, *near.all_input_nodes) if other not in seen]
         waiting = list(dict.fromkeys(waiting))
         seen.update(waiting)
         yield from waiting
@@ -198,7 +198,7 @@ def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> Com
     node = node.all_input_nodes[0] if node.target is operator.getitem else node
     reader = _computing(node)
     what = "an input" if reader is not node else "the result"
-    lines = (locate(each) for each in (reader, *reader.all_input_nodes, *reader.users))
+    lines = (locate(near) for near in (reader, *reader.all_input_nodes, *reader.users))
     line = next(filter(None, lines), None)
     place = f" at {line}" if line else ""
     return CompileError(

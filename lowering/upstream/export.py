@@ -97,7 +97,7 @@ def lowered_parts(program: torch.export.ExportedProgram) -> list[torch.fx.GraphM
     from executorch.exir.lowered_backend_module import LoweredBackendModule
 
     return [
-        each.original_module.graph_module
-        for each in program.graph_module.modules()
-        if isinstance(each, LoweredBackendModule)
+        module.original_module.graph_module
+        for module in program.graph_module.modules()
+        if isinstance(module, LoweredBackendModule)
     ]

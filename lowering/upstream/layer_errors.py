@@ -60,9 +60,9 @@ class LayerErrors:
         self._calls = collect_calls(floating, sources)
         last = {identifier(node): node for node in quantised.graph.nodes if node.op == "call_function"}
         self._pairs = {
-            found.name: (key, _counterpart(node, last).name)
+            last_of.name: (key, _counterpart(node, last).name)
             for node in floating.graph.nodes
-            if node.op == "call_function" and (key := identifier(node)) in self._calls and (found := last.get(key))
+            if node.op == "call_function" and (key := identifier(node)) in self._calls and (last_of := last.get(key))
         }
         self._sums = {key: _Sums() for key, _ in self._pairs.values()}
 
@@ -75,15 +75,15 @@ class LayerErrors:
             wanted = _values(self._floating, tensors, {name for _, name in self._pairs.values()})
             for alone in (True, False):
                 given = {name: wanted[other] for name, (_, other) in self._pairs.items()} if alone else {}
-                found = _values(self._quantised, tensors, set(self._pairs), given)
+                values = _values(self._quantised, tensors, set(self._pairs), given)
                 for name, (key, other) in self._pairs.items():
-                    self._count(self._sums[key], wanted[other], found[name], alone=alone)
+                    self._count(self._sums[key], wanted[other], values[name], alone=alone)
 
     @staticmethod
-    def _count(sums: _Sums, wanted: Any, found: Any, *, alone: bool) -> None:
-        if getattr(wanted, "shape", None) != getattr(found, "shape", None) or not wanted.is_floating_point():
+    def _count(sums: _Sums, wanted: Any, value: Any, *, alone: bool) -> None:
+        if getattr(wanted, "shape", None) != getattr(value, "shape", None) or not wanted.is_floating_point():
             return
-        noise = float(((wanted - found).double() ** 2).sum())
+        noise = float(((wanted - value).double() ** 2).sum())
         if alone:
             sums.signal += float((wanted.double() ** 2).sum())
             sums.alone += noise
@@ -130,15 +130,15 @@ def _values(
     """
     import torch
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
 
     class ValueListener(torch.fx.Interpreter):
         def run_node(self, n: torch.fx.Node) -> Any:
             value = super().run_node(n)
             if n.name in names:
-                found[n.name] = value.detach().clone() if isinstance(value, torch.Tensor) else value
+                values[n.name] = value.detach().clone() if isinstance(value, torch.Tensor) else value
                 return (given or {}).get(n.name, value)
             return value
 
     ValueListener(module, garbage_collect_values=True).run(*inputs)
-    return found
+    return values

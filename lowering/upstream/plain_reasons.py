@@ -175,27 +175,27 @@ _TEXTS = (
 _EXACT_TEXTS = tuple((re.compile(pattern), reason) for pattern, reason in _TEXTS)
 
 
-def plain(said: str | None, operator: str) -> Reason:
+def plain(reported: str | None, operator: str) -> Reason:
     """Return upstream's reason in plain words.
 
     Args:
-        said: what upstream's partitioner reported; None where it reported nothing.
+        reported: what upstream's partitioner reported; None where it reported nothing.
         operator: the operator's name ("aten.sort.default"), and that of the operator that it is a part of.
     """
-    if said is None:
+    if reported is None:
         return _UNNAMED
-    text = without_schemas(said)
+    text = without_schemas(reported)
     if text.startswith((_UNMAPPED, _UNQUANTISED)):
         for part, reason in _OPERATORS.items():
             if part in operator:
                 return reason
     for pattern, reason in _EXACT_TEXTS:
-        found = pattern.search(text)
-        if found is not None:
-            return Reason(found.expand(reason.why), reason.remedy)
+        match = pattern.search(text)
+        if match is not None:
+            return Reason(match.expand(reason.why), reason.remedy)
     return Reason(f"ExecuTorch's partitioner says: {text}")
 
 
-def without_schemas(said: str) -> str:
+def without_schemas(text: str) -> str:
     """Return a reason of upstream's on one line, with operators by their names alone."""
-    return _EDGE_OPERATOR.sub(r"\1", " ".join(said.split()))
+    return _EDGE_OPERATOR.sub(r"\1", " ".join(text.split()))

@@ -40,8 +40,8 @@ def frozen(exported: torch.export.ExportedProgram, eager: torch.nn.Module, input
 
     program = unchanging(exported.module(check_guards=False))
     for _ in range(2):
-        one, two = outputs_of(program, inputs), outputs_of(eager, inputs)
-    return not all(same_tensor(*map(torch.as_tensor, pair)) for pair in zip(one, two, strict=True))
+        first, two = outputs_of(program, inputs), outputs_of(eager, inputs)
+    return not all(same_tensor(*map(torch.as_tensor, pair)) for pair in zip(first, two, strict=True))
 
 
 def evaluate(module: torch.nn.Module, inputs: Sequence[torch.Tensor]) -> tuple[np.ndarray, ...]:
@@ -75,7 +75,7 @@ def evaluate_in_turn(
         double: False for the module's own precision, which a quantised one needs.
     """
     wide = copy.deepcopy(module).double() if double else None
-    found = []
+    answers = []
     for inputs in input_sets:
         own = _arrays(module, inputs)
         try:
@@ -83,8 +83,8 @@ def evaluate_in_turn(
         except Exception as error:  # an operator whose type is an argument, for example
             raise_if_interrupted(error)
             wide, wider = None, own
-        found.append(tuple(map(_with_infinities, wider, own)) if len(wider) == len(own) else own)
-    return found
+        answers.append(tuple(map(_with_infinities, wider, own)) if len(wider) == len(own) else own)
+    return answers
 
 
 def _to_double(tensor: torch.Tensor) -> torch.Tensor:

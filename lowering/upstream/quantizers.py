@@ -107,10 +107,10 @@ def within(node: Any, modules: frozenset[str]) -> bool:
 
 def grouped_notes(floating: torch.fx.GraphModule, sources: Sources) -> tuple[str, ...]:
     """A note that names the lines of these convolutions; none if there are none."""
-    found = [node for part in graphs(floating) for node in GroupedFinder().find_nodes(part)]
-    if not found:
+    nodes = [node for part in graphs(floating) for node in GroupedFinder().find_nodes(part)]
+    if not nodes:
         return ()
-    lines = dict.fromkeys(sources.locate(node.meta.get("stack_trace")) or node.name for node in found)
+    lines = dict.fromkeys(sources.locate(node.meta.get("stack_trace")) or node.name for node in nodes)
     return (
         f"the weights of transposed convolutions with groups have one scale (at {', '.join(lines)}): ExecuTorch's "
         "quantiser gives them a scale for each input channel, and fails on the bias",
@@ -221,10 +221,10 @@ def users_quantizer(function: Callable[[Any], Any], compile_spec: Any) -> Any:
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     name = function_name(function)
-    made = called(lambda: function(compile_spec), f"the quantizer {name}", _RETURNS)
-    if not isinstance(made, Quantizer):
-        raise UsageError(f"the quantizer {name} returned a {type(made).__name__}", hint=_RETURNS)
-    return made
+    quantizer = called(lambda: function(compile_spec), f"the quantizer {name}", _RETURNS)
+    if not isinstance(quantizer, Quantizer):
+        raise UsageError(f"the quantizer {name} returned a {type(quantizer).__name__}", hint=_RETURNS)
+    return quantizer
 
 
 def function_name(function: Callable[..., Any]) -> str:

@@ -76,16 +76,16 @@ def lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedP
     """
     if not has_writes(floating.graph_module):
         return {}
-    model, made = influences(floating), influences(program)
+    model, result = influences(floating), influences(program)
     sentences = {}
     for name in written_buffers(floating):
         if not model.get(name):
             continue  # written, and never read
         sources = {other for other, reached in model.items() if name in reached}
-        missing = sorted(model[name] - made.get(name, frozenset()))
-        unfed = sorted(other for other in sources if name not in made.get(other, frozenset()))
+        missing = sorted(model[name] - result.get(name, frozenset()))
+        unfed = sorted(other for other in sources if name not in result.get(other, frozenset()))
         if missing or unfed:
-            outputs = [each for each in missing if each.startswith("output ")]
+            outputs = [name for name in missing if name.startswith("output ")]
             if outputs:
                 verb = "depend on" if len(outputs) > 1 else "depends on"
                 sentences[name] = f"{' and '.join(outputs)} {verb} buffer {name} in the model, not in the program"

@@ -192,15 +192,15 @@ class TosaToolchain(Toolchain):
             refuse_empty(part, lambda node: sources.locate(node.meta.get("stack_trace")) if sources else None)
 
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
-        found = []
+        delegates = []
         for at, call in plan.delegate_calls:
             entry = plan.delegates[call.delegate]
             if entry.id != _TOSA_BACKEND:
                 raise CompileError(f"delegate {call.delegate} of {plan.name} is {entry.id}'s, not {_TOSA_BACKEND}'s")
             if entry.data[4:8] != _TOSA_IDENTIFIER:
                 raise CompileError(f"delegate {call.delegate} of {plan.name} is not TOSA: {entry.data[:8].hex(' ')}...")
-            found.append(Delegate(call.delegate, at, entry.data, b""))
-        return tuple(found)
+            delegates.append(Delegate(call.delegate, at, entry.data, b""))
+        return tuple(delegates)
 
 
 class EthosUToolchain(Toolchain):
@@ -265,14 +265,14 @@ class EthosUToolchain(Toolchain):
     def delegates(self, plan: ExecutionPlan) -> tuple[Delegate, ...]:
         # Calls are written in the order of the graph. Equal blobs of different partitions are different objects there.
         blobs = self._blobs.get(plan.name, [])
-        found = []
+        delegates = []
         for number, (at, call) in enumerate(plan.delegate_calls):
             data = plan.delegates[call.delegate].data
             done = self._partition_of(blobs[number] if number < len(blobs) and blobs[number] == data else data)
-            found.append(
+            delegates.append(
                 Delegate(call.delegate, at, done.tosa, data, done.npu_ops, done.summary, done.compiled, done.defects)
             )
-        return tuple(found)
+        return tuple(delegates)
 
     def _partition_of(self, blob: bytes) -> CompiledPartition:
         assert self._capture is not None, "nothing was lowered"

@@ -97,22 +97,22 @@ def changes(before: torch.nn.Module, after: torch.nn.Module) -> tuple[str, ...]:
         after: the copy. Values of a class without attributes, such as locks, count as equal.
     """
     modules, others = dict(before.named_modules()), dict(after.named_modules())
-    found: list[str] = []
+    texts: list[str] = []
     for path, module in modules.items():
         other = others.get(path)
         if other is None:
-            found.append(path)
+            texts.append(path)
             continue
         names = (f"{path}.{name}" if path else name for name in _changed(module, other))
-        found.extend(names)
-    found.extend(path for path in others if path not in modules)
-    return tuple(found)
+        texts.extend(names)
+    texts.extend(path for path in others if path not in modules)
+    return tuple(texts)
 
 
 def _changed(before: torch.nn.Module, after: torch.nn.Module) -> Iterator[str]:
-    one, two = _values(before), _values(after)
-    for name in (*one, *(name for name in two if name not in one)):
-        if name not in one or name not in two or not _equal(one[name], two[name], _DEPTH):
+    old, two = _values(before), _values(after)
+    for name in (*old, *(name for name in two if name not in old)):
+        if name not in old or name not in two or not _equal(old[name], two[name], _DEPTH):
             yield name
 
 
@@ -122,41 +122,41 @@ def _values(module: torch.nn.Module) -> dict[str, Any]:
     return {**plain, **dict(module.named_parameters(recurse=False)), **dict(module.named_buffers(recurse=False))}
 
 
-def _equal(one: Any, two: Any, depth: int) -> bool:
+def _equal(old: Any, two: Any, depth: int) -> bool:
     import torch
 
-    if one is two:
+    if old is two:
         return True
-    if type(one) is not type(two):
+    if type(old) is not type(two):
         return False
-    if isinstance(one, torch.Tensor):
-        return same_tensor(one, two)
-    if isinstance(one, np.ndarray):
-        return one.dtype == two.dtype and one.shape == two.shape and one.tobytes() == two.tobytes()
-    if isinstance(one, str | bytes | int | float | complex):
-        return bool(one == two) or (one != one and two != two)
+    if isinstance(old, torch.Tensor):
+        return same_tensor(old, two)
+    if isinstance(old, np.ndarray):
+        return old.dtype == two.dtype and old.shape == two.shape and old.tobytes() == two.tobytes()
+    if isinstance(old, str | bytes | int | float | complex):
+        return bool(old == two) or (old != old and two != two)
     if not depth:
         return True
-    if isinstance(one, Mapping):
-        return list(one) == list(two) and all(_equal(one[key], two[key], depth - 1) for key in one)
-    if isinstance(one, Sequence):
-        return len(one) == len(two) and all(_equal(*pair, depth - 1) for pair in zip(one, two, strict=True))
-    if isinstance(one, set | frozenset):
-        return len(one) == len(two)  # a copy of its members need not be equal to them
-    if isinstance(one, torch.nn.Module) or callable(one):
+    if isinstance(old, Mapping):
+        return list(old) == list(two) and all(_equal(old[key], two[key], depth - 1) for key in old)
+    if isinstance(old, Sequence):
+        return len(old) == len(two) and all(_equal(*pair, depth - 1) for pair in zip(old, two, strict=True))
+    if isinstance(old, set | frozenset):
+        return len(old) == len(two)  # a copy of its members need not be equal to them
+    if isinstance(old, torch.nn.Module) or callable(old):
         return True  # a module within a list, or a function
-    return _equal(getattr(one, "__dict__", None), getattr(two, "__dict__", None), depth - 1)
+    return _equal(getattr(old, "__dict__", None), getattr(two, "__dict__", None), depth - 1)
 
 
-def same_tensor(one: torch.Tensor, two: torch.Tensor) -> bool:
+def same_tensor(old: torch.Tensor, two: torch.Tensor) -> bool:
     """Return whether two tensors have the same shape, dtype and bits; NaNs count as equal."""
     import torch
 
-    if one.shape != two.shape or one.dtype != two.dtype:
+    if old.shape != two.shape or old.dtype != two.dtype:
         return False
-    if one.numel() == 0 or torch.equal(one.detach(), two.detach()):
+    if old.numel() == 0 or torch.equal(old.detach(), two.detach()):
         return True
-    if not one.is_floating_point():
+    if not old.is_floating_point():
         return False
-    a, b = one.detach(), two.detach()
+    a, b = old.detach(), two.detach()
     return bool(((a == b) | (a.isnan() & b.isnan())).all())

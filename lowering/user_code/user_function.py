@@ -173,8 +173,8 @@ def check_bytecode(files: Iterable[Path]) -> None:
 def _runs_another_text(bytecode: Path, path: Path) -> bool:
     """Return whether Python would run bytecode in place of a module, and it was made from another text."""
     try:
-        made, source = bytecode.stat(), path.stat()
-        times = (made.st_mtime_ns, made.st_ctime_ns, source.st_mtime_ns, source.st_ctime_ns)
+        compiled, source = bytecode.stat(), path.stat()
+        times = (compiled.st_mtime_ns, compiled.st_ctime_ns, source.st_mtime_ns, source.st_ctime_ns)
         return _another(bytecode, path, times)
     except OSError:
         return False  # there is none, or no module: Python imports nothing from it
@@ -199,11 +199,11 @@ def _another(bytecode: Path, path: Path, times: tuple[int, ...]) -> bool:
 def imported_files(beside: Path) -> list[Path]:
     """Return the files of the imported modules in a folder and below it, without installed packages and this one."""
     begin = f"{beside}/"
-    found = []
+    files = []
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.startswith(begin) or name.startswith("ethos_hil."):
             continue
         if file.endswith(".py") and not any(part in file for part in _INSTALLED):
-            found.append(Path(file))
-    return found
+            files.append(Path(file))
+    return files

@@ -169,8 +169,8 @@ def run_vela(
                 raise ToolError(f"Vela could not write its files: {lines[0]}", hint=_SPACE_HINT) from error
             raise CompileError(f"Vela failed with {error.name}: {lines[0]}") from error
         if answer.header["status"]:
-            said = " ".join(answer.listing.split())[-300:]
-            raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
+            text = " ".join(answer.listing.split())[-300:]
+            raise CompileError(f"Vela ended with status {answer.header['status']}: {text}")
         return VelaOutput.read(_pack(folder / "output" / "out_vela.npz"), folder, answer.listing)
 
 
@@ -205,7 +205,7 @@ def _compile_part(tosa: bytes, arguments: Sequence[str], program: str, tool: Nat
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         path = Path(folder) / "part.tosa"
         path.write_bytes(tosa)
-        kept = [each for each in arguments if each != program and not each.startswith("--output-dir=")]
+        kept = [word for word in arguments if word != program and not word.startswith("--output-dir=")]
         tool.call({"arguments": [*kept, f"--output-dir={folder}", str(path)]}, seconds=PART_SECONDS)
 
 

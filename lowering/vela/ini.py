@@ -111,7 +111,7 @@ class VelaIni:
         Raises:
             UsageError: it cannot be read, is not a configuration file, or has a blank in its path.
         """
-        if any(each.isspace() for each in str(path)):
+        if any(char.isspace() for char in str(path)):
             raise UsageError(
                 f"--vela-ini {path}: ExecuTorch separates Vela's arguments by blanks", hint="give a path without them"
             )
@@ -121,9 +121,9 @@ class VelaIni:
             raise UsageError(f"--vela-ini {path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError as error:
             raise UsageError(f"--vela-ini {path} is not text: byte {error.start} is not UTF-8") from error
-        found = cls(str(path), text)
-        found._parser  # noqa: B018 - what is wrong with the whole file is told now
-        return found
+        ini = cls(str(path), text)
+        ini._parser  # noqa: B018 - what is wrong with the whole file is told now
+        return ini
 
     @property
     def systems(self) -> list[str]:
@@ -139,7 +139,7 @@ class VelaIni:
         """
         section = self._section(_SYSTEM, name, "--system-config")
         if self.name == SHIPPED and not name.startswith(npu.family.system_prefix):
-            mine = [each for each in self._names(_SYSTEM) if each.startswith(npu.family.system_prefix)]
+            mine = [name for name in self._names(_SYSTEM) if name.startswith(npu.family.system_prefix)]
             raise UsageError(
                 f"--system-config {name} is a system with another NPU than {npu}", hint=f"use {' or '.join(mine)}"
             )
@@ -222,12 +222,12 @@ class VelaIni:
             raise self._wrong(section, f"{key} has a % that stands for nothing", "write %%") from error
 
     def _value(self, section: str, key: str) -> str:
-        found = self._found(section, key)
-        if found is None:
-            unknown = [each for each in self._parser.options(section) if each not in _KNOWN]
+        value = self._found(section, key)
+        if value is None:
+            unknown = [option for option in self._parser.options(section) if option not in _KNOWN]
             close = difflib.get_close_matches(key.lower(), unknown, n=1, cutoff=0.8)  # they are read in lower case
             raise self._wrong(section, f"{key} is missing", f"is {close[0]} it?" if close else f"add {key}=...")
-        return found
+        return value
 
     def _optional(self, section: str, key: str) -> float | None:
         return None if self._found(section, key) is None else self._number(section, key, whole=True, most=MOST_ARENA)
@@ -252,10 +252,10 @@ class VelaIni:
         scale = self._number(section, f"{memory}_clock_scale")
         if not scale:
             raise self._wrong(section, f"{memory}_clock_scale is 0", "nothing could be read then")
-        numbers = {each: int(self._number(section, f"{memory}_{each}", whole=True)) for each in _NUMBERS}
-        for each in ("burst_length", "max_reads"):
-            if not numbers[each]:
-                raise self._wrong(section, f"{memory}_{each} is 0", "nothing could be read then")
+        numbers = {number: int(self._number(section, f"{memory}_{number}", whole=True)) for number in _NUMBERS}
+        for number in ("burst_length", "max_reads"):
+            if not numbers[number]:
+                raise self._wrong(section, f"{memory}_{number} is 0", "nothing could be read then")
         ports = 1
         if npu.family.several_ports and self._found(section, f"{memory}_ports_used") is not None:
             ports = int(self._number(section, f"{memory}_ports_used", least=1, most=4, whole=True))

@@ -139,7 +139,7 @@ def _check(flags: tuple[str, ...]) -> None:
     """Raise UsageError for an argument that cannot be passed on to Vela, or that Vela does not know."""
     for flag in flags:
         name = flag.partition("=")[0]
-        if not name.startswith("-") or any(each.isspace() for each in flag):
+        if not name.startswith("-") or any(char.isspace() for char in flag):
             raise UsageError(
                 f"--vela-flag {flag!r} is none",
                 hint="give one argument of Vela, as in --vela-flag=--tensor-allocator=Greedy",
@@ -160,7 +160,7 @@ def _ask_vela(flags: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "ethosu.vela", *flags, _NOTHING]
     asked = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_ASK_SECONDS)
     if asked.returncode:
-        said = (asked.stderr.strip() or asked.stdout.strip() or f"status {asked.returncode}").splitlines()[-1]
+        message = (asked.stderr.strip() or asked.stdout.strip() or f"status {asked.returncode}").splitlines()[-1]
         raise UsageError(
-            f"Vela does not take {' '.join(flags)}: {said.removeprefix('vela: error: ')}", hint="see vela --help"
+            f"Vela does not take {' '.join(flags)}: {message.removeprefix('vela: error: ')}", hint="see vela --help"
         )

@@ -114,17 +114,17 @@ def _check_fields(cls: Any, fields: dict[str, Any], value: Any, place: _Place) -
         raise RefusedPart(place, _FOREIGN[name])
     given = _check_type(value, dict, place)
     if exported_schema.is_union(cls) and (len(given) != 1 or not given.keys() <= fields.keys()):
-        raise RefusedPart(place, f"expected one field of {name}, found {quote(sorted(given))}")
+        raise RefusedPart(place, f"expected one field of {name}, checked {quote(sorted(given))}")
     missing = sorted(exported_schema.required_of(cls) - given.keys())
     if missing:
         raise RefusedPart(place, f"a {name} without {quote(missing)}")
-    found: dict[str, Any] = {}
+    checked: dict[str, Any] = {}
     for field, kind in fields.items():
         if field in _LEFT_OUT and field in given:
-            found[field] = _LEFT_OUT[field]
+            checked[field] = _LEFT_OUT[field]
         elif field in given:
-            found[field] = _check(kind, given[field], place.at(field, f"{name}.{field}"))
-    return found
+            checked[field] = _check(kind, given[field], place.at(field, f"{name}.{field}"))
+    return checked
 
 
 def _check_mapping(kind: Any, value: dict[str, Any], place: _Place) -> dict[str, Any]:
@@ -165,21 +165,21 @@ def _check_type(value: Any, kind: type, place: _Place) -> Any:
 
 def _metadata(value: dict[str, Any], place: _Place) -> dict[str, str]:
     """Return what is known of a node: where it comes from. Other keys are left out."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for key in ("stack_trace", "nn_module_stack", "torch_fn"):
         if key in value:
-            found[key] = _check_type(value[key], str, place.at(key))
+            texts[key] = _check_type(value[key], str, place.at(key))
     for key in ("custom", "from_node"):
         if key in value:
-            found[key] = json.dumps(load_json(_check_type(value[key], str, place.at(key)), str(place.at(key))))
+            texts[key] = json.dumps(load_json(_check_type(value[key], str, place.at(key)), str(place.at(key))))
     if "source_fn_stack" in value:
         text = _check_type(value["source_fn_stack"], str, place.at("source_fn_stack"))
         for entry in text.split(";"):
             _, _, function = entry.partition(",")
             if not _DOTTED.fullmatch(function) or "__" in function:
                 raise RefusedPart(place.at("source_fn_stack"), f"not the name of a function: {quote(function)}")
-        found["source_fn_stack"] = text
-    return found
+        texts["source_fn_stack"] = text
+    return texts
 
 
 def _check_name(text: str, place: _Place) -> None:

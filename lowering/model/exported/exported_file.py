@@ -141,8 +141,8 @@ class _Members:
         self._archive = archive
         roots = {name.partition("/")[0] for name in archive.sizes}
         if len(roots) != 1:
-            found = "no members" if not roots else f"the folders {quote(sorted(roots))}"
-            raise BadArchive(f"expected one folder with everything in it, found {found}")
+            given = "no members" if not roots else f"the folders {quote(sorted(roots))}"
+            raise BadArchive(f"expected one folder with everything in it, found {given}")
         self._root = roots.pop()
         self.names = frozenset(name.partition("/")[2] for name in archive.sizes)
 
@@ -157,17 +157,17 @@ def _check(archive: _Members) -> dict[str, bytes]:
     if _PROGRAM not in archive.names:
         models = sorted(name for name in archive.names if name.startswith("models/"))
         raise BadArchive(f"it has no {_PROGRAM}" + (f", only {quote(models)}" if models else ""))
-    found = dict(_FOUNDATION)
+    members = dict(_FOUNDATION)
     for name in ("archive_format", "archive_version", "byteorder"):
         if name in archive.names and archive.read(name).strip() != _FOUNDATION[name]:
             raise BadArchive(f"{name} is {quote(archive.read(name))}, expected {quote(_FOUNDATION[name])}")
-    found[_PROGRAM] = json.dumps(check_program(archive.read(_PROGRAM), _PROGRAM)).encode()
-    found[_INPUTS] = archive.read(_INPUTS)
-    if found[_INPUTS]:
-        check_tensors(found[_INPUTS], _INPUTS)
+    members[_PROGRAM] = json.dumps(check_program(archive.read(_PROGRAM), _PROGRAM)).encode()
+    members[_INPUTS] = archive.read(_INPUTS)
+    if members[_INPUTS]:
+        check_tensors(members[_INPUTS], _INPUTS)
     for folder in _LISTS:
-        found |= _check_payloads(archive, folder)
-    return found
+        members |= _check_payloads(archive, folder)
+    return members
 
 
 def _check_payloads(archive: _Members, folder: str) -> dict[str, bytes]:
@@ -179,16 +179,16 @@ def _check_payloads(archive: _Members, folder: str) -> dict[str, bytes]:
         return {pickled: data}
     name = folder + _LISTS[folder]
     payloads = check_payloads(archive.read(name), name)
-    found = {name: json.dumps(payloads).encode()}
+    members = {name: json.dumps(payloads).encode()}
     for payload in payloads["config"].values():
         path = folder + payload["path_name"]
-        if path not in found:
-            found[path] = archive.read(path)
+        if path not in members:
+            members[path] = archive.read(path)
         if payload["use_pickle"]:
-            check_tensors(found[path], path)
+            check_tensors(members[path], path)
         else:
-            _check_size(path, found[path], payload["tensor_meta"])
-    return found
+            _check_size(path, members[path], payload["tensor_meta"])
+    return members
 
 
 def _check_size(path: str, data: bytes, meta: dict[str, Any] | None) -> None:
@@ -203,10 +203,10 @@ def _check_size(path: str, data: bytes, meta: dict[str, Any] | None) -> None:
         raise RefusedPart(path, f"a tensor of {elements:,} elements, of which {len(data):,} bytes are stored")
 
 
-def _write(found: dict[str, bytes]) -> io.BytesIO:
+def _write(members: dict[str, bytes]) -> io.BytesIO:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:
-        for name, data in found.items():
+        for name, data in members.items():
             archive.writestr(zipfile.ZipInfo(f"model/{name}"), data)
     stream.seek(0)
     return stream

@@ -69,8 +69,8 @@ def check_operator(name: str, where: str) -> None:
     """
     if name in SYMBOLIC or name in _HIGHER_ORDER:
         return
-    found = _OVERLOAD.fullmatch(name)
-    if found is None or found[1] not in _NAMESPACES or not _computes(*found.groups()):
+    match = _OVERLOAD.fullmatch(name)
+    if match is None or match[1] not in _NAMESPACES or not _computes(*match.groups()):
         raise RefusedPart(where, f"the operator {quote(name)}, which is not one that only computes with tensors")
 
 

@@ -199,8 +199,8 @@ def _logical(function: Function) -> Callable[..., Bounded]:
     """
 
     def rule(_: TosaOperation, *inputs: Bounded) -> Bounded:
-        least, most = function(*(one.low for one in inputs)), function(*(one.high for one in inputs))
-        return Bounded(function(*(one.value for one in inputs)), (least != most).astype(float), scaled=False)
+        least, most = function(*(item.low for item in inputs)), function(*(item.high for item in inputs))
+        return Bounded(function(*(item.value for item in inputs)), (least != most).astype(float), scaled=False)
 
     return rule
 
@@ -223,10 +223,10 @@ def _on_exact_integers(function: Callable[..., Array]) -> Callable[..., Bounded]
     """Return the rule of an operator on integers that are not quantised numbers. Inputs with errors raise NoBound."""
 
     def rule(operation: TosaOperation, *inputs: Bounded) -> Bounded:
-        if not all(one.is_exact for one in inputs):
+        if not all(item.is_exact for item in inputs):
             raise NoBound(f"{operation.op} of integers that may differ has no error bound")
-        value = function(*(one.integers for one in inputs))
-        return Bounded(value, np.zeros(value.shape), scaled=any(one.scaled for one in inputs))
+        value = function(*(item.integers for item in inputs))
+        return Bounded(value, np.zeros(value.shape), scaled=any(item.scaled for item in inputs))
 
     return rule
 

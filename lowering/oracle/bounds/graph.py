@@ -17,9 +17,7 @@ Array = np.ndarray
 
 def rearrange(move: Callable[..., Array], *inputs: Bounded) -> Bounded:
     """Return values and errors after the same movement."""
-    return Bounded(
-        move(*(one.value for one in inputs)), move(*(one.error for one in inputs)), any(one.scaled for one in inputs)
-    )
+    return Bounded(move(*(x.value for x in inputs)), move(*(x.error for x in inputs)), any(x.scaled for x in inputs))
 
 
 def _reshape(operation: TosaOperation, x: Bounded, _shape: Bounded) -> Bounded:

@@ -102,15 +102,15 @@ def worst_case(artifact: Artifact) -> tuple[np.ndarray, ...]:
     double = any(array.dtype == np.float64 for array in expected)
     try:
         extra = approximation_error(artifact)
-        found = bound_outputs(
+        bounds = bound_outputs(
             artifact, artifact.example_inputs, RoundingPolicy(1 if artifact.quantised or double else 2)
         )
     except Exception as error:  # most models have an operator without a rule, or a branch
         raise_if_interrupted(error)
         return ()
-    if [one.value.shape for one in found] != [array.shape for array in expected]:
+    if [bound.value.shape for bound in bounds] != [array.shape for array in expected]:
         return ()
-    errors = ((one.error + extra).astype(np.float32) for one in found)
+    errors = ((bound.error + extra).astype(np.float32) for bound in bounds)
     return tuple(np.where(error > 0, np.nextafter(error, np.float32(np.inf)), error) for error in errors)
 
 
@@ -142,9 +142,9 @@ def approximation_error(artifact: Artifact) -> float:
     """
     if artifact.scheme is not None:
         return 0.0  # PyTorch's own function made the table
-    found = [name for name in artifact.delegated if name in APPROXIMATED]
-    if not found:
+    names = [name for name in artifact.delegated if name in APPROXIMATED]
+    if not names:
         return 0.0
     if len(artifact.delegated) > 1:
-        raise NoBound(f"{found[0]} is approximated upstream, and what the rest makes of its error is not known")
-    return APPROXIMATED[found[0]]
+        raise NoBound(f"{names[0]} is approximated upstream, and what the rest makes of its error is not known")
+    return APPROXIMATED[names[0]]

@@ -56,7 +56,7 @@ def _integer_sums(value: Array, operation: TosaOperation) -> Array:
 
 def _error_or_zero(error: Array, *inputs: Bounded) -> Array:
     """Return `error`, but 0 where all inputs are exact, even if it is NaN, and infinity where it is NaN otherwise."""
-    return np.zeros(error.shape) if all(one.is_exact for one in inputs) else np.where(np.isnan(error), np.inf, error)
+    return np.zeros(error.shape) if all(item.is_exact for item in inputs) else np.where(np.isnan(error), np.inf, error)
 
 
 def _centre(x: Bounded, zero: Bounded) -> Bounded:

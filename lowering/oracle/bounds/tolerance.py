@@ -81,23 +81,23 @@ def tolerances(
     """
     worst = bound_outputs(artifact, inputs, RoundingPolicy(sides))
     steps = [step_of(artifact.plan, index) for index in artifact.plan.outputs]
-    if all(_at_most(TIGHT, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
+    if all(_at_most(TIGHT, x, x.error, step) for x, step in zip(worst, steps, strict=True)):
         return _worst_case(artifact, worst)
     if artifact.scheme is None:
         return _from_random_roundings(artifact, inputs, sides, worst)
-    distance, nearest, each = _around_nearest_variant(artifact, inputs, wanted, worst, steps)
+    distance, nearest, variants = _around_nearest_variant(artifact, inputs, wanted, worst, steps)
     if distance <= _STEP:
         return nearest
-    if all(_at_most(MEANINGFUL, one, one.error, step) for one, step in zip(worst, steps, strict=True)):
+    if all(_at_most(MEANINGFUL, x, x.error, step) for x, step in zip(worst, steps, strict=True)):
         return _worst_case(artifact, worst)
-    if all(_at_most(MEANINGFUL, one, other.allowed, step) for one, other, step in zip(worst, each, steps, strict=True)):
-        return each
+    if all(_at_most(MEANINGFUL, x, other.allowed, step) for x, other, step in zip(worst, variants, steps, strict=True)):
+        return variants
     return nearest
 
 
 def _worst_case(artifact: Artifact, worst: Sequence[Bounded]) -> tuple[Tolerance, ...]:
     extra, exactly = approximation_error(artifact), artifact.scheme is not None
-    return tuple(Tolerance(one.value, one.error * (not exactly), one.error + extra) for one in worst)
+    return tuple(Tolerance(x.value, x.error * (not exactly), x.error + extra) for x in worst)
 
 
 def _at_most(part: float, x: Bounded, allowed: np.ndarray, step: float) -> bool:
@@ -113,23 +113,23 @@ def _from_random_roundings(
     artifact: Artifact, inputs: Sequence[np.ndarray], sides: int, worst: Sequence[Bounded]
 ) -> tuple[Tolerance, ...]:
     """Return tolerances from each output's standard deviation over all its elements and all draws."""
-    runs = max(3, *(math.ceil(_SAMPLES / max(one.value.size, 1)) for one in worst))
+    runs = max(3, *(math.ceil(_SAMPLES / max(x.value.size, 1)) for x in worst))
     squares = np.zeros(len(worst))
     for run in range(runs):
         moved = bound_outputs(artifact, inputs, RoundingPolicy(sides, np.random.default_rng(run)))
-        squares += [_mean_square(one.value, two.value) for one, two in zip(moved, worst, strict=True)]
-    extra, found = approximation_error(artifact), []
-    for index, (one, deviation) in enumerate(zip(worst, np.sqrt(squares / runs).tolist(), strict=True)):
-        allowed = np.minimum(one.error, DEVIATIONS * deviation)
-        if not _at_most(MEANINGFUL, one, allowed, 0.0):
+        squares += [_mean_square(value.value, two.value) for value, two in zip(moved, worst, strict=True)]
+    extra, tolerances = approximation_error(artifact), []
+    for index, (x, deviation) in enumerate(zip(worst, np.sqrt(squares / runs).tolist(), strict=True)):
+        allowed = np.minimum(x.error, DEVIATIONS * deviation)
+        if not _at_most(MEANINGFUL, x, allowed, 0.0):
             raise NoBound(
                 f"output {index} may be wrong by {float(np.median(allowed)):.2g} from rounding alone, and its largest "
-                f"element is {_largest(one):.2g}",
+                f"element is {_largest(x):.2g}",
                 hint="test a smaller part of the model, or inputs that it computes less sensitively",
             )
         note = f"{DEVIATIONS} deviations of roundings drawn at random"
-        found.append(Tolerance(one.value, one.error, allowed + extra, note=note))
-    return tuple(found)
+        tolerances.append(Tolerance(x.value, x.error, allowed + extra, note=note))
+    return tuple(tolerances)
 
 
 def _mean_square(a: np.ndarray, b: np.ndarray) -> float:
@@ -154,39 +154,39 @@ def _around_nearest_variant(
         """Return the largest distance to PyTorch's answer, in steps."""
         pairs = zip(way, wanted, steps, strict=True)
         errors = (
-            np.nan_to_num(np.abs(one - two.astype(float)), nan=np.inf) / (step or 1.0) for one, two, step in pairs
+            np.nan_to_num(np.abs(value - two.astype(float)), nan=np.inf) / (step or 1.0) for value, two, step in pairs
         )
         return max(float(np.max(error, initial=0.0)) for error in errors)
 
     best: tuple[float, int, tuple[np.ndarray, ...]] = (math.inf, 0, ())
-    least = most = tuple(one.value.astype(float) for one in worst)
+    least = most = tuple(x.value.astype(float) for x in worst)
     for number, way in enumerate(_variants(artifact, inputs, worst)):
-        best = min(best, (apart(way), number, way), key=lambda each: each[0])
+        best = min(best, (apart(way), number, way), key=lambda pair: pair[0])
         least, most = (tuple(map(pick, ends, way)) for pick, ends in ((np.minimum, least), (np.maximum, most)))
         if best[0] <= _STEP:
             break
     distance, number, centres = best
     note = f"one step around the program's answer with the nearest of {number + 1} variants of its roundings"
     nearest = tuple(
-        Tolerance(one.value, np.zeros(one.value.shape), np.minimum(one.error, _STEP * step), centre, note)
-        for one, step, centre in zip(worst, steps, centres, strict=True)
+        Tolerance(x.value, np.zeros(x.value.shape), np.minimum(x.error, _STEP * step), centre, note)
+        for x, step, centre in zip(worst, steps, centres, strict=True)
     )
     note = f"one step around each element's range over {VARIANTS} variants of the program's roundings"
-    each = tuple(
-        Tolerance(one.value, np.zeros(one.value.shape), (high - low) / 2 + _STEP * step, (high + low) / 2, note)
-        for one, step, low, high in zip(worst, steps, least, most, strict=True)
+    variants = tuple(
+        Tolerance(x.value, np.zeros(x.value.shape), (high - low) / 2 + _STEP * step, (high + low) / 2, note)
+        for x, step, low, high in zip(worst, steps, least, most, strict=True)
     )
-    return distance, nearest, each
+    return distance, nearest, variants
 
 
 def _variants(
     artifact: Artifact, inputs: Sequence[np.ndarray], worst: Sequence[Bounded]
 ) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield the program's answer with its own roundings, with real numbers rounded, and with roundings at random."""
-    yield tuple(one.value for one in worst)
+    yield tuple(x.value for x in worst)
     for number, size in zip(range(VARIANTS), itertools.cycle(_SIZES), strict=False):
         drawn = bound_outputs(artifact, inputs, RoundingPolicy(random=np.random.default_rng(number), size=size))
-        yield tuple(one.value for one in drawn)
+        yield tuple(x.value for x in drawn)
 
 
 def step_of(plan: ExecutionPlan, output: int) -> float:

@@ -219,7 +219,7 @@ def error_within(value: np.ndarray, low: np.ndarray, high: np.ndarray, *inputs: 
 
 def error_or_zero(error: np.ndarray, *inputs: Bounded) -> np.ndarray:
     """Return `error`, but 0 where all inputs are exact, and infinity where it is NaN otherwise."""
-    certain = np.all(np.broadcast_arrays(*(one.error == 0 for one in inputs)), axis=0)
+    certain = np.all(np.broadcast_arrays(*(item.error == 0 for item in inputs)), axis=0)
     return np.where(certain, 0.0, np.where(np.isnan(error), np.inf, error))
 
 

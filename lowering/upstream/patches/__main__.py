@@ -26,9 +26,9 @@ def described(patch: Patch) -> tuple[str, bool]:
         ("gain", patch.gain),
     ]
     for name, known in patch.fingerprints:
-        found = _found(name)
+        source = _found(name)
         lines += [("covers", name), ("", _place(name)), ("", known)]
-        lines += [("", f"{found} is installed")] if found != known else []
+        lines += [("", f"{source} is installed")] if source != known else []
     return heading + "".join(f"  {key:12}{value}\n" for key, value in lines), fits
 
 

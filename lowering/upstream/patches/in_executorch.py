@@ -25,10 +25,10 @@ def parts_in_order(upstream: Callable[[Nodes], list[Nodes]]) -> Callable[[Nodes]
     """Return a function that gives the parts of a partition in the order of their first nodes."""
 
     def components(nodes: Nodes) -> list[Nodes]:
-        found = upstream(nodes)
+        groups = upstream(nodes)
         graph = next(iter(nodes)).graph
         place = {node: number for number, node in enumerate(graph.nodes)}
-        return sorted(found, key=lambda part: min(place[node] for node in part))
+        return sorted(groups, key=lambda part: min(place[node] for node in part))
 
     return components
 
@@ -51,8 +51,8 @@ def tables_first(registered: dict[type, Any], program: Any) -> dict[type, Any]:
     from executorch.backends.arm._passes.arm_pass_manager import PassInsertions
 
     copied = {
-        each: PassInsertions([*insertions.before_passes], [*insertions.after_passes])
-        for each, insertions in registered.items()
+        name: PassInsertions([*insertions.before_passes], [*insertions.after_passes])
+        for name, insertions in registered.items()
     }
     copied.setdefault(DecomposeAvgPool2dPass, PassInsertions()).before_passes.append(InsertTableOpsPass(program))
     return copied
@@ -79,22 +79,22 @@ def traced(call: Callable[..., Any]) -> Callable[..., Any]:
     def traced_call(self: Any, module: torch.fx.GraphModule, *arguments: Any) -> Any:
         from torch.fx.traceback import NodeSource, NodeSourceAction
 
-        made: list[torch.fx.Node] = []
+        nodes: list[torch.fx.Node] = []
 
         def erased(node: torch.fx.Node) -> None:
             # The passes go from node to node. What was made since the last erasure stands in the place of this node.
             trace = node.meta.get(_TRACE) or [NodeSource(node, type(self).__name__, NodeSourceAction.CREATE)]
-            for each in made:
-                if each.op == "call_function":
-                    each.meta.setdefault(_TRACE, list(trace))
-            made.clear()
+            for new in nodes:
+                if new.op == "call_function":
+                    new.meta.setdefault(_TRACE, list(trace))
+            nodes.clear()
 
-        module._register_create_node_hook(made.append)
+        module._register_create_node_hook(nodes.append)
         module._register_erase_node_hook(erased)
         try:
             return call(self, module, *arguments)
         finally:
-            module._unregister_create_node_hook(made.append)
+            module._unregister_create_node_hook(nodes.append)
             module._unregister_erase_node_hook(erased)
 
     return traced_call

@@ -36,9 +36,9 @@ def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
             tuple(torch.ops._dir),
         )
         if registry not in _collections:
-            found = collect()
+            answer = collect()
             _collections.clear()
-            _collections[registry] = found
+            _collections[registry] = answer
         return set(_collections[registry])
 
     return remembered

@@ -76,7 +76,7 @@ class _Calls:
             return argument
         if kind in self._lists:
             if not _PLAIN.issuperset(map(type, argument)):
-                argument = [self.node(tracer, each) for each in argument]
+                argument = [self.node(tracer, item) for item in argument]
             return tuple(argument) if kind is tuple else list(argument)
         return tracer.create_arg(argument) if kind in self._kept else self._other(argument)
 
@@ -145,10 +145,10 @@ class _Calls:
             return known[number]
         result = callback.interpreter.call_function(target, arguments, named)
         if len(known) == number and len(self._results) < _MOST and self._is_fake(result):
-            inputs = (each for each in pytree.tree_leaves((arguments, named)) if type(each) is self._fake)
-            given = {each.untyped_storage()._cdata for each in inputs}
-            made = {each.untyped_storage()._cdata for each in pytree.tree_leaves(result)}
-            if given.isdisjoint(made):  # it is not a view
+            inputs = (leaf for leaf in pytree.tree_leaves((arguments, named)) if type(leaf) is self._fake)
+            given = {value.untyped_storage()._cdata for value in inputs}
+            storages = {leaf.untyped_storage()._cdata for leaf in pytree.tree_leaves(result)}
+            if given.isdisjoint(storages):  # it is not a view
                 known.append(result)
         return result
 
@@ -210,12 +210,12 @@ def described_on_demand(_: Function) -> Function:
     """ExecuTorch's method `run_node`, which writes out each node, for errors. It says which pass runs."""
     from torch.fx import Interpreter
 
-    told: list[Any] = [None]
+    last: list[Any] = [None]
 
     def run_node(self: Any, node: torch.fx.Node) -> Any:
         self.node = node
-        if told[0] is not self.callback:
-            told[0] = self.callback
+        if last[0] is not self.callback:
+            last[0] = self.callback
             tell_within(type(self.callback).__name__)
         self.callback.node_debug_str = _Text(node)
         return Interpreter.run_node(self, node)
