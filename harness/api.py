@@ -20,7 +20,7 @@ from ethos_hil.harness.show.result import Result
 from ethos_hil.harness.terminal.progress import Reporter
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.model.torch_model import ProgramFile, TorchModel, from_exported, from_module
-from ethos_hil.lowering.user_code.module_changes import copied
+from ethos_hil.lowering.user_code.module_changes import copy_module
 
 if TYPE_CHECKING:
     import os
@@ -288,7 +288,7 @@ def _loaded(model: Model, inputs: list[tuple[Any, ...]] | None) -> TorchModel | 
         raise UsageError(f"{type(model).__name__}: a module in memory needs inputs", hint=_INPUTS_HINT)
     sets = [_tensors(entry) for entry in inputs]
     label = type(model).__name__
-    own = copied(model, label)  # lowering puts it into eval mode; the user's module must not change
+    own = copy_module(model, label)  # lowering puts it into eval mode; the user's module must not change
     return from_module(own, sets[0], sets, label=label, root=_folder(type(model)))
 
 

@@ -36,7 +36,7 @@ from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.process import collecting_seldom, import_executorch, one_torch_thread
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
-from ethos_hil.lowering.upstream.state import lost, written_buffers
+from ethos_hil.lowering.upstream.state import find_lost, written_buffers
 from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
 from ethos_hil.lowering.user_code.source import Sources
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
@@ -382,7 +382,7 @@ def _state(
     """Return `lost` and `frozen` of an artifact: what a program does not keep of the model's state."""
     if not method.changed and method.steady:
         return (), ()
-    gone = {**lost(exported, lowered), **lost(exported, quantised)}
+    gone = {**find_lost(exported, lowered), **find_lost(exported, quantised)}
     if method.steady or not frozen(exported, method.fresh, method.example_inputs):
         return tuple(gone.values()), ()
     kept = written_buffers(exported)

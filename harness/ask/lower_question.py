@@ -19,10 +19,10 @@ from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.made_from.named_model import LoweredModel, ModelChange, Needed, lower_named, never_needed
 from ethos_hil.lowering.model.quantisation import chosen_modules, modules_in
-from ethos_hil.lowering.model.torch_model import TorchModel, calibrated, load_model
+from ethos_hil.lowering.model.torch_model import TorchModel, calibrate, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.names.operators import is_quantised
-from ethos_hil.lowering.user_code.user_function import called, load_function
+from ethos_hil.lowering.user_code.user_function import call_user, load_function
 from ethos_hil.lowering.vela.options import VelaSetup
 from ethos_hil.results.known_clocks import asked_clock
 
@@ -142,7 +142,7 @@ def quantise_as_asked(model: TorchModel | ProgramFile, options: ModelOptions) ->
             raise UsageError(
                 f"method {name} stays on the CPU in float, so --calibrate says nothing", hint="leave it out"
             )
-        model = calibrated(model, name, *_calibration(options.calibrate, model.methods[name]))
+        model = calibrate(model, name, *_calibration(options.calibrate, model.methods[name]))
     if options.int16:
         model = _with_int16(model, options.int16)
     if options.quantizer is not None:
@@ -168,7 +168,7 @@ def _calibration(given: str | Sequence[tuple[Any, ...]], method: Method) -> tupl
         file = InputFile.read(Path(given), "calibration inputs")
         sets = file.input_sets(forms, _argument_names(method))
         return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], given
-    return called(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
+    return call_user(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
 
 
 def _argument_names(method: Method) -> tuple[str, ...]:

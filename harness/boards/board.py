@@ -172,21 +172,21 @@ class BoardValue:
 
     def __str__(self) -> str:
         """Return the value as a file would have it; addresses and sizes are hexadecimal."""
-        return _shown(self.key, self.value)
+        return _show(self.key, self.value)
 
 
 _HEXADECIMAL = ("base", "alias", "size", "address", "value", "secure_bit")
 
 
-def _shown(key: str, value: object) -> str:
+def _show(key: str, value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"0x{value:08x}" if key.rpartition(".")[2] in _HEXADECIMAL else str(value)
     if isinstance(value, dict):
-        return ", ".join(f"{name} {_shown(name, item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_show(name, item)}" for name, item in value.items())
     if isinstance(value, list | tuple):
-        return "; ".join(_shown(key, item) for item in value) if value else "none"
+        return "; ".join(_show(key, item) for item in value) if value else "none"
     return str(value)
 
 

@@ -94,7 +94,7 @@ class _BoardReader:
         self._shipped = shipped
         merged: dict[str, Any] = {}
         for layer in layers:
-            merged = _merged(merged, layer.file.data)
+            merged = _merge(merged, layer.file.data)
         self._data = {key: value for key, value in merged.items() if key not in _SAYINGS}
 
     def board(self) -> Board:
@@ -152,7 +152,7 @@ class _BoardReader:
     def _soc(self) -> Soc:
         data = self._data["soc"]
         if isinstance(data, str):
-            return self._declared(data)
+            return self._find_declared(data)
         layers = [layer for layer in self._layers if isinstance(layer.file.data.get("soc"), Mapping)]
         owner = layers[-1]
         if owner is not layers[0] and "number" not in owner.file.data["soc"]:
@@ -192,7 +192,7 @@ class _BoardReader:
             interrupts=data.get("interrupts", 128),
         )
 
-    def _declared(self, name: str) -> Soc:
+    def _find_declared(self, name: str) -> Soc:
         for soc in SOCS:
             if soc.name == name:
                 return soc
@@ -264,7 +264,7 @@ class _BoardReader:
             if isinstance(layer.file.data.get("soc"), str):
                 leaves |= dict(_declared_leaves(soc))
             default = "" if layer.path.parent == self._shipped else layer.path.name
-            for key, own in _said(layer.file.data, soc).items():
+            for key, own in _sources_in(layer.file.data, soc).items():
                 sources[key] = (
                     _nearest(layer.file.data.get("sources", {}), key) or own or default,
                     _nearest(layer.file.data.get("tried", {}), key) or UNTRIED,
@@ -286,12 +286,12 @@ class _BoardReader:
         )
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Return both; tables are merged, anything else is replaced."""
     both = dict(base)
     for key, value in over.items():
         old = both.get(key)
-        both[key] = _merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        both[key] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return both
 
 
@@ -314,7 +314,7 @@ def _leaves(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _said(data: Mapping[str, Any], soc: Soc) -> dict[str, str]:
+def _sources_in(data: Mapping[str, Any], soc: Soc) -> dict[str, str]:
     """Return the keys that a file has a value for, with the source that they have without its saying so."""
     keys = dict.fromkeys((key for key, _ in _leaves({k: v for k, v in data.items() if k not in _SAYINGS})), "")
     if isinstance(data.get("soc"), str):

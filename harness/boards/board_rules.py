@@ -129,7 +129,7 @@ def _places(soc: Soc) -> Iterator[Complaint]:
                 f"soc.firmware.{part}", f"found {memory.name}, which is read-only; expected one to write to"
             )
     if not soc.memory(board.pool).npu:
-        yield _unreached("soc.firmware.pool", board.pool, soc)
+        yield _complain_of_reach("soc.firmware.pool", board.pool, soc)
     package = board.package
     home = next((memory for memory in soc.memories if memory.holds(package.base, package.size)), None)
     key = "soc.firmware.package.base"
@@ -138,7 +138,7 @@ def _places(soc: Soc) -> Iterator[Complaint]:
             key, f"found {_range(package)}, which is in no memory; expected a part of one that the NPU reaches"
         )
     elif not home.npu:
-        yield _unreached(key, home.name, soc)
+        yield _complain_of_reach(key, home.name, soc)
     elif home.name in [getattr(board, part) for part in PLACES]:
         part = next(part for part in PLACES if getattr(board, part) == home.name)
         yield Complaint(
@@ -152,7 +152,7 @@ def _places(soc: Soc) -> Iterator[Complaint]:
         yield Complaint("soc.firmware.package.size", f"found {package.size} bytes; expected {LEAST_PACKAGE} at least")
 
 
-def _unreached(key: str, name: str, soc: Soc) -> Complaint:
+def _complain_of_reach(key: str, name: str, soc: Soc) -> Complaint:
     reached = ", ".join(memory.name for memory in soc.memories if memory.npu) or "none"
     return Complaint(key, f"found {name}, which the NPU does not reach; it reaches {reached}")
 

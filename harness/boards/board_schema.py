@@ -38,7 +38,7 @@ def _table(properties: JsonSchema, needed: tuple[str, ...], *, whole: bool) -> J
     return {**schema, "required": list(needed)} if whole and needed else schema
 
 
-def _named(values: JsonSchema, names: str | None = None) -> JsonSchema:
+def _table_of(values: JsonSchema, names: str | None = None) -> JsonSchema:
     schema: JsonSchema = {"type": "object", "additionalProperties": values}
     return schema if names is None else {**schema, "propertyNames": {"pattern": names}}
 
@@ -54,7 +54,7 @@ def _window(whole: bool, more: JsonSchema | None = None, needed: tuple[str, ...]
 
 
 def _soc(whole: bool) -> JsonSchema:
-    constants = _named({"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}, "^[A-Z][A-Z0-9_]*$")
+    constants = _table_of({"type": "integer", "minimum": 0, "maximum": 0xFFFFFFFF}, "^[A-Z][A-Z0-9_]*$")
     memory = {
         "npu": _says("Whether the NPU reaches it. Default: no.", _YES),
         "read_only": _says("Whether only a debugger or loader writes it. Default: no.", _YES),
@@ -82,7 +82,7 @@ def _soc(whole: bool) -> JsonSchema:
             _ADDRESS,
         ),
         "options": _says("Numbers that the code of its port needs, by their names in soc.h.", constants),
-        "memories": _says("All memories, by name.", _named(_window(whole, memory), "^[A-Za-z][A-Za-z0-9 ]*$")),
+        "memories": _says("All memories, by name.", _table_of(_window(whole, memory), "^[A-Za-z][A-Za-z0-9 ]*$")),
         "npu": _says("The NPU's registers and interrupt.", _window(whole, {"irq": irq}, ("irq",))),
         "uart": _says("The UART that the firmware writes to.", _window(whole, uart, ("driver",))),
         "firmware": _firmware(whole),
@@ -169,8 +169,8 @@ def board_schema(*, whole: bool) -> JsonSchema:
             "What it does unlike others.",
             {"type": "array", "uniqueItems": True, "items": {"enum": [quirk.value for quirk in QUIRKS]}},
         ),
-        "sources": _says('Where values are from, by their place: "soc.npu".', _named(_TEXT)),
-        "tried": _says("Who tried values on a real board, by their place.", _named(_TEXT)),
+        "sources": _says('Where values are from, by their place: "soc.npu".', _table_of(_TEXT)),
+        "tried": _says("Who tried values on a real board, by their place.", _table_of(_TEXT)),
     }
     return _table(properties, ("description", "npus", "soc", "loading", "link"), whole=whole)
 

@@ -265,7 +265,7 @@ class BringUp:
             # One that only a loader writes is left out, and tested by loading it.
             if self._status(name) is not StepStatus.LEFT_OUT:
                 self._memories.append(name)
-        self._step("npu by probe", lambda: self._noted(probes.npu(probed, self._npus)), *needs)
+        self._step("npu by probe", lambda: self._note(probes.npu(probed, self._npus)), *needs)
 
     def _line_steps(self) -> None:
         with contextlib.ExitStack() as using:
@@ -291,7 +291,7 @@ class BringUp:
             return StepFinding.left_out('the file says that the board has no probe (loading.server = "none")')
         return probes.probe(probed)
 
-    def _noted(self, finding: StepFinding) -> StepFinding:
+    def _note(self, finding: StepFinding) -> StepFinding:
         if finding.status is StepStatus.OK:
             self.npu = str(finding.values["npu"])
         return finding
@@ -314,7 +314,7 @@ class BringUp:
         return finding
 
     def _npu_of_firmware(self, there: BoardLine) -> StepFinding:
-        return self._noted(npu_of_firmware(there, self._npus))
+        return self._note(npu_of_firmware(there, self._npus))
 
     def _convolution(self) -> StepFinding:
         return convolution(self._order.target, self.npu, self._tell, RUN_SECONDS)

@@ -153,7 +153,7 @@ def npu_of_firmware(there: BoardLine, npus: tuple[str, ...]) -> StepFinding:
 
 def first_speed(there: BoardLine, tell: Tell) -> StepFinding:
     """Upload some chunks at the speed of the start."""
-    return _measured(there, FIRST_BYTES, tell)
+    return _measure(there, FIRST_BYTES, tell)
 
 
 def fastest_speed(there: BoardLine, tell: Tell) -> StepFinding:
@@ -168,12 +168,12 @@ def fastest_speed(there: BoardLine, tell: Tell) -> StepFinding:
         )
     size = min(MOST_BYTES, int(_MOST_SECONDS / line.seconds_for(1)))
     try:
-        return _measured(there, size, tell)
+        return _measure(there, size, tell)
     finally:
         there.link.change_speed(settings.baud, Deadline(_ANSWER_SECONDS))
 
 
-def _measured(there: BoardLine, size: int, tell: Tell) -> StepFinding:
+def _measure(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     """Upload bytes, and tell what became of them."""
     assert there.monitor is not None
     line, baud = there.line, there.line.baud
@@ -183,10 +183,10 @@ def _measured(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     try:
         done = there.link.upload(data, Deadline(seconds), lambda now, of: tell(f"{now:,} of {of:,} bytes"))
     except TargetError as error:
-        raise _explained(there, error) from error.__cause__
+        raise _explain(there, error) from error.__cause__
     except TimeoutError as error:
         late = TargetError(f"{size:,} bytes at {baud:,} baud take more than {seconds:.0f} s", kind=FailureKind.LINK)
-        raise _explained(there, late) from error
+        raise _explain(there, late) from error
     share = line.seconds_for(size) / done.seconds
     values = {
         "baud": baud,
@@ -202,7 +202,7 @@ def _measured(there: BoardLine, size: int, tell: Tell) -> StepFinding:
     return StepFinding(text, values, remedy=_LOSSES if done.again or done.damaged or done.lost else "")
 
 
-def _explained(there: BoardLine, error: TargetError) -> TargetError:
+def _explain(there: BoardLine, error: TargetError) -> TargetError:
     """Return the error of an upload with what to do here, where its own hint says to make this check."""
     if error.kind is FailureKind.LOST_BOARD:
         return error.replace(hint="is its supply steady, and does a watchdog run? Power it by another cable or hub")

@@ -160,7 +160,7 @@ def interrupt(board: Board) -> StepFinding:
     with board_remote(board.loading) as remote:
         remote.halt()
         try:
-            seen = _seen(remote, board)
+            seen = _look(remote, board)
         finally:
             if remote.usable:
                 with contextlib.suppress(TargetError):
@@ -203,16 +203,16 @@ def check_interrupt(number: int, seen: InterruptSeen) -> StepFinding:
     )
 
 
-def _seen(remote: GdbRemote, board: Board) -> InterruptSeen:
+def _look(remote: GdbRemote, board: Board) -> InterruptSeen:
     base, stream = board.soc.npu_registers.base, board.soc.firmware.package.base
     remote.write_word(base + NPU_RESET, PRIVILEGED)
-    _awaited(remote, base, RESETTING, 0)
+    _await(remote, base, RESETTING, 0)
     before = _pending(remote)
     remote.write_word(stream, STOP)
     for register, value in ((NPU_QCONFIG, _EXTERNAL_PORT), (NPU_QBASE, stream), (NPU_QBASE_HIGH, 0), (NPU_QSIZE, 4)):
         remote.write_word(base + register, value)
     remote.write_word(base + NPU_CMD, RUN)
-    status = _awaited(remote, base, IRQ_RAISED, IRQ_RAISED)
+    status = _await(remote, base, IRQ_RAISED, IRQ_RAISED)
     seen = InterruptSeen(status, before, _pending(remote))
     remote.write_word(base + NPU_CMD, CLEAR_IRQ)
     remote.write_word(base + NPU_RESET, PRIVILEGED)  # also ends a program that does not end
@@ -221,7 +221,7 @@ def _seen(remote: GdbRemote, board: Board) -> InterruptSeen:
     return seen
 
 
-def _awaited(remote: GdbRemote, base: int, mask: int, wanted: int) -> int:
+def _await(remote: GdbRemote, base: int, mask: int, wanted: int) -> int:
     """Return the NPU's STATUS, once some bits of it are as wanted or the time is up."""
     deadline = Deadline(_NPU_SECONDS)
     while (status := remote.read_word(base + NPU_STATUS)) & mask != wanted and not deadline.passed:

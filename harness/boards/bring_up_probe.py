@@ -158,7 +158,7 @@ def _test_lines(remote: GdbRemote, span: MemorySpan) -> tuple[int, bool]:
     """
     offsets = sorted({0, span.size - _WORD, *(1 << bit for bit in range(2, (span.size - 1).bit_length()))})
     places = [span.base + offset for offset in offsets]
-    with _kept(remote, [(place, _WORD) for place in places]) as restored:
+    with _keep(remote, [(place, _WORD) for place in places]) as restored:
         for mark in (_MARK, _ALL ^ _MARK):
             for place in places:
                 _write(remote, span, place, (place ^ mark).to_bytes(_WORD, "little"))
@@ -181,7 +181,7 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
         list(words),
         [_ALL ^ word for word in words],
     )
-    with _kept(remote, [(address, size)]) as restored:
+    with _keep(remote, [(address, size)]) as restored:
         for pattern in patterns:
             data = b"".join(word.to_bytes(_WORD, "little") for word in pattern)
             _write(remote, span, address, data)
@@ -194,7 +194,7 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
 
 
 @contextlib.contextmanager
-def _kept(remote: GdbRemote, places: list[tuple[int, int]]) -> Iterator[list[bool]]:
+def _keep(remote: GdbRemote, places: list[tuple[int, int]]) -> Iterator[list[bool]]:
     """Put back what is at these places. Yield a list with whether that could be read.
 
     A memory with ECC that no one wrote since power-up cannot be read, and has nothing to lose.
@@ -232,17 +232,17 @@ def _put_back(remote: GdbRemote, before: list[tuple[int, bytes]]) -> None:
 
 
 def _write(remote: GdbRemote, span: MemorySpan, address: int, data: bytes) -> None:
-    with _explained(remote, span, address, "written"):
+    with _explain(remote, span, address, "written"):
         remote.write(address, data)
 
 
 def _read(remote: GdbRemote, span: MemorySpan, address: int, size: int) -> bytes:
-    with _explained(remote, span, address, "read"):
+    with _explain(remote, span, address, "read"):
         return remote.read(address, size)
 
 
 @contextlib.contextmanager
-def _explained(remote: GdbRemote, span: MemorySpan, address: int, done: str) -> Iterator[None]:
+def _explain(remote: GdbRemote, span: MemorySpan, address: int, done: str) -> Iterator[None]:
     """Say of a server's refusal what it means for a memory: it may not be there."""
     try:
         yield

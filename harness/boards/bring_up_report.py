@@ -170,7 +170,7 @@ class BringUpReport:
         lines += [f"- firmware: SHA-256 {self.firmware_sha256 or 'none'}", "", "## Raw values", ""]
         for step in document["steps"]:
             if step["values"]:
-                lines += [f"### {step['name']}", "", *_fenced(step["values"])]
+                lines += [f"### {step['name']}", "", *_fence(step["values"])]
         values = [f"{value.key}: {value} ({value.tried})" for value in self.board.values if not _is_private(value.key)]
         lines += ["## The board's file", "", "```text", *(_without_paths(one_line(line)) for line in values), "```", ""]
         return "\n".join(lines)
@@ -189,7 +189,7 @@ def _step(step: BringUpStep) -> dict[str, Any]:
     }
 
 
-def _fenced(values: Mapping[str, Any]) -> list[str]:
+def _fence(values: Mapping[str, Any]) -> list[str]:
     lines = [f"{name}: {json.dumps(value, ensure_ascii=True)}" for name, value in values.items()]
     return ["```text", *lines, "```", ""]
 

@@ -71,13 +71,13 @@ def find_board(name: str) -> Board:
         UsageError: there is none, or its file is wrong.
     """
     if is_path(name):
-        board = read_board(Path(name).expanduser(), _extended, SHIPPED)
+        board = read_board(Path(name).expanduser(), _find_extended, SHIPPED)
         _by_path[board.soc.name] = board
         return board
     path = board_files().get(name)
     if path is None:
         raise _unknown(name, "no board is called {!r}")
-    return read_board(path, _extended, SHIPPED)
+    return read_board(path, _find_extended, SHIPPED)
 
 
 def is_path(name: str) -> bool:
@@ -94,7 +94,7 @@ def all_boards() -> tuple[tuple[Board, ...], tuple[EthosHilError, ...]]:
     boards, wrong = [], []
     for path in board_files().values():
         try:
-            boards.append(read_board(path, _extended, SHIPPED))
+            boards.append(read_board(path, _find_extended, SHIPPED))
         except EthosHilError as error:
             wrong.append(error)
     return tuple(boards), tuple(wrong)
@@ -106,10 +106,10 @@ def shipped_boards() -> tuple[Board, ...]:
     Raises:
         UsageError: a file is wrong.
     """
-    return tuple(read_board(path, _extended, SHIPPED) for path in sorted(SHIPPED.glob(f"*{ENDING}")))
+    return tuple(read_board(path, _find_extended, SHIPPED) for path in sorted(SHIPPED.glob(f"*{ENDING}")))
 
 
-def _extended(name: str, path: Path) -> Path:
+def _find_extended(name: str, path: Path) -> Path:
     """Return the file that `path` extends as `name`.
 
     Of its own name it is one that is found later, so that a user's file may change the shipped one of the same name. Of
@@ -146,13 +146,13 @@ def _soc(name: str) -> Soc | None:
     path = board_files().get(name)
     if path is None:
         return None
-    soc = read_board(path, _extended, SHIPPED).soc
+    soc = read_board(path, _find_extended, SHIPPED).soc
     return soc if soc.name == name else None
 
 
 def _ours(name: str) -> Soc | None:
     path = SHIPPED / f"{name}{ENDING}"
-    soc = read_board(path, _extended, SHIPPED).soc if path.is_file() else None
+    soc = read_board(path, _find_extended, SHIPPED).soc if path.is_file() else None
     return soc if soc is not None and soc.name == name else None
 
 

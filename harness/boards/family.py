@@ -169,7 +169,7 @@ def _member(names: str) -> TargetPlugin:
     return plugin_of(boards, f"{FAMILY}:{_AND.join(board.name for board in boards)}")
 
 
-def located(target: str, folder: Path) -> str:
+def locate(target: str, folder: Path) -> str:
     """Return the name of a target in which the paths of boards' files are absolute.
 
     Args:

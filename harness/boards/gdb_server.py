@@ -24,7 +24,7 @@ from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
 from ethos_hil.base.process import dies_with, end_marked, interrupts_deferred, wait_for_end
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.boards.board import Loading, Server
-from ethos_hil.harness.gdb.remote import GdbRemote, connected
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.link.console_text import ConsoleText
 
 SERVER_VARIABLE = "ETHOS_HIL_GDB_SERVER"
@@ -193,12 +193,12 @@ def board_remote(loading: Loading, *, seconds: float = 10.0) -> Iterator[GdbRemo
     if loading.server is Server.RUNNING:
         address = parse_address(loading.address or "")
         title = f"{_title(loading)} at {loading.address}"
-        with contextlib.closing(_connected(address, title, loading, seconds)) as remote:
+        with contextlib.closing(_connect(address, title, loading, seconds)) as remote:
             yield remote
         return
     with StartedServer(loading) as server:
         try:
-            with contextlib.closing(_connected(server.address, server.title, loading, seconds)) as remote:
+            with contextlib.closing(_connect(server.address, server.title, loading, seconds)) as remote:
                 yield remote
         except TargetError as error:
             raise server.explained(error) from error.__cause__
@@ -216,9 +216,9 @@ def parse_address(text: str) -> tuple[str, int]:
     return match[1] or match[2] or _LOOPBACK, int(match[3])
 
 
-def _connected(address: tuple[str, int], title: str, loading: Loading, seconds: float) -> GdbRemote:
+def _connect(address: tuple[str, int], title: str, loading: Loading, seconds: float) -> GdbRemote:
     try:
-        return connected(address, server=title, dialect=loading.dialect, seconds=seconds)
+        return connect(address, server=title, dialect=loading.dialect, seconds=seconds)
     except OSError as error:
         raise TargetNotAvailable(
             f"{title} cannot be reached at {address[0]}:{address[1]}: {error.strerror or error}",

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import EthosHilError, TargetNotAvailable, ToolError
-from ethos_hil.base.file_lock import LIMIT, Holder, locked
+from ethos_hil.base.file_lock import LIMIT, Holder, lock
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board
@@ -45,7 +45,7 @@ def lease(board: Board, seconds: float = LIMIT) -> Iterator[None]:
     path = lease_file(board)
     with contextlib.ExitStack() as stack:
         try:
-            stack.enter_context(locked(path, limit=seconds))
+            stack.enter_context(lock(path, limit=seconds))
         except ToolError as error:
             holder = Holder.read(path)
             who = "another process" if holder is None else str(holder)

@@ -91,23 +91,23 @@ class LoadableImage:
 
 
 def _start_point(file: io.BytesIO, parts: tuple[Segment, ...], table: int) -> StartPoint:
-    def refused(what: str) -> UsageError:
+    def refuse(what: str) -> UsageError:
         return UsageError(f"the image has no vector table at 0x{table:08x}: {what}", hint=_HINT)
 
     if table % _TABLE_ALIGNMENT:
-        raise refused(f"one starts at a multiple of {_TABLE_ALIGNMENT}")
+        raise refuse(f"one starts at a multiple of {_TABLE_ALIGNMENT}")
     home = next((part for part in parts if part.address <= table and table + 8 <= part.address + part.file_size), None)
     if home is None:
-        raise refused("nothing is loaded there")
+        raise refuse("nothing is loaded there")
     words = home.read(file)[table - home.address :]
     stack, entry = (int.from_bytes(words[at : at + 4], "little") for at in (0, 4))
     if stack == 0 or stack % 8:
-        raise refused(f"the stack would start at 0x{stack:08x}, which is not a multiple of eight")
+        raise refuse(f"the stack would start at 0x{stack:08x}, which is not a multiple of eight")
     at = entry & ~1
     if not entry & 1 or not any(
         part.executable and part.address <= at < part.address + part.file_size for part in parts
     ):
-        raise refused(f"it would start at 0x{entry:08x}, which is not Thumb code of the image")
+        raise refuse(f"it would start at 0x{entry:08x}, which is not Thumb code of the image")
     return StartPoint(table, stack, at)
 
 

@@ -78,9 +78,9 @@ def _show(as_json: bool, removed: Removed | None) -> None:
         }
         write_json(STDOUT, document)
         return
-    lines = [("folder", escaped(str(folder))), ("models", str(len(entries))), ("size", byte_size.shown(size))]
-    lines.append(("limit", byte_size.shown(limit)))
+    lines = [("folder", escaped(str(folder))), ("models", str(len(entries))), ("size", byte_size.show_size(size))]
+    lines.append(("limit", byte_size.show_size(limit)))
     if removed is not None:
-        lines.append(("removed", f"{removed.entries} ({byte_size.shown(removed.size)})"))
+        lines.append(("removed", f"{removed.entries} ({byte_size.show_size(removed.size)})"))
     for name, text in lines:
         sys.stdout.write(f"{name:<7}  {text}\n")

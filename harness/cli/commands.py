@@ -14,7 +14,7 @@ import typer
 
 from ethos_hil.base.deadline import process_began
 from ethos_hil.base.ending import ending_of
-from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, exited
+from ethos_hil.base.errors import EthosHilError, ToolError, UsageError, error_of_exit
 from ethos_hil.base.file_error import writable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import escaped, one_line
@@ -264,7 +264,7 @@ def never_exiting() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        raise exited(end) from end
+        raise error_of_exit(end) from end
 
 
 def check_written(question: Question, written: Mapping[str, Path | None]) -> None:

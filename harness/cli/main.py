@@ -18,7 +18,7 @@ import typer
 
 from ethos_hil.base import plugins
 from ethos_hil.base.asking import LOWER, PREFLIGHT, RUN
-from ethos_hil.base.errors import EthosHilError, UsageError, exited
+from ethos_hil.base.errors import EthosHilError, UsageError, error_of_exit
 from ethos_hil.base.interruption import end_on_signals, ignore_further
 from ethos_hil.base.plain_text import cut, escaped, one_line
 from ethos_hil.base.question import OPTIONS, Question
@@ -428,7 +428,7 @@ def _called(body: Callable[[], object]) -> object:
             raise cause from None
         *_, (frame, _) = traceback.walk_tb(end.__traceback__)
         if str(frame.f_globals.get("__name__")).partition(".")[0] not in _MAY_EXIT:
-            raise exited(end) from end
+            raise error_of_exit(end) from end
         raise
 
 

@@ -21,7 +21,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.lowering.model.torch_model import Inputs
 
 
-def named(name: str, inside: str = "torch") -> Any:
+def find_named(name: str, inside: str = "torch") -> Any:
     """Return what is called `name` there.
 
     Args:
@@ -84,7 +84,7 @@ def new_layer(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -
     Raises:
         UsageError: torch.nn has none of that name.
     """
-    layer = named(name, "torch.nn")
+    layer = find_named(name, "torch.nn")
     if not (isinstance(layer, type) and issubclass(layer, nn.Module)):
         raise UsageError(f"torch.nn.{name} is not a layer", hint="name a module of torch.nn, such as Conv2d")
     module = layer(*arguments, **options)
@@ -108,7 +108,7 @@ def tensor_function(name: str) -> Any:
     Raises:
         UsageError: torch has none, or it is none that computes something from tensors.
     """
-    function = named(name)
+    function = find_named(name)
     module = name.rpartition(".")[0]
     # What torch itself has is told by the list of what other classes of tensors may replace.
     known = function in get_overridable_functions()[torch] if not module else module in _MODULES

@@ -96,8 +96,8 @@ def cache() -> list[Finding]:
         remedy = f"set {CACHE_VARIABLE} to a folder of yours"
         return [Finding("cache", Status.MISSING, f"{folder} cannot be written", remedy)]
     entries = CacheContents(folder).entries()
-    size = byte_size.shown(sum(entry.size for entry in entries))
-    text = f"{len(entries)} lowered models, {size} of at most {byte_size.shown(limit)}, in {folder}"
+    size = byte_size.show_size(sum(entry.size for entry in entries))
+    text = f"{len(entries)} lowered models, {size} of at most {byte_size.show_size(limit)}, in {folder}"
     return [Finding("cache", Status.OK, text, "to empty it: ethos-hil cache clear")]
 
 
@@ -116,7 +116,7 @@ def disks() -> list[Finding]:
 
 def disk(uses: str, free: int) -> Finding:
     """Return the finding for a disk with so many free bytes."""
-    text = f"{byte_size.shown(free)} free for {uses}"
+    text = f"{byte_size.show_size(free)} free for {uses}"
     if free >= _SCARCE:
         return Finding("disk", Status.OK, text)
     return Finding("disk", Status.NOTE if free >= _NOTHING else Status.MISSING, text, "free some space")

@@ -12,7 +12,7 @@ from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.lowering.formats.pte_model import Tensor
 from ethos_hil.lowering.user_code.source import summary, user_line
-from ethos_hil.lowering.user_code.user_function import called, load_function
+from ethos_hil.lowering.user_code.user_function import call_user, load_function
 
 _GIVES = (
     "it returns a torch Dataset, a DataLoader with batches of 1, a list or a generator of pairs (inputs, label), where "
@@ -55,7 +55,7 @@ class DataSet:
             UsageError: there is no such function, it raises, or what it returns is no data set.
         """
         function, _ = load_function(text, "--data")
-        return cls.of(called(function, f"--data {text}", _GIVES), text)
+        return cls.of(call_user(function, f"--data {text}", _GIVES), text)
 
     @classmethod
     def of(cls, data: Any, name: str = "data") -> DataSet:

@@ -354,9 +354,9 @@ class SideProcess:
         try:
             return make()
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise self._failed(f"says {json.dumps(answer)[:_SHOWN]!r}, which is not an answer") from error
+            raise self._failure(f"says {json.dumps(answer)[:_SHOWN]!r}, which is not an answer") from error
 
-    def _failed(self, what: str) -> TargetNotAvailable:
+    def _failure(self, what: str) -> TargetNotAvailable:
         return TargetNotAvailable(
             f"the program that borrows places of {self.address} {what}",
             hint="what it wrote is above; docs/farm.md has the versions of labgrid that it is for",
@@ -369,12 +369,12 @@ class SideProcess:
             answers = select.select([self._process.stdout], [], [], deadline.remaining)[0]
             data = os.read(self._process.stdout.fileno(), 1 << 16) if answers else b""
             if not data:
-                raise self._failed("has ended" if answers else "does not answer")
+                raise self._failure("has ended" if answers else "does not answer")
             self._buffer += data
             if len(self._buffer) > _MOST_BYTES:
-                raise self._failed(f"says more than {_MOST_BYTES:,} bytes and no answer")
+                raise self._failure(f"says more than {_MOST_BYTES:,} bytes and no answer")
         if deadline.passed:  # it says something else all the time
-            raise self._failed("does not answer")
+            raise self._failure("does not answer")
         line, _, self._buffer = self._buffer.partition(b"\n")
 
         def answer() -> dict[str, Any]:

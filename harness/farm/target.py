@@ -61,7 +61,7 @@ class FarmTarget(Target):
         return self._able
 
     def _load(self, image: Image) -> None:
-        names = [name for name in self._boards if why_set_aside(self._known(name)) is None]
+        names = [name for name in self._boards if why_set_aside(self._board_at(name)) is None]
         self._borrow(names or list(self._boards), wait_seconds(), image)
 
     def _borrow(self, names: Sequence[str], seconds: float, image: Image) -> None:
@@ -85,7 +85,7 @@ class FarmTarget(Target):
                 if error.kind not in INFRASTRUCTURE:
                     raise
                 failed[self._place] = error
-                set_aside(self._known(self._place), error)
+                set_aside(self._board_at(self._place), error)
                 others = [name for name in self._boards if name not in failed]
                 side_process().give_back(id(self))
                 if not others or deadline.passed:
@@ -96,7 +96,7 @@ class FarmTarget(Target):
                 except TargetNotAvailable as lacking:
                     raise _all_failed(failed | {" and ".join(others): lacking}) from error.__cause__
                 continue
-            take_back(self._known(self._place))
+            take_back(self._board_at(self._place))
             notes = (f"it ran at {self._place}", *(f"{name} failed: {error.message}" for name, error in failed.items()))
             return dataclasses.replace(outcome, notes=(*outcome.notes, *notes))
 
@@ -107,7 +107,7 @@ class FarmTarget(Target):
         self._board = None
         side_process().idle(id(self))
 
-    def _known(self, name: str) -> Board:
+    def _board_at(self, name: str) -> Board:
         """Return the board of a place under a URL that does not change, which it is locked and set aside by."""
         board = self._boards[name]
         url = f"{FAMILY}://{coordinator()}/{name}"

@@ -269,7 +269,7 @@ def _options(arguments: Sequence[str]) -> tuple[list[tuple[Option, str]], list[s
 def _without_instance(text: str) -> str:
     """Return the file of "[INST=]FILE"; there is only one processor to load for."""
     instance, equals, file = text.partition("=")
-    return unquoted(file if equals and "/" not in instance else text)
+    return unquote(file if equals and "/" not in instance else text)
 
 
 def _data(text: str) -> DataFile:
@@ -302,10 +302,10 @@ def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise CommandLineError(f"a parameter is set by name=value, not {text!r}")
-    return name.strip(), unquoted(value.strip())
+    return name.strip(), unquote(value.strip())
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Return `text` without the pair of quotes around it, which shells leave to the FVP in `out_file='-'`."""
     return text[1:-1] if len(text) >= 2 and text[0] == text[-1] and text[0] in "'\"" else text
 

@@ -21,7 +21,7 @@ from ethos_hil.harness.link.frames import DC4, EOT
 from ethos_hil.harness.socs.soc import Memory
 from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
-from ethos_hil.harness.virtual.mps3_an547 import missing, needed
+from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
 from ethos_hil.harness.virtual.qemu import write_all
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE, AnsweredCalls
 
@@ -75,7 +75,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
         if why is not None:
             raise ImageError(f"--dump {dump.path} asks for {dump.size} bytes at 0x{dump.address:08x}: {why}")
     elf, data = _with_data(path, loaded, settings)
-    return LaunchImage(elf, data, answered, needed(_places(loaded, settings), settings.model.soc))
+    return LaunchImage(elf, data, answered, memory_needed(_places(loaded, settings), settings.model.soc))
 
 
 def _places(loaded: Sequence[Segment], settings: LaunchSettings) -> list[tuple[int, int]]:
@@ -328,7 +328,7 @@ def _write_trace(machine: Machine, path: Path) -> bool:
         [OpEvent(op.offset, op.name, op.cycles, op.begin, op.end) for op in execution.ops] for execution in executions
     ]
     try:
-        path.write_bytes(pmu_trace.written(traced))
+        path.write_bytes(pmu_trace.write(traced))
     except OSError as error:
         fail(f"--pmu-trace {path} cannot be written: {error.strerror}")
         return False

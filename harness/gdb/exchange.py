@@ -134,14 +134,14 @@ class RspExchange:
             raise StateError(f"{self.server} cannot be asked for {what} while the processor runs; halt it first")
         while (answer := self.stream.poll(Deadline(0), what)) is not None:
             if not self.is_stray(answer):
-                self.stream.fail(f"it sent {shown(answer)}, which no one asked for")
+                self.stream.fail(f"it sent {show(answer)}, which no one asked for")
 
     def is_stray(self, answer: bytes) -> bool:
         """Return whether a packet answers no question: a stop that an earlier client left, or text, which is kept."""
         if _END.fullmatch(answer):
             self.stream.broken = "the processor is gone"
             raise TargetError(
-                f"{self.server}: it says that the program has ended ({shown(answer)})",
+                f"{self.server}: it says that the program has ended ({show(answer)})",
                 kind=FailureKind.LOST_BOARD,
                 hint="is the board still on, and the probe connected to it?",
             )
@@ -156,17 +156,17 @@ class RspExchange:
 
     def data(self, answer: bytes, what: str) -> bytes:
         """Return the bytes of an answer in hexadecimal digits."""
-        self._refused(answer, what)
+        self._refuse(answer, what)
         try:
             return bytes.fromhex(answer.decode("ascii"))
         except ValueError:
-            self.stream.fail(f"asked to {what}, it sent {shown(answer)}")
+            self.stream.fail(f"asked to {what}, it sent {show(answer)}")
 
     def accepted(self, answer: bytes, what: str) -> None:
         """Make sure that the server did what it was asked to do."""
-        self._refused(answer, what)
+        self._refuse(answer, what)
         if answer != b"OK":
-            self.stream.fail(f"asked to {what}, it sent {shown(answer)}")
+            self.stream.fail(f"asked to {what}, it sent {show(answer)}")
 
     def refusal(self, message: str) -> TargetError:
         """Return the error for what the server does not do."""
@@ -176,9 +176,9 @@ class RspExchange:
             hint="does the board's file name the right part and memories? The server's own output may say more",
         )
 
-    def _refused(self, answer: bytes, what: str) -> None:
+    def _refuse(self, answer: bytes, what: str) -> None:
         if not answer or ERROR.fullmatch(answer):
-            raise self.refusal(f"it does not {what}: it answered {shown(answer)}")
+            raise self.refusal(f"it does not {what}: it answered {show(answer)}")
 
 
 def text_of(answer: bytes) -> str:
@@ -186,7 +186,7 @@ def text_of(answer: bytes) -> str:
     return answer.decode("ascii", "replace")
 
 
-def shown(answer: bytes) -> str:
+def show(answer: bytes) -> str:
     """Return an answer for a message: its start."""
     return repr(text_of(answer[:80])) + (" ..." if len(answer) > 80 else "") if answer else "nothing"
 
@@ -258,7 +258,7 @@ def _description(exchange: RspExchange, name: str, room: int, deadline: Deadline
         command = b"qXfer:features:read:%b:%x,%x" % (annex, len(text), room - 1)
         answer = exchange.ask(command, deadline, f"the question for {name!r}")
         if answer[:1] not in (b"l", b"m"):
-            raise DescriptionError(f"the server has no {name!r}: it answered {shown(answer)}")
+            raise DescriptionError(f"the server has no {name!r}: it answered {show(answer)}")
         text += answer[1:]
         if answer[:1] == b"l":
             return text

@@ -34,7 +34,7 @@ from ethos_hil.harness.gdb.exchange import (
     greet,
     read_pieces,
     reads,
-    shown,
+    show,
     text_of,
     write_pieces,
     writes,
@@ -214,7 +214,7 @@ class GdbRemote:
             output += self._exchange.data(answer, f"carry out {what}")
         reply = output.decode("utf-8", "replace").strip()
         if failed:
-            raise self._exchange.refusal(f"{what} failed with {shown(answer)}: {reply or 'it does not say why'}")
+            raise self._exchange.refusal(f"{what} failed with {show(answer)}: {reply or 'it does not say why'}")
         return reply
 
     def halt(self, deadline: Deadline | None = None) -> None:
@@ -236,7 +236,7 @@ class GdbRemote:
         what = "the question whether the processor has stopped"
         answer = self._exchange.ask(b"?", until, what, stops=True)
         if not STOP.match(answer):
-            self._exchange.stream.fail(f"it answered {what} with {shown(answer)}")
+            self._exchange.stream.fail(f"it answered {what} with {show(answer)}")
         if StopReply(text_of(answer)).signal == 0:  # OpenOCD's reply for one that runs
             return False
         status = self.read_word(DHCSR, until)
@@ -279,7 +279,7 @@ class GdbRemote:
                 self._exchange.stream.send(_NO_SUCH_CALL, Deadline(self._seconds))
             elif not self._exchange.is_stray(answer):
                 self._exchange.running = False
-                raise self._exchange.refusal(f"the processor does not go on: it answered {shown(answer)}")
+                raise self._exchange.refusal(f"the processor does not go on: it answered {show(answer)}")
         return self._exchange.stream.fail(f"it sent {_MOST_UNASKED:,} packets while the processor runs")
 
     def detach(self) -> None:
@@ -319,7 +319,7 @@ class GdbRemote:
         return Deadline(self._seconds + size / _SLOWEST)
 
 
-def connected(
+def connect(
     address: tuple[str, int], *, server: str, dialect: ServerDialect | None = None, seconds: float = 10.0
 ) -> GdbRemote:
     """Connect to a GDB server.

@@ -299,14 +299,14 @@ class PacketStream:
         self._reader.passed_over = 0
         if isinstance(packet, RspAcknowledgement):
             self._other_bytes += 1
-            self._acknowledged(packet.good, deadline)
+            self._acknowledge(packet.good, deadline)
         elif packet is not None and packet.notification:
             self._other_bytes += len(packet.content)
         if self._other_bytes > _MOST_OTHER_BYTES:
             self.fail(f"it sent {self._other_bytes:,} bytes that are not an answer")
         return packet
 
-    def _acknowledged(self, good: bool, deadline: Deadline) -> None:
+    def _acknowledge(self, good: bool, deadline: Deadline) -> None:
         if good or not self._unacknowledged:
             return
         if self._tries == _TRIES:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import Check
 from ethos_hil.lowering.artifact import Artifact
-from ethos_hil.lowering.program.placement import CpuCall, grouped
+from ethos_hil.lowering.program.placement import CpuCall, group_calls
 
 NAME = "delegation"
 _SHOWN = 4
@@ -24,10 +24,10 @@ def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
     limit = 0 if demands.require_delegated else demands.max_cpu_ops
     if limit is not None and len(left) > limit:
         needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
-        return Check(NAME, needed, f"{there}: {named(left)}", "fail", remedies(left))
+        return Check(NAME, needed, f"{there}: {name_of(left)}", "fail", remedies(left))
     if artifact.delegates or demands.allow_cpu_only or by_design(artifact):
         return Check(NAME, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
-    what = f"nothing is on the NPU; on the CPU: {named(left)}" if left else "the program computes nothing on the NPU"
+    what = f"nothing is on the NPU; on the CPU: {name_of(left)}" if left else "the program computes nothing on the NPU"
     fix = "; ".join(filter(None, (remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
     return Check(NAME, "something on the NPU", what, "fail", fix)
 
@@ -37,9 +37,9 @@ def by_design(artifact: Artifact) -> bool:
     return bool(artifact.key) and artifact.scheme is None
 
 
-def named(calls: Sequence[CpuCall]) -> str:
+def name_of(calls: Sequence[CpuCall]) -> str:
     """Return calls as text, equal ones once: "2 x aten::sort.values at net.py:12 (TOSA cannot sort)"."""
-    groups = grouped(calls)
+    groups = group_calls(calls)
     texts = []
     for call, count in groups[:_SHOWN]:
         many = f"{count} x " if count > 1 else ""
@@ -50,7 +50,7 @@ def named(calls: Sequence[CpuCall]) -> str:
 
 def remedies(calls: Sequence[CpuCall]) -> str | None:
     """Return what would help the first calls, each remedy once, or None."""
-    texts = list(dict.fromkeys(call.remedy for call, _ in grouped(calls)[:_SHOWN] if call.remedy))
+    texts = list(dict.fromkeys(call.remedy for call, _ in group_calls(calls)[:_SHOWN] if call.remedy))
     return "; ".join(texts) or None
 
 

@@ -165,17 +165,17 @@ def firmware_doubt(elf: bytes) -> str | None:
     Only an ELF that was built in this checkout is checked. One built elsewhere is the user's own choice, and a wheel
     has no sources.
     """
-    return next((_doubt_of(path, elf) for path in _built() if path.read_bytes() == elf), None)
+    return next((_doubt_of(path, elf) for path in _builds() if path.read_bytes() == elf), None)
 
 
 def doubts_of_built() -> list[str]:
     """Return the warnings of `firmware_doubt` for the firmware that runs use here; none for the user's own firmware."""
     if os.environ.get(FIRMWARE_VARIABLE):
         return []
-    return [doubt for path in _built() if (doubt := _doubt_of(path, path.read_bytes())) is not None]
+    return [doubt for path in _builds() if (doubt := _doubt_of(path, path.read_bytes())) is not None]
 
 
-def _built() -> list[Path]:
+def _builds() -> list[Path]:
     """Not what is left of a board that no SoC declares any more: nothing builds it again."""
     built = sorted(OWN.glob(f"*/{ELF_NAME}")) if IN_CHECKOUT else []
     return [path for path in built if (_SOURCES / "boards" / path.parent.name / "soc.h").is_file()]

@@ -61,7 +61,7 @@ class Footprint:
         )
 
 
-def rounded(size: int) -> int:
+def round_up(size: int) -> int:
     """Return `size` rounded up to the device's alignment, bytes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
@@ -81,7 +81,7 @@ def memory_mode(artifact: Artifact, footprint: Footprint, sram: int | None) -> D
     if artifact.memory_mode is None:
         return DeviceMemoryMode.DEDICATED_SRAM if footprint.fast_scratch else DeviceMemoryMode.SHARED_SRAM
     mode = DeviceMemoryMode[artifact.memory_mode.kind.upper()]
-    needed = sum(map(rounded, footprint.constants)) + rounded(footprint.scratch) + _TABLES
+    needed = sum(map(round_up, footprint.constants)) + round_up(footprint.scratch) + _TABLES
     if mode is DeviceMemoryMode.SRAM_ONLY and sram is not None and needed > sram:
         return DeviceMemoryMode.SHARED_SRAM
     return mode

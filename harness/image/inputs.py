@@ -47,20 +47,20 @@ def in_order(path: Path, given: Sequence[str], names: Sequence[str]) -> list[str
     others = [name for name in given if name not in names]
     free = [name for name in names if name not in given]
     if fitting:
-        raise _misnamed(path, others, free, names, f"{', '.join(fitting)} {'do' if len(fitting) > 1 else 'does'}")
+        raise _error_of_name(path, others, free, names, f"{', '.join(fitting)} {'do' if len(fitting) > 1 else 'does'}")
     folded = {name.casefold(): name for name in names}
     cased = [name for name in given if name.casefold() in folded]
     if cased:
-        raise _misnamed(path, cased, names, names, "upper and lower case differ")
+        raise _error_of_name(path, cased, names, names, "upper and lower case differ")
     if _numbers(given):
         return _by_number(given)
     elsewhere = [name for name, own in zip(given, names, strict=True) if _nearest(name, names) not in ("", own)]
     if elsewhere:
-        raise _misnamed(path, elsewhere, names, names, "the order in the file is another one")
+        raise _error_of_name(path, elsewhere, names, names, "the order in the file is another one")
     return list(given)
 
 
-def _misnamed(path: Path, wrong: Sequence[str], free: Sequence[str], names: Sequence[str], why: str) -> UsageError:
+def _error_of_name(path: Path, wrong: Sequence[str], free: Sequence[str], names: Sequence[str], why: str) -> UsageError:
     near = [close for close in dict.fromkeys(_nearest(name, free, 0.4) for name in wrong) if close]
     suggestion = f"did you mean {', '.join(near)}? " if near else ""
     rule = "give all of them, or none: then the order in the file counts"

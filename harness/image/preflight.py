@@ -18,12 +18,12 @@ from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.delegation import NAME, delegation_check
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
-from ethos_hil.harness.image.footprint import Footprint, memory_mode, rounded
+from ethos_hil.harness.image.footprint import Footprint, memory_mode, round_up
 from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode, EventSet, InputRef, PackageHeader
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
-from ethos_hil.lowering.program.placement import grouped, kernel_calls
+from ethos_hil.lowering.program.placement import group_calls, kernel_calls
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
@@ -205,7 +205,7 @@ def _kernels(artifact: Artifact, firmware: Firmware) -> Check:
         return Check("kernels", f"{len(needed)} operators", available, OK)
     names = {name.partition(" ")[0] for name in missing}
     calls = [call for call in artifact.placement.calls if call.operator in names]
-    places = "; ".join(f"{call.operator} at {call.place}" for call, _ in grouped(calls) if call.place)
+    places = "; ".join(f"{call.operator} at {call.place}" for call, _ in group_calls(calls) if call.place)
     help_of_calls = list(dict.fromkeys(call.remedy for call in calls if call.remedy))
     fix = "; ".join(
         (
@@ -243,23 +243,23 @@ def _memory(artifact: Artifact, footprint: Footprint, firmware: Firmware, input_
     mode = memory_mode(artifact, footprint, firmware.sram)
     ddr = None if firmware.ddr is None else max(0, firmware.ddr - package)
     pools = _Pools(firmware.sram, ddr)
-    constants = sum(map(rounded, footprint.constants))
+    constants = sum(map(round_up, footprint.constants))
     if mode is not memory_mode(artifact, footprint, None):
         text = f"{firmware.sram or 0:,} bytes of SRAM are too little: they stay in DDR, as with Shared_Sram"
         yield Check("constants", f"{constants:,} bytes", text, NOTE)
     if mode is DeviceMemoryMode.SRAM_ONLY:
         yield pools.place("constants", constants, "sram")
-        yield pools.place("scratch", rounded(footprint.scratch), "sram")
+        yield pools.place("scratch", round_up(footprint.scratch), "sram")
     elif mode is DeviceMemoryMode.DEDICATED_SRAM:
-        fast = pools.place("fast scratch", rounded(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
+        fast = pools.place("fast scratch", round_up(footprint.fast_scratch), "sram", _smaller_cache(firmware.sram))
         if footprint.unknown is not None:
             fast = Check("fast scratch", f"unknown: {footprint.unknown}", fast.available, NOTE)
         yield fast
-        yield pools.place("scratch", rounded(footprint.scratch), "ddr", "a smaller input")
+        yield pools.place("scratch", round_up(footprint.scratch), "ddr", "a smaller input")
     else:
-        yield pools.place("scratch", rounded(footprint.scratch), "either", "a smaller input")
+        yield pools.place("scratch", round_up(footprint.scratch), "either", "a smaller input")
     where = "ddr" if mode is DeviceMemoryMode.DEDICATED_SRAM else "either"
-    planned = max((pools.place("planned", rounded(size), where, "a smaller input") for size in footprint.planned),
+    planned = max((pools.place("planned", round_up(size), where, "a smaller input") for size in footprint.planned),
                   key=lambda check: (OK, NOTE, FAIL).index(check.status), default=None)  # fmt: skip
     if planned is not None:
         total = sum(footprint.planned)
@@ -299,12 +299,12 @@ class _Pools:
 def package_bytes(artifact: Artifact, input_sets: int) -> int:
     """Return the bytes of the package that `ethos_hil.harness.image.pack.pack` makes of a plan without cuts."""
     tensors = artifact.plan.input_tensors
-    size = _aligned(PackageHeader.size) + _aligned(len(artifact.pte))
-    size += input_sets * sum(_aligned(tensor.nbytes) for tensor in tensors)
-    return size + _aligned(input_sets * len(tensors) * InputRef.size) + _aligned(EventSet.size)
+    size = _align(PackageHeader.size) + _align(len(artifact.pte))
+    size += input_sets * sum(_align(tensor.nbytes) for tensor in tensors)
+    return size + _align(input_sets * len(tensors) * InputRef.size) + _align(EventSet.size)
 
 
-def _aligned(size: int) -> int:
+def _align(size: int) -> int:
     return -(-size // PACKAGE_ALIGNMENT) * PACKAGE_ALIGNMENT
 
 

@@ -296,9 +296,9 @@ class Collector:
             case FrameType.RUN_END:
                 self._on_run_end(frame, _unpack(RunEnd, frame))
             case FrameType.ERROR:
-                self._failed(reported_error(frame.payload))
+                self._note_failure(reported_error(frame.payload))
             case FrameType.FAULT:
-                self._failed(reported_fault(frame.payload, self._symbols))
+                self._note_failure(reported_fault(frame.payload, self._symbols))
             case FrameType.END:
                 self._on_end(_unpack(End, frame))
 
@@ -378,7 +378,7 @@ class Collector:
             )
         self.complete = True
 
-    def _failed(self, failure: TargetError) -> None:
+    def _note_failure(self, failure: TargetError) -> None:
         if self.failure is None:
             self.failure = failure
             return

@@ -136,7 +136,7 @@ def encode(frame: Frame, *, printable: bool = False) -> bytes:
 def _unwrap(chunk: bytes) -> bytes | None:
     """Return header and payload of the frame that `chunk` encodes, or None when it is not a frame."""
     try:
-        return _checked(bytes(cobs.decode(chunk)))
+        return _check(bytes(cobs.decode(chunk)))
     except cobs.DecodeError:
         return None
 
@@ -144,12 +144,12 @@ def _unwrap(chunk: bytes) -> bytes | None:
 def _unwrap_line(line: bytes) -> bytes | None:
     """Return header and payload of the frame that a line of a printable link is, or None when it is not a frame."""
     try:
-        return _checked(base64.b64decode(line[1:].rstrip(b"\r"), validate=True)) if line[0] == PRINTABLE_MARK else None
+        return _check(base64.b64decode(line[1:].rstrip(b"\r"), validate=True)) if line[0] == PRINTABLE_MARK else None
     except binascii.Error:
         return None
 
 
-def _checked(content: bytes) -> bytes | None:
+def _check(content: bytes) -> bytes | None:
     """Return header and payload, or None where the CRC-32 behind them is not theirs."""
     size = len(content) - _CRC_BYTES
     if not FrameHeader.size <= size <= FrameHeader.size + MAX_FRAME_PAYLOAD:

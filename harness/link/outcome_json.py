@@ -68,13 +68,13 @@ def outcome(data: Mapping[str, Any], arrays: Arrays) -> Outcome:
                 delegate=call["delegate"],
                 cycles=call["cycles"],
                 events=tuple(call["events"]),
-                outputs=_kept(call["outputs"], arrays),
+                outputs=_read(call["outputs"], arrays),
                 op_events=tuple(OpEvent(*event) for event in call["op_events"]),
                 wrapped=call["wrapped"],
             )
             for call in run["delegates"]
         )
-        outputs = _kept(run["outputs"], arrays)
+        outputs = _read(run["outputs"], arrays)
         runs.append(Run(run["input_set"], run["repeat"], outputs, calls, run["stack_used"], run["counted"]))
     return Outcome(
         run_id=bytes.fromhex(data["run_id"]),
@@ -107,9 +107,9 @@ def answer_to_json(answer: ReferenceRun, arrays: Arrays) -> dict[str, Any]:
 def answer(data: Mapping[str, Any], arrays: Arrays) -> ReferenceRun:
     """Return the answer of `answer_to_json`'s output."""
     return ReferenceRun(
-        outputs=_kept(data["outputs"], arrays),
-        delegate_outputs={call["instruction"]: _kept(call["outputs"], arrays) for call in data["delegates"]},
-        delegate_inputs={call["instruction"]: _kept(call["inputs"], arrays) for call in data["delegates"]},
+        outputs=_read(data["outputs"], arrays),
+        delegate_outputs={call["instruction"]: _read(call["outputs"], arrays) for call in data["delegates"]},
+        delegate_inputs={call["instruction"]: _read(call["inputs"], arrays) for call in data["delegates"]},
     )
 
 
@@ -119,5 +119,5 @@ def _keep(values: tuple[np.ndarray, ...], prefix: str, arrays: Arrays) -> list[s
     return names
 
 
-def _kept(names: list[str], arrays: Arrays) -> tuple[np.ndarray, ...]:
+def _read(names: list[str], arrays: Arrays) -> tuple[np.ndarray, ...]:
     return tuple(arrays[name] for name in names)

@@ -12,7 +12,7 @@ from typing import Any
 from ethos_hil.base.checked_toml import read_checked
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
-from ethos_hil.harness.boards.family import located
+from ethos_hil.harness.boards.family import locate
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.run_name import DEFAULT_ROOT
 
@@ -164,7 +164,7 @@ def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict
     targets = data.get("run", {}).get("targets", (DEFAULT_TARGET,))
     for each in data.get(table, ()):
         asked = each.get("targets", targets)
-        yield _tuples({**each, "targets": tuple(located(target, folder) for target in asked)})
+        yield _tuples({**each, "targets": tuple(locate(target, folder) for target in asked)})
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class NpuProgram:
                 _check_addresses(op, access, configuration)
                 if access.region != INTERNAL and access.end > access.begin:
                     old = self.extents.get(access.region, Extent())
-                    self.extents[access.region] = _widened(old, access)
+                    self.extents[access.region] = _widen(old, access)
         self._timings: dict[tuple[tuple[tuple[int, int], ...], MemorySystem | None], Timing] = {}
 
     @cached_property
@@ -230,7 +230,7 @@ class Npu:
         memory = RegionMemory({**regions, INTERNAL: self._internal})
         fits = all(_fits(regions.get(number), extent) for number, extent in program.extents.items())
         _prefetch(program, regions)
-        touched = sum(_touched(regions.get(n), extent) for n, extent in program.extents.items())
+        touched = sum(_touch(regions.get(n), extent) for n, extent in program.extents.items())
         budget = effort_budget.EffortBudget(touched, len(program.stream))
         ran = []
         with single_thread():
@@ -309,7 +309,7 @@ def _bytes_at(at: ByteRange, regions: Mapping[int, Bytes]) -> bytes:
     return array[at.base : at.base + at.length].tobytes()
 
 
-def _widened(old: Extent, access: Access) -> Extent:
+def _widen(old: Extent, access: Access) -> Extent:
     if not access.write:
         return Extent(max(old.read_end, access.end), old.write_begin, old.write_end)
     begin = access.begin if old.write_end == 0 else min(old.write_begin, access.begin)
@@ -333,7 +333,7 @@ def _check_addresses(op: Op, access: Access, configuration: EthosU) -> None:
         )
 
 
-def _touched(array: Bytes | None, extent: Extent) -> int:
+def _touch(array: Bytes | None, extent: Extent) -> int:
     """Return how many bytes of a region the program can access."""
     return 0 if array is None else min(array.size, max(extent.read_end, extent.write_end))
 

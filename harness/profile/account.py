@@ -51,7 +51,7 @@ def timeline(
                 now = _on_cpu(slices, step, part, parts[part], names, now)
         if call is not None:
             compiled = delegates[step.instruction]
-            slices += _modelled(compiled, call.op_events, now) if modelled else _end_to_end(ops, step.instruction, now)
+            slices += _slices(compiled, call.op_events, now) if modelled else _end_to_end(ops, step.instruction, now)
             now += call.cycles
         for part in ("end", "invalidate", "outputs"):
             if part in parts:
@@ -70,7 +70,7 @@ def _are_operations(compiled: CompiledDelegate, events: Sequence[OpEvent]) -> bo
     return bool(events) and {event.offset for event in events} <= {op.offset for op in compiled.program.ops}
 
 
-def _modelled(compiled: CompiledDelegate, events: Sequence[OpEvent], start: int) -> Iterator[Slice]:
+def _slices(compiled: CompiledDelegate, events: Sequence[OpEvent], start: int) -> Iterator[Slice]:
     operations = {op.offset: (index, op) for index, op in compiled.operations()}
     for event in events:
         index, op = operations[event.offset]

@@ -163,7 +163,7 @@ def _memories(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
     for op in record.ops:
         cost = profile.costs.get(op.id)
         if cost is not None and op.cycles and cost.bound_by not in ("", "mac", "output", "latency"):
-            held.setdefault((_moved(cost), cost.bound_by), []).append(op)
+            held.setdefault((_traffic_text(cost), cost.bound_by), []).append(op)
     for (moved, bound), ops in held.items():
         saving = sum(min(op.cycles or 0, _excess(profile.costs[op.id])) for op in ops)
         if moved == "weights":
@@ -214,7 +214,7 @@ def _channels(record: Record, profile: InferenceProfile) -> Iterator[Advice]:
         )
 
 
-def _moved(cost: OpCost) -> str:
+def _traffic_text(cost: OpCost) -> str:
     """Return whether a row waits rather for weights or for activations."""
     if cost.bound_by == "weights":
         return "weights"

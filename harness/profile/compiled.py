@@ -98,7 +98,7 @@ def costs(compiled: CompiledDelegate) -> dict[str, OpCost]:
     for index, op in compiled.operations():
         members.setdefault(index, []).append(op)
     known = bool(compiled.delegate.npu_ops)
-    modelled = _modelled(compiled)
+    modelled = _modelled_cycles(compiled)
     return {
         row.id: dataclasses.replace(
             _with_vela(_cost(compiled, members.get(index, ())), row if known else None), modelled=modelled.get(index)
@@ -107,7 +107,7 @@ def costs(compiled: CompiledDelegate) -> dict[str, OpCost]:
     }
 
 
-def _modelled(compiled: CompiledDelegate) -> dict[int, int]:
+def _modelled_cycles(compiled: CompiledDelegate) -> dict[int, int]:
     """Return the modelled cycles by the row's index; none where data decide what runs."""
     if compiled.program.has_branches:
         return {}

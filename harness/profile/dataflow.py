@@ -77,7 +77,7 @@ class _Walk:
 
     def read(self, region: int, bytes_: npt.NDArray[Any] | slice, row: int) -> None:
         memory = self.regions[region]
-        for owner, count in _counted(memory.owner[bytes_]):
+        for owner, count in _count(memory.owner[bytes_]):
             if owner != _NOBODY and owner != row:
                 self.links[owner, row] = self.links.get((owner, row), 0) + count
         memory.last[bytes_] = row
@@ -93,7 +93,7 @@ class _Walk:
         owner, born, last = (values[bytes_].astype(np.int64) for values in (memory.owner, memory.born, memory.last))
         kept = owner != _NOBODY
         key = ((owner[kept] + self.inputs + 1) << 42) | ((born[kept] + 1) << 21) | (last[kept] + 1)
-        for packed, count in _counted(key):
+        for packed, count in _count(key):
             life = (region, (packed >> 42) - self.inputs - 1, (packed >> 21 & 0x1FFFFF) - 1, (packed & 0x1FFFFF) - 1)
             self.lives[life] = self.lives.get(life, 0) + count
 
@@ -195,6 +195,6 @@ def _place(io: VelaIo) -> slice:
     return slice(io.offset, io.offset + io.size)
 
 
-def _counted(values: npt.NDArray[Any]) -> Sequence[tuple[int, int]]:
+def _count(values: npt.NDArray[Any]) -> Sequence[tuple[int, int]]:
     distinct, counts = np.unique(values, return_counts=True)
     return list(zip(distinct.tolist(), counts.tolist(), strict=True))

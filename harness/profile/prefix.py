@@ -325,10 +325,10 @@ def _rows(share: Share, parts: Sequence[StreamPart], instruction: int, provenanc
         return [row_of_job]
     *others, last = (row for number in share.parts for row in parts[number].rows)
     nothing = dataclasses.replace(row_of_job, cycles=None, spread=0, events={}, merged_with=last.id, samples=())
-    return [*(_named(nothing, row) for row in others), _named(row_of_job, last)]
+    return [*(_with_names(nothing, row) for row in others), _with_names(row_of_job, last)]
 
 
-def _named(row: Op, op: NpuOp) -> Op:
+def _with_names(row: Op, op: NpuOp) -> Op:
     return dataclasses.replace(
         row,
         id=op.id,

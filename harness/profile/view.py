@@ -116,7 +116,7 @@ def groups(ops: Sequence[Op], by: By, sort: Sort, depth: int) -> list[Group]:
         for op in ops:
             members.setdefault(name(op), []).append(op)
         kinds = [Group(name, 0, tuple(rows)) for name, rows in members.items()]
-    return _sorted(kinds, sort)
+    return _sort(kinds, sort)
 
 
 def _line(op: Op) -> str:
@@ -127,7 +127,7 @@ def _type(op: Op) -> str:
     return op.npu_op
 
 
-def _sorted(groups: list[Group], sort: Sort) -> list[Group]:
+def _sort(groups: list[Group], sort: Sort) -> list[Group]:
     return sorted(groups, key=lambda group: -group.cycles) if sort is Sort.CYCLES else groups
 
 
@@ -146,7 +146,7 @@ def _tree(ops: Sequence[Op], path: str, sort: Sort, depth: int, level: int = 0) 
     if jobs:
         groups.append(Group(JOB, level, jobs))
     shown = []
-    for group in _sorted(groups, sort):
+    for group in _sort(groups, sort):
         shown.append(group)
         below = f"{path}.{group.name}".lstrip(".")
         if level + 1 < depth and group.name in members:

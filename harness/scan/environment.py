@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from ethos_hil.base import environment
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.file_lock import locked
+from ethos_hil.base.file_lock import lock
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.base.process import run_module
@@ -118,7 +118,7 @@ class KeptEnvironments:
             ToolError: pip is missing, the folder cannot be written, or another process holds it for too long.
         """
         folder = self._folder(package, version)
-        with self._writing(), locked(self.root / "locks" / f"{folder.name}.lock"):
+        with self._writing(), lock(self.root / "locks" / f"{folder.name}.lock"):
             found = self.find(package, version)
             if found is None:
                 reporter.stage(f"Installing {package} {version}")

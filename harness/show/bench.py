@@ -130,7 +130,7 @@ def _matrix(
     for point in figures:
         rows.setdefault(row_of(point), {}).setdefault(point.npu, []).append(point)
     most = _NAME if len(npus) <= _FEW else _SQUEEZED
-    numbers = right(*(["cases"] if name == "group" else []), *map(_headed, npus))
+    numbers = right(*(["cases"] if name == "group" else []), *map(_heading, npus))
     table = table_of(*clipped(name, most=most), *numbers, padding=_WIDE)
     for row, by_npu in list(rows.items())[:top]:
         count = len({point.label for points in by_npu.values() for point in points})
@@ -283,7 +283,7 @@ def _short(npu: str) -> str:
     return npu.removeprefix("ethos-")
 
 
-def _headed(npu: str) -> Text:
+def _heading(npu: str) -> Text:
     """Return an NPU's name on two lines."""
     return Text(f"{escaped(_short(family_of(npu)))}\n{macs_of(npu)}") if macs_of(npu) else plain(_short(npu))
 

@@ -105,8 +105,8 @@ constexpr std::uintptr_t NPU_BASE = 0x{soc.npu_registers.base:08x};
 constexpr std::uint32_t NPU_IRQ = {soc.npu_irq};
 constexpr std::uint32_t INTERRUPTS = {soc.interrupts};
 constexpr std::uintptr_t TIMING_ADAPTERS[] = {{{adapters}}};
-constexpr std::uint32_t CPU_HZ = {_grouped(soc.cpu_hz)};
-constexpr std::uint32_t PERIPHERAL_HZ = {_grouped(soc.peripheral_hz)};
+constexpr std::uint32_t CPU_HZ = {_group(soc.cpu_hz)};
+constexpr std::uint32_t PERIPHERAL_HZ = {_group(soc.peripheral_hz)};
 {_constants(soc)}
 }}  // namespace ethos_hil::soc
 """
@@ -115,16 +115,16 @@ constexpr std::uint32_t PERIPHERAL_HZ = {_grouped(soc.peripheral_hz)};
 def _constants(soc: Soc) -> str:
     """Return the numbers that only the driver of its UART and the code of its port know."""
     constants = [*((f"UART_{name}", value) for name, value in soc.uart_options), *soc.options]
-    lines = [f"constexpr std::uint32_t {name} = {_written(name, value)};\n" for name, value in constants]
+    lines = [f"constexpr std::uint32_t {name} = {_definition(name, value)};\n" for name, value in constants]
     return "".join(["\n", *lines]) if lines else ""
 
 
-def _written(name: str, value: int) -> str:
+def _definition(name: str, value: int) -> str:
     """Clocks and small numbers are decimal, addresses and bits are not."""
-    return _grouped(value) if name.endswith("_HZ") or value < 0x1000 else f"0x{value:08x}"
+    return _group(value) if name.endswith("_HZ") or value < 0x1000 else f"0x{value:08x}"
 
 
-def _grouped(number: int) -> str:
+def _group(number: int) -> str:
     return f"{number:,}".replace(",", "'")
 
 

@@ -24,7 +24,7 @@ _OTHERS = ("firmware_files", "registry", "soc")
 """The files of this folder that declare none."""
 
 
-def _declared() -> tuple[Soc, ...]:
+def _find_declared() -> tuple[Soc, ...]:
     """Raises ValueError where two files declare what must be one's own."""
     files = pkgutil.iter_modules([str(Path(__file__).parent)])
     names = sorted(file.name for file in files if not file.ispkg and file.name not in _OTHERS)
@@ -51,7 +51,7 @@ def check_unique(socs: Sequence[Soc]) -> None:
             raise ValueError(f"{owner} one {what} in harness/socs: {twice[0]}")
 
 
-SOCS = _declared()
+SOCS = _find_declared()
 """In the order of their files' names."""
 
 

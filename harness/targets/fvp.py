@@ -35,7 +35,7 @@ from ethos_hil.harness.targets.fvp_description import (
     describe,
     ending,
     last_words,
-    quoted,
+    quote,
     reached_time_limit,
 )
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
@@ -264,12 +264,12 @@ class FvpTarget(Target):
                 chosen = chosen.then(self._settings(Use.TRACE, trace=str(trace)))
             counter = image.plan.time_steps and self.launcher
             with (
-                self._started(image.elf, chosen.values, folder, timeout, counter=counter) as simulation,
+                self._start(image.elf, chosen.values, folder, timeout, counter=counter) as simulation,
                 UartFile(path) as uart,
             ):
                 try:
                     late = self._collect(simulation, uart, collector, deadline, started, seconds)
-                    traced = self._traced(simulation, trace) if self.tracing else None
+                    traced = self._read_trace(simulation, trace) if self.tracing else None
                 except TargetError as error:
                     console = collector.console + tuple(simulation.lines)
                     binary = not image.plan.printable
@@ -283,7 +283,7 @@ class FvpTarget(Target):
         notes = (*self._notes(chosen), *([_LATE] if late else []))
         return dataclasses.replace(outcome, console=outcome.console + tuple(simulation.lines), notes=notes)
 
-    def _traced(self, simulation: Simulation, trace: Path) -> list[tuple[OpEvent, ...]]:
+    def _read_trace(self, simulation: Simulation, trace: Path) -> list[tuple[OpEvent, ...]]:
         """End the FVP, which writes its trace then, and return the jobs in it."""
         simulation.stop()
         return pmu_trace.jobs(trace)
@@ -291,7 +291,7 @@ class FvpTarget(Target):
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
         deadline = Deadline(timeout)
         chosen = self._settings(Use.RUNNER, folder=str(folder), command_line=command_line)
-        with self._private_folder() as own, self._started(elf, chosen.values, own, timeout) as simulation:
+        with self._private_folder() as own, self._start(elf, chosen.values, own, timeout) as simulation:
             try:
                 while simulation.watch(deadline.remaining):
                     if deadline.passed:
@@ -399,7 +399,7 @@ class FvpTarget(Target):
                 return error.replace(message=message, hint=error.hint or heard + last_words(lines))
         where = collector.progress_text()
         if not collector.started and status > 0:
-            return TargetNotAvailable(f"the FVP {ending(status)} {where}: {quoted(lines)}")
+            return TargetNotAvailable(f"the FVP {ending(status)} {where}: {quote(lines)}")
         return TargetError(f"the FVP {ending(status)} {where}", kind=FailureKind.CRASHED, hint=last_words(lines))
 
     def _testify(self, simulation: Simulation, uart: bytes) -> None:
@@ -410,7 +410,7 @@ class FvpTarget(Target):
         return silence(find_soc(self.soc), f"{self._fvp.board_path}.uart0")
 
     @contextlib.contextmanager
-    def _started(
+    def _start(
         self, elf: bytes, values: Mapping[str, str], folder: Path, timeout: float, *, counter: bool = False
     ) -> Iterator[Simulation]:
         """Start the FVP with `elf`. It is ended on leaving the context, or by `reset`. A launcher is asked for its

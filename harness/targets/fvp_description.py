@@ -102,7 +102,7 @@ def ending(status: int) -> str:
         return f"was ended by signal {-status}"
 
 
-def quoted(lines: Sequence[str]) -> str:
+def quote(lines: Sequence[str]) -> str:
     """Return the last lines in one, for a message."""
     return " | ".join(lines[-CONSOLE_LINES:]) or "nothing"
 
@@ -110,7 +110,7 @@ def quoted(lines: Sequence[str]) -> str:
 def last_words(lines: Sequence[str]) -> str:
     """Return the last lines that are not empty, for a hint."""
     words = [line for line in lines if line.strip()]
-    return f"the console's last lines: {quoted(words)}" if words else "the console is empty"
+    return f"the console's last lines: {quote(words)}" if words else "the console is empty"
 
 
 _VERSION_SECONDS = 60.0
@@ -171,7 +171,7 @@ def _version_text(executable: Path, changed: int) -> str:
         raise trouble
     # An FVP that refuses to tell its version may still run; one that says nothing, or crashes, does not.
     if status < 0 or not lines:
-        raise TargetNotAvailable(f"{executable} --version {ending(status)} and said {quoted(lines)}")
+        raise TargetNotAvailable(f"{executable} --version {ending(status)} and said {quote(lines)}")
     return "\n".join(lines)
 
 
@@ -182,9 +182,9 @@ def _listing(executable: Path, changed: int) -> tuple[FvpListing, str]:
     if status is None:
         lacking = f"it did not end within {_LISTING_SECONDS:g} s"
     elif status:
-        lacking = f"it {ending(status)} and said {quoted(lines)}"
+        lacking = f"it {ending(status)} and said {quote(lines)}"
     else:
-        lacking = "" if listing.known else f"it said {quoted(lines)}"
+        lacking = "" if listing.known else f"it said {quote(lines)}"
     return (FvpListing(frozenset(), lacking) if lacking else listing), text
 
 

@@ -41,7 +41,7 @@ def jobs(path: Path) -> list[tuple[OpEvent, ...]]:
     return [tuple(job) for job in events]
 
 
-def written(traced: Sequence[Sequence[OpEvent]]) -> bytes:
+def write(traced: Sequence[Sequence[OpEvent]]) -> bytes:
     """Return the file for jobs whose operations take `cycles` each, one after the other."""
     events: list[dict[str, Any]] = []
     now = 0

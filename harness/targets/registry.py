@@ -256,7 +256,7 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
             unusable.append(UnusableTarget(name, owners, plugin.message, plugin.hint or ""))
             continue
         try:
-            usable.append(_listed(plugin, owners[0]))
+            usable.append(_list(plugin, owners[0]))
         except Exception as error:  # of another's code: it must not hide the other targets
             message = (
                 f"the target {name!r} of {owners[0]} does not say what is missing: {type(error).__name__}: {error}"
@@ -265,7 +265,7 @@ def list_targets() -> tuple[list[ListedTarget], list[UnusableTarget]]:
     return usable, unusable
 
 
-def _listed(plugin: TargetPlugin, distribution: str) -> ListedTarget:
+def _list(plugin: TargetPlugin, distribution: str) -> ListedTarget:
     problems = {npu: plugin.find(EthosU.parse(npu)) for npu in plugin.npus}
     missing = next((problem for problem in problems.values() if problem is not None), None)
     return ListedTarget(

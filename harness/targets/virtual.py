@@ -30,7 +30,7 @@ from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.equipment import equipped_qemu
 from ethos_hil.harness.virtual.fittings import Fittings
 from ethos_hil.harness.virtual.machine import EngineFactory, Exit, Machine
-from ethos_hil.harness.virtual.mps3_an547 import missing, needed
+from ethos_hil.harness.virtual.mps3_an547 import memory_needed, missing
 from ethos_hil.harness.virtual.qemu import find_qemu
 from ethos_hil.harness.virtual.rules import FOREIGN_BOARD, STRICT_BOARD, Rule
 from ethos_hil.harness.virtual.semihosting import Semihosting, trusts_elf
@@ -83,7 +83,7 @@ def boot(
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
     fittings = Fittings.of(soc, rules, foreign=True)
-    qemu = equipped_qemu(soc, rules, fittings, elf, semihosting=semihosting, added=needed(places, soc))
+    qemu = equipped_qemu(soc, rules, fittings, elf, semihosting=semihosting, added=memory_needed(places, soc))
     board = QemuBoard(soc, qemu, rules=rules, fittings=fittings, foreign=True)
     with Machine(
         board, configuration, deadline, engine=engine, strict=strict, memories=memories, answered=answered
@@ -123,7 +123,7 @@ Wire = Callable[[bytes], bytes]
 """A function that gets each piece of the UART's output, and returns what is read in its place."""
 
 
-def _unchanged(data: bytes) -> bytes:
+def _keep(data: bytes) -> bytes:
     return data
 
 
@@ -147,7 +147,7 @@ class VirtualTarget(Target):
         pool: BoardPool | None = None,
         soc: Soc | str | None = None,
         engine: EngineFactory = Engine,
-        wire: Wire = _unchanged,
+        wire: Wire = _keep,
         rules: Collection[Rule] = (),
         fittings: Fittings | None = None,
     ) -> None:
@@ -243,7 +243,7 @@ class VirtualTarget(Target):
         except TimeoutError as error:
             raise self._timed_out(collector, timeout) from error
         except TargetError as error:
-            raise self._explained(error, collector) from error.__cause__
+            raise self._explain(error, collector) from error.__cause__
         return dataclasses.replace(outcome, seconds=seconds | {"total": time.perf_counter() - started})
 
     def _boot(self, elf: bytes, command_line: str, folder: Path, *, timeout: float) -> Ended:
@@ -277,14 +277,14 @@ class VirtualTarget(Target):
 
     def _timed_out(self, collector: Collector, timeout: float) -> TargetError:
         if collector.failure is not None:
-            return self._explained(collector.failure, collector)
+            return self._explain(collector.failure, collector)
         assert self._machine is not None
         where = self._machine.where()
         state = f"the guest is in {where}" if where is not None else "QEMU does not answer"
         silent = not (collector.started or collector.unfinished or collector.console)
         return collector.timed_out(timeout, state, silence(self._soc) if silent else "")
 
-    def _explained(self, error: TargetError, collector: Collector) -> TargetError:
+    def _explain(self, error: TargetError, collector: Collector) -> TargetError:
         """Return `error` with the console, and with the NPU's fault where there is one."""
         if self._machine is not None and error.kind == FailureKind.CRASHED:
             # The guest's last words say more than the crash, even when they are incomplete.

@@ -55,7 +55,7 @@ def noise(seed: int, address: int, size: int) -> Iterator[tuple[int, memoryview]
 
     A byte depends on the seed and its address only. The seed is made from the image, so a run that fails fails again.
     """
-    doubled = _doubled()
+    doubled = _double()
     while size > 0:
         begin = (address + seed) % _NOISE_BYTES
         length = min(size, _NOISE_BYTES)
@@ -65,7 +65,7 @@ def noise(seed: int, address: int, size: int) -> Iterator[tuple[int, memoryview]
 
 
 @functools.cache
-def _doubled() -> memoryview:
+def _double() -> memoryview:
     """Return random bytes, twice in a row."""
     return memoryview(random.Random(0).randbytes(_NOISE_BYTES) * 2)
 

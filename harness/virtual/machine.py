@@ -184,7 +184,7 @@ class Machine:
         while True:
             event = self.wait()
             if isinstance(event, Exit):
-                raise self._crashed()
+                raise self._crash()
             if event.uart:
                 return event.uart
 
@@ -221,7 +221,7 @@ class Machine:
                     if isinstance(stop, FileCall):
                         self._answer(stop)
                     else:
-                        self._stopped(stop)
+                        self._on_stop(stop)
                         self.stopped += time.perf_counter() - started
                     if self._uart.sent or self._console or self._exit is not None:
                         output = self.written()
@@ -231,7 +231,7 @@ class Machine:
             if self._deadline.passed:  # it cut off an answer of QEMU, whose rest came in place of the next one
                 raise TimeoutError("the deadline has passed") from error
             self.check_rules()
-            raise self._crashed() from error
+            raise self._crash() from error
 
     def check_rules(self) -> None:
         """Raise the first breach of a rule of the strict board, a TargetError of kind "board-rule", if there is one."""
@@ -271,7 +271,7 @@ class Machine:
         try:
             if self._running:
                 self._gdb.interrupt()
-                self._interrupted(self._gdb.stop(deadline), deadline)
+                self._interrupt(self._gdb.stop(deadline), deadline)
                 self._running = False
             return self._describe(self._gdb.read_register(PC, deadline))
         except (QemuError, TimeoutError):
@@ -322,9 +322,9 @@ class Machine:
             self._qemu.read_uart()  # a guest that waits for room in the UART's pipe does not stop
             select.select([self._qemu.uart, self._gdb.fileno()], [], [], deadline.remaining)
         self._running = False
-        return self._interrupted(stop, deadline) == _INTERRUPTED
+        return self._interrupt(stop, deadline) == _INTERRUPTED
 
-    def _interrupted(self, stop: Stop | FileCall, deadline: Deadline) -> Stop:
+    def _interrupt(self, stop: Stop | FileCall, deadline: Deadline) -> Stop:
         """Return the stop of a guest that was interrupted. A call that it just makes is not carried out."""
         while isinstance(stop, FileCall):
             self._gdb.answer(INTERRUPTED, (), deadline)
@@ -402,10 +402,10 @@ class Machine:
             self._registers = None
         self._running = True
 
-    def _stopped(self, stop: Stop) -> None:
+    def _on_stop(self, stop: Stop) -> None:
         self.check_rules()
         if stop.kind is StopKind.EXIT:
-            self._ended(stop.value)
+            self._end(stop.value)
         elif stop.kind is StopKind.WATCH:
             if not self._board.release_guards_at(stop.value, self._deadline):
                 self._check_divider()
@@ -416,10 +416,10 @@ class Machine:
                 raise TargetError(f"the guest reset itself in {where}", kind=FailureKind.FAULT)
             raise TargetError(f"the guest stopped by itself (signal {stop.value}) in {where}", kind=FailureKind.FAULT)
 
-    def _ended(self, status: int) -> None:
+    def _end(self, status: int) -> None:
         """Handle the end of QEMU: a semihosting exit is the guest's, anything else a crash."""
         if not self._qemu.ended_by_guest(status):
-            raise self._crashed()
+            raise self._crash()
         self._exit = Exit(status)
 
     def _semihosting_call(self) -> bool:
@@ -444,7 +444,7 @@ class Machine:
                 stop = self._gdb.stop(self._deadline)
             self._running = False
             if stop.kind is StopKind.EXIT:
-                self._ended(stop.value)
+                self._end(stop.value)
         return True
 
     def _write_heapinfo(self, pointer: int) -> None:
@@ -526,7 +526,7 @@ class Machine:
 
         return Symbols(self._board.elf).describe(address)
 
-    def _crashed(self) -> TargetError:
+    def _crash(self) -> TargetError:
         status = self._qemu.exit_status(1.0)
         if status is None:
             outcome = "closed its connections"

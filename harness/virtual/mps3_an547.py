@@ -87,7 +87,7 @@ def missing(address: int, size: int, soc: Soc) -> str | None:
     return "there is no memory"
 
 
-def needed(places: Iterable[tuple[int, int]], soc: Soc) -> Memory | None:
+def memory_needed(places: Iterable[tuple[int, int]], soc: Soc) -> Memory | None:
     """Return the memory of `soc` to add for a program, or None.
 
     Args:

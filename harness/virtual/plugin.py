@@ -49,7 +49,7 @@ class Plugin:
 
     def code(self) -> bytes:
         """Return the compiled plug-in. Raises TargetNotAvailable where it cannot be compiled."""
-        return _compiled(self.folder, self.source, self.purpose)
+        return _compile(self.folder, self.source, self.purpose)
 
     def options(self, file: int) -> list[str]:
         """Return QEMU's options that load it. `file`: a file descriptor with its code that QEMU inherits."""
@@ -80,7 +80,7 @@ class PluginState:
 
 
 @functools.cache
-def _compiled(folder: Path, name: str, purpose: str) -> bytes:
+def _compile(folder: Path, name: str, purpose: str) -> bytes:
     source = folder / f"{name}.c"
     compiler = next((path for name_of_compiler in COMPILERS if (path := shutil.which(name_of_compiler))), None)
     if compiler is None:

@@ -144,7 +144,7 @@ class StrictDevice(Device):
     def _run(self) -> None:
         if Rule.NPU_RESET in self._rules:
             power = ("POWER_CTRL",) if "POWER_CTRL" in self._stored else ()
-            self._check_written(("QBASE0", "QBASE1", "QSIZE", "QCONFIG", "REGIONCFG", *power, *self._counted()))
+            self._check_written(("QBASE0", "QBASE1", "QSIZE", "QCONFIG", "REGIONCFG", *power, *self._count()))
         super()._run()
         if Rule.NPU_TIME in self._rules and not self._status & _RUNNING:
             size = self._stored["QSIZE"]
@@ -153,7 +153,7 @@ class StrictDevice(Device):
             self._queue_read = size // 2 if Rule.NPU_COUNTERS in self._rules else size
             self._spurious = True
 
-    def _counted(self) -> tuple[str, ...]:
+    def _count(self) -> tuple[str, ...]:
         """Return the registers that say what the enabled counters of the PMU count."""
         if not self._pmu.enabled:
             return ("PMCR",)

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.file_lock import locked
+from ethos_hil.base.file_lock import lock
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import DIGESTS
@@ -152,7 +152,7 @@ class CacheContents:
         Raises:
             OSError: the folder cannot be written.
         """
-        with locked(self.folder / "size.lock"):
+        with lock(self.folder / "size.lock"):
             known = self._noted_size()
             if known is not None:
                 known += CacheEntry.read(path).size
@@ -175,7 +175,7 @@ class CacheContents:
         """
         if not self.folder.is_dir():
             return Removed()
-        with self._may_be("written"), locked(self.folder / "size.lock"):
+        with self._may_be("written"), lock(self.folder / "size.lock"):
             self._sweep()
             return self._shrink(self._entries(), limit, None)
 
@@ -195,7 +195,7 @@ class CacheContents:
                     if not (version / "artifacts" / read_text(path, "ascii", most=_MOST_NOTE).strip()).is_dir():
                         path.unlink()
             for path in _list(version / "locks"):
-                with locked(path, wait=False) as mine:
+                with lock(path, wait=False) as mine:
                     if mine:
                         path.unlink(missing_ok=True)
         return removed
@@ -216,8 +216,8 @@ class CacheContents:
 
     def _remove(self, path: Path) -> bool:
         """Remove an entry, unless another process holds its lock. Return whether it was removed."""
-        lock = path.parents[1] / "locks" / f"{path.name}.lock"
-        with locked(lock, wait=False) as mine:
+        file = path.parents[1] / "locks" / f"{path.name}.lock"
+        with lock(file, wait=False) as mine:
             if not mine:
                 return False
             pte = _program(path)
@@ -233,7 +233,7 @@ class CacheContents:
                     if read_text(pointer, "ascii", most=_MOST_NOTE).strip() == path.name:
                         pointer.unlink()
             discard(aside)
-            lock.unlink(missing_ok=True)  # a process that waits for it tries again: filelock sees that its file is gone
+            file.unlink(missing_ok=True)  # a process that waits for it tries again: filelock sees that its file is gone
             return True
 
     def _sweep(self) -> None:
@@ -243,7 +243,7 @@ class CacheContents:
             key = rest.partition(".")[0]
             if not path.name.startswith(".") or not _KEY.fullmatch(key):
                 continue
-            with locked(path.parents[1] / "locks" / f"{key}.lock", wait=False) as mine:
+            with lock(path.parents[1] / "locks" / f"{key}.lock", wait=False) as mine:
                 if mine:
                     discard(path)
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from ethos_hil.base.errors import ToolError, UsageError
-from ethos_hil.base.file_lock import locked
+from ethos_hil.base.file_lock import lock
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.lowering.artifact import SCHEMA_VERSION, Artifact, sync_folder
@@ -111,7 +111,7 @@ class Cache:
     def _lock(self, key: str) -> Iterator[None]:
         with ExitStack() as stack:
             with self._writing():
-                stack.enter_context(locked(self.root / "locks" / f"{key}.lock"))
+                stack.enter_context(lock(self.root / "locks" / f"{key}.lock"))
             yield
 
     def _publish(self, artifact: Artifact) -> None:

@@ -31,7 +31,7 @@ def versions() -> dict[str, str]:
     Raises:
         UsageError: ETHOS_HIL_PATCHES has another value.
     """
-    return {**_installed(), "ethos-hil-patches": "on" if patches_on() else "off"}
+    return {**_find_versions(), "ethos-hil-patches": "on" if patches_on() else "off"}
 
 
 def check_source_unchanged() -> None:
@@ -48,7 +48,7 @@ def check_source_unchanged() -> None:
 
 
 @cache
-def _installed() -> dict[str, str]:
+def _find_versions() -> dict[str, str]:
     versions = {"python": platform.python_version()}
     records = hashlib.sha256()
     for package in _PACKAGES:

@@ -30,7 +30,7 @@ def quiet() -> Iterator[Callable[[int | None], str]]:
     """
     with _lock, tempfile.TemporaryFile() as sink:
 
-        def collected(limit: int | None) -> str:
+        def collect(limit: int | None) -> str:
             _flush()
             size = os.fstat(sink.fileno()).st_size
             wanted = size if limit is None else min(size, limit)
@@ -47,9 +47,9 @@ def quiet() -> Iterator[Callable[[int | None], str]]:
                 os.dup2(sink.fileno(), descriptor)
             sys.stdout = sys.stderr = text
             moved = _move_log_handlers((*streams, sys.__stderr__), text)
-            yield collected
+            yield collect
         except Exception as error:
-            notes = collected(_NOTE_BYTES).strip()
+            notes = collect(_NOTE_BYTES).strip()
             if notes:
                 error.add_note(f"printed meanwhile:\n{notes}")
             raise

@@ -305,7 +305,7 @@ class _TfliteReader:
         if fast != scratch and self._bytes(fast):  # the newer generator names the scratch memory twice if there is none
             memory[FAST] = self._bytes(fast)
         rest = [number for number in inputs[4:] if number >= 0 and self._planned(number)]
-        given = [self._placed(number, origin) for number in rest]
+        given = [self._place(number, origin) for number in rest]
         states = [bool(_at(self.tensors, number)["is_variable"]) for number in rest]
         return NpuNetwork(
             f"operator {index}",
@@ -313,7 +313,7 @@ class _TfliteReader:
             self._data(weights),
             memory,
             tuple(tensor for tensor, state in zip(given, states, strict=True) if not state),
-            tuple(self._placed(number, origin) for number in outputs),
+            tuple(self._place(number, origin) for number in outputs),
             tuple(tensor for tensor, state in zip(given, states, strict=True) if state),
         )
 
@@ -346,7 +346,7 @@ class _TfliteReader:
     def _data(self, number: int) -> bytes:
         return bytes(_at(self.model["buffers"] or (), _at(self.tensors, number)["buffer"])["data"] or b"")
 
-    def _placed(self, number: int, origin: int) -> NetworkTensor:
+    def _place(self, number: int, origin: int) -> NetworkTensor:
         return replace(self.tensor(number), offset=self._offset(number) - origin)
 
     def tensor(self, number: int) -> NetworkTensor:

@@ -350,7 +350,7 @@ class TosaDraft:
         if not any(block.changed for block in self.blocks):
             return self._data
         regions: list[Node] = [
-            NewTable({0: block.name, 1: Items([_written(block)])})
+            NewTable({0: block.name, 1: Items([_write(block)])})
             if block.changed
             else Old(self._root.Regions(number)._tab.Pos)
             for number, block in enumerate(self.blocks)
@@ -374,7 +374,7 @@ def _block(raw: Any, name: str, graph: TosaGraph) -> DraftBlock:
     )
 
 
-def _written(block: DraftBlock) -> NewTable:
+def _write(block: DraftBlock) -> NewTable:
     raw = block.raw
     kept = {name for operator in block.operators for name in operator.outputs}
     shapes: list[Node] = [

@@ -168,13 +168,13 @@ def asked_by_statements(tree: ast.Module) -> frozenset[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             continue
         if isinstance(node, ast.Call):
-            name = _dotted(node.func, names)
+            name = _dotted_name(node.func, names)
             calls[name] = calls.get(name, True) and bool(node.args or node.keywords)
         waiting += ast.iter_child_nodes(node)
-    return frozenset(filter(None, (_asked(name, given, calls.keys()) for name, given in calls.items())))
+    return frozenset(filter(None, (_call_of(name, given, calls.keys()) for name, given in calls.items())))
 
 
-def _dotted(node: ast.expr, names: dict[str, str]) -> str:
+def _dotted_name(node: ast.expr, names: dict[str, str]) -> str:
     """Return the full name of a function, or "" if it is not that of an imported module."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -185,7 +185,7 @@ def _dotted(node: ast.expr, names: dict[str, str]) -> str:
     return ".".join([names[node.id], *reversed(parts)])
 
 
-def _asked(name: str, given: bool, called: Collection[str]) -> str | None:
+def _call_of(name: str, given: bool, called: Collection[str]) -> str | None:
     """Return what a call asks for, or None.
 
     Args:

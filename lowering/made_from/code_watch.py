@@ -242,7 +242,7 @@ class CodeWatch:
             if file != stack.importing:
                 note(self.shared.setdefault(file, Reads()))
 
-    def _opened(self, arguments: tuple[object, ...]) -> None:
+    def _on_open(self, arguments: tuple[object, ...]) -> None:
         path = _path(arguments[0])
         if path is None or path.endswith(".pyc") or not _reads(*arguments[1:3]):
             return
@@ -258,12 +258,12 @@ class CodeWatch:
             return
         self._keep(stack, lambda reads: reads.files.add(path))
 
-    def _linked(self, arguments: tuple[object, ...]) -> None:
+    def _on_link(self, arguments: tuple[object, ...]) -> None:
         """Note a library that is named by its path; others are the system's."""
         if "/" in str(arguments[0]):
-            self._opened(arguments)
+            self._on_open(arguments)
 
-    def _listed(self, arguments: tuple[object, ...]) -> None:
+    def _on_list(self, arguments: tuple[object, ...]) -> None:
         path = _path("." if arguments[0] is None else arguments[0])
         stack = _stack(of_listing=True) if path is not None else None
         if path is None or stack is None:
@@ -274,7 +274,7 @@ class CodeWatch:
                 self.listings[path] = names_in(path)
         self._keep(stack, lambda reads: reads.folders.add(path))
 
-    def _executed(self, arguments: tuple[object, ...]) -> None:
+    def _on_exec(self, arguments: tuple[object, ...]) -> None:
         code = arguments[0]
         if not isinstance(code, CodeType) or code.co_name != "<module>":
             return
@@ -286,16 +286,16 @@ class CodeWatch:
             if stack is not None:
                 self._keep(stack, lambda reads: reads.executed.add(file))
 
-    def _started(self, arguments: tuple[object, ...]) -> None:
+    def _on_start(self, arguments: tuple[object, ...]) -> None:
         named = arguments[0] if arguments else None
         program = Path(os.fsdecode(named)).name if isinstance(named, str | bytes | os.PathLike) else ""
-        self._caused(f"{_PROCESS} ({program.split()[0]})" if program.split() else _PROCESS)
+        self._note_cause(f"{_PROCESS} ({program.split()[0]})" if program.split() else _PROCESS)
 
-    def _connected(self, _arguments: tuple[object, ...]) -> None:
-        self._caused(_NETWORK)
+    def _on_connect(self, _arguments: tuple[object, ...]) -> None:
+        self._note_cause(_NETWORK)
 
-    def _named_host(self, _arguments: tuple[object, ...]) -> None:
-        self._caused("asks for the name of the host")
+    def _on_host(self, _arguments: tuple[object, ...]) -> None:
+        self._note_cause("asks for the name of the host")
 
     def asked(self, what: str) -> None:
         """Note that the project's code asks for the time, or for random numbers."""
@@ -309,7 +309,7 @@ class CodeWatch:
         Args:
             value: what may be its name. Python reports no such call.
         """
-        path = _named(value)
+        path = _name_in(value)
         if path is not None and (Path(path).is_file() or not Path(path).exists()):
             self._note_files([path])
 
@@ -320,7 +320,7 @@ class CodeWatch:
         Args:
             value: what may be its name.
         """
-        path = _named(value)
+        path = _name_in(value)
         if path is None or not {"/", "."} & set(os.fspath(value)):  # type: ignore[call-overload]
             return
         if Path(path).is_file():
@@ -334,7 +334,7 @@ class CodeWatch:
         if stack is not None and not stack.quoting:
             self._keep(stack, lambda reads: reads.files.update(paths))
 
-    def _caused(self, what: str) -> None:
+    def _note_cause(self, what: str) -> None:
         stack = _stack()
         if stack is not None:
             self._unknown(stack, what)
@@ -365,21 +365,21 @@ def digest_of_value(value: str | None) -> str:
 WATCH = CodeWatch()
 """The one of this process."""
 _EVENTS: dict[str, Callable[[CodeWatch, tuple[object, ...]], None]] = {
-    "open": CodeWatch._opened,
-    "sqlite3.connect": CodeWatch._opened,
-    "ctypes.dlopen": CodeWatch._linked,
-    "exec": CodeWatch._executed,
-    "os.listdir": CodeWatch._listed,
-    "os.scandir": CodeWatch._listed,
-    "socket.gethostname": CodeWatch._named_host,
+    "open": CodeWatch._on_open,
+    "sqlite3.connect": CodeWatch._on_open,
+    "ctypes.dlopen": CodeWatch._on_link,
+    "exec": CodeWatch._on_exec,
+    "os.listdir": CodeWatch._on_list,
+    "os.scandir": CodeWatch._on_list,
+    "socket.gethostname": CodeWatch._on_host,
     **dict.fromkeys(
         ("subprocess.Popen", "os.system", "os.posix_spawn", "os.spawn", "os.exec", "os.fork", "os.forkpty"),
-        CodeWatch._started,
+        CodeWatch._on_start,
     ),
     **dict.fromkeys(
         ("socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname",
          "socket.gethostbyaddr"),
-        CodeWatch._connected,
+        CodeWatch._on_connect,
     ),
 }  # fmt: skip
 """What is done with Python's reports; CPython 3.11, Doc/library/audit_events.rst, lists them."""
@@ -417,7 +417,7 @@ def _path(named: object) -> str | None:
         return None
 
 
-def _named(value: object) -> str | None:
+def _name_in(value: object) -> str | None:
     """Return the absolute path that a value may name, of anything but Python code; None for other values."""
     if not isinstance(value, str | os.PathLike):
         return None

@@ -25,7 +25,7 @@ _UNSEEN = frozenset({"av", "cv2", "decord", "duckdb", "h5py", "lmdb", "netCDF4",
 """Packages whose own code, written in C or Rust, opens files. Python does not report that."""
 
 
-def loaded() -> dict[Path, ModuleType]:
+def loaded_files() -> dict[Path, ModuleType]:
     """Return the imported modules of the project, by file; a command of the environment, which may lie in the project's
     folder, is none.
     """
@@ -63,7 +63,7 @@ def file_of_module(name: str, folder: Path) -> Path | None:
         name: its full name.
         folder: a folder that is searched first.
     """
-    *_, last = [None, *_found(name, (str(folder), *sys.path))]
+    *_, last = [None, *_find(name, (str(folder), *sys.path))]
     return last
 
 
@@ -127,10 +127,10 @@ def _files_of_name(name: str, package: str, search: tuple[str, ...]) -> Iterator
         parents = package.split(".")
         name = ".".join([*parents[: len(parents) - level + 1], name[level:]]).rstrip(".")
     if name and name.partition(".")[0] not in sys.stdlib_module_names:
-        yield from (path for path in _found(name, search) if path is not None)
+        yield from (path for path in _find(name, search) if path is not None)
 
 
-def _found(name: str, search: tuple[str, ...]) -> Iterator[Path | None]:
+def _find(name: str, search: tuple[str, ...]) -> Iterator[Path | None]:
     """Return the files of a module's parents and its own, until one is not found; None for one that is not the
     project's.
     """

@@ -31,7 +31,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.cache.versions import versions
 from ethos_hil.lowering.made_from import imported_files
 from ethos_hil.lowering.made_from.code_watch import BEGAN, WATCH, Reads, digest_of_value
-from ethos_hil.lowering.made_from.project_files import SUITES, counts, installed, names_in
+from ethos_hil.lowering.made_from.project_files import SUITES, counts, installed_paths, names_in
 
 _BUILDERS = (SUITES / "trial/build.py", *(SUITES / "declare").glob("*.py"))
 """The parts of this package that turn a declaration into a model, with all that they import of it."""
@@ -166,7 +166,7 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
         folder: as for `fingerprint`.
         loaded_too: where a module imports by a computed name, all imported modules count.
     """
-    loaded = imported_files.loaded()
+    loaded = imported_files.loaded_files()
     first = {path.resolve() for path in origins}
     above = {folder for path in first for folder in path.parents}
     # Of several that are not part of a package, pytest leaves only one among the imported modules.
@@ -190,7 +190,7 @@ def _closure(origins: tuple[Path, ...], folder: Path | None, *, loaded_too: bool
 def _reads_of(files: set[Path], *, shared: bool) -> Reads:
     """Return what the modules in these files have asked for, and the files themselves."""
     total = Reads(files={str(path) for path in files})
-    loaded = imported_files.loaded()
+    loaded = imported_files.loaded_files()
     for path in sorted(files):
         if path.suffix == ".py" and path in loaded and not _seen(path):
             total.unknown.add(f"{path.name} was imported before its reads could be noted")
@@ -293,7 +293,7 @@ def _memo_path(cache: Cache, name: str, target: Sequence[str]) -> Path:
 def packages() -> str:
     """Return a digest of the installed packages, their versions, and when each was installed."""
     names = []
-    for folder in installed():
+    for folder in installed_paths():
         for path in folder.glob("*.dist-info"):
             try:
                 names.append(f"{path.name} {(path / 'RECORD').stat().st_mtime_ns}")

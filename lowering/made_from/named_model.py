@@ -254,7 +254,7 @@ def _fresh(made_from: Fingerprint) -> bool:
     """Return whether this process has no other view of the model's files than their text now: none was imported before,
     and perhaps changed, and none was changed since the process started.
     """
-    for path, module in imported_files.loaded().items():
+    for path, module in imported_files.loaded_files().items():
         executed_again = module.__name__.startswith(MODULE_PREFIX)
         if str(path) in made_from.files and not executed_again:
             return False

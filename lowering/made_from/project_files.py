@@ -44,14 +44,14 @@ class Owner(enum.Enum):
 
 
 @functools.cache
-def installed() -> tuple[Path, ...]:
+def installed_paths() -> tuple[Path, ...]:
     """Return the folders of Python's library and of installed packages."""
     return tuple({Path(sysconfig.get_path(n)).resolve() for n in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
 @functools.cache
-def _installed() -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in installed())
+def _path_starts() -> tuple[str, ...]:
+    return tuple(f"{folder}/" for folder in installed_paths())
 
 
 def _inside(path: Path, roots: tuple[str, ...]) -> bool:
@@ -69,13 +69,13 @@ def counts(path: Path) -> bool:
         return True  # models of ours, also where this is installed: a new build may have the old version
     if not _PACKAGES.isdisjoint(path.parts):
         return False
-    return not _inside(path, (*_installed(), *_NO_PART))
+    return not _inside(path, (*_path_starts(), *_NO_PART))
 
 
 @functools.cache
 def _beginnings() -> tuple[str, ...]:
     """Return how the paths of installed modules start. Most modules are told by it; looking for links takes longer."""
-    return tuple(folder for folder in _installed() if not _inside(SUITES, (folder,)))
+    return tuple(folder for folder in _path_starts() if not _inside(SUITES, (folder,)))
 
 
 @functools.cache  # torch has thousands of modules, and every case asks again

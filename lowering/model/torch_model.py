@@ -26,9 +26,9 @@ from ethos_hil.base.errors import EthosHilError, UsageError, raise_if_interrupte
 from ethos_hil.lowering.formats.pte_model import FORWARD, default_method
 from ethos_hil.lowering.program.program_file import PROGRAM_SUFFIXES, ProgramFile, no_file
 from ethos_hil.lowering.upstream.pytorch_answers import outputs_of
-from ethos_hil.lowering.user_code.module_changes import changes, copied, same_tensor
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module, same_tensor
 from ethos_hil.lowering.user_code.source import Sources, summary, user_line
-from ethos_hil.lowering.user_code.user_function import called, check_bytecode, imported_files, load_function
+from ethos_hil.lowering.user_code.user_function import call_user, check_bytecode, imported_files, load_function
 
 if TYPE_CHECKING:
     import torch
@@ -85,7 +85,7 @@ class Method:
     @property
     def fresh(self) -> torch.nn.Module:
         """The module as the user gave it, for tracing or calling: a copy where a call changes it."""
-        return copied(self.module, type(self.module).__name__) if self.changed else self.module
+        return copy_module(self.module, type(self.module).__name__) if self.changed else self.module
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def _load_exported(text: str, *, trust: bool) -> TorchModel:
 
 
 def _call(function: Any, text: str, sources: Sources) -> TorchModel:
-    result = called(function, text, f"{_RETURNS}, without arguments")
+    result = call_user(function, text, f"{_RETURNS}, without arguments")
     return _check_result(result, text, text, sources)
 
 
@@ -242,7 +242,7 @@ def _method(result: Any, what: str, *, exported: bool = False) -> Method:
     )
 
 
-def calibrated(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:
+def calibrate(model: TorchModel, method: str, value: Any, what: str) -> TorchModel:
     """Return a model whose method is calibrated with other inputs.
 
     Args:
@@ -324,7 +324,7 @@ def call_twice(module: torch.nn.Module, example: tuple[torch.Tensor, ...], what:
         UsageError: the module cannot be copied, returns nothing, or returns None among its outputs.
         Exception: what the call raises.
     """
-    called = copied(module, what)
+    called = copy_module(module, what)
     first = outputs_of(called, example)
     if not first:
         raise UsageError(f"{what}: forward returns no outputs", hint=_HINT)

@@ -82,7 +82,7 @@ def send(file: BinaryIO, header: dict[str, Any], blocks: list[bytes]) -> None:
     file.flush()
 
 
-def answered(call: Callable[[], Message]) -> Message:
+def answer_of(call: Callable[[], Message]) -> Message:
     """Return what a call answers, or the exception that it raises."""
     try:
         return call()
@@ -139,9 +139,9 @@ def main() -> None:
                 call = load()
                 return {}, []
 
-            answer = answered(first)
+            answer = answer_of(first)
         else:
-            answer = answered(lambda call=call, header=header, blocks=blocks: call(header, blocks))  # type: ignore[misc]
+            answer = answer_of(lambda call=call, header=header, blocks=blocks: call(header, blocks))  # type: ignore[misc]
         sys.stdout.flush()
         flush(None)
         send(answers, *answer)

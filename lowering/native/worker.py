@@ -146,8 +146,8 @@ class _Process:
         reported = False
         while not poll.poll(_SILENT_SECONDS * 1000):
             number = self.process.pid
-            if not told and state_of(number) in ("T", "t"):
-                told = True
+            if not reported and state_of(number) in ("T", "t"):
+                reported = True
                 remedy = f"`kill -CONT {number}` lets it go on, `kill -KILL {number}` ends it"
                 sys.stderr.write(f"ethos-hil: waiting for {self.tool}, whose process {number} is stopped; {remedy}\n")
                 sys.stderr.flush()
@@ -348,10 +348,10 @@ def _stop() -> None:
         tool.stop()
 
 
-def _forked() -> None:
+def _after_fork() -> None:
     for tool in _tools:
         tool.forget()
 
 
 atexit.register(_stop)
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_after_fork)

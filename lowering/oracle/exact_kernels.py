@@ -28,7 +28,7 @@ def _of_floats(function: Callable[..., np.ndarray]) -> Kernel:
     return lambda *arrays: function(*arrays) if _alike(*arrays) and arrays[0].dtype == np.float32 else None
 
 
-def _scaled(function: Callable[..., np.ndarray]) -> Kernel:
+def _with_factor(function: Callable[..., np.ndarray]) -> Kernel:
     """Return the kernel of an operator that has a factor for its second operand: with 1 it is one operation."""
     kernel = _of_floats(function)
     return lambda left, other, factor=1: kernel(left, other) if factor == 1 else None
@@ -157,7 +157,7 @@ EXACT: Mapping[str, Kernel] = {
     **{f"aten::{name}.out": _elementwise(function) for name, function in _LOGICAL.items()},
     **{f"aten::{name}.Scalar_out": _by_number(_BINARY[name]) for name in _COMPARED},
     **{
-        f"aten::{name}.out": _scaled(function) if name in _SCALED else _of_floats(function)
+        f"aten::{name}.out": _with_factor(function) if name in _SCALED else _of_floats(function)
         for name, function in _ARITHMETIC.items()
     },
     **{

@@ -41,7 +41,7 @@ def of_float32(kernel: Callable[..., _Answer]) -> Callable[..., _Answer | None]:
     return declining
 
 
-def rounded(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
+def round_to(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
     """Return a function of doubles of float32 arguments, rounded to float32."""
     with np.errstate(all="ignore"):
         return np.asarray(function(*(np.asarray(array).astype(F64) for array in arrays))).astype(F32)
@@ -49,7 +49,7 @@ def rounded(function: Callable[..., Any], *arrays: Any) -> np.ndarray:
 
 def exp(values: np.ndarray) -> np.ndarray:
     """Return e to these powers, rounded once."""
-    return rounded(np.exp, values)
+    return round_to(np.exp, values)
 
 
 def sigmoid(values: np.ndarray) -> np.ndarray:
@@ -78,8 +78,8 @@ def _of_one(function: Callable[..., Any]) -> Kernel:
 
     def kernel(values: np.ndarray) -> np.ndarray | None:
         if values.dtype == np.float32 or values.dtype.kind in "iub":
-            return rounded(function, values.astype(F32))
-        return rounded(function, values.astype(F32)).astype(F32) if values.dtype == np.float16 else None
+            return round_to(function, values.astype(F32))
+        return round_to(function, values.astype(F32)).astype(F32) if values.dtype == np.float16 else None
 
     return kernel
 
@@ -98,7 +98,7 @@ def _gelu(values: np.ndarray, approximate: str) -> np.ndarray:
     wide = values.astype(F64)
     if approximate == "tanh":
         inner = _GELU_BETA * (values + _GELU_KAPPA * (values * values * values))
-        result = 0.5 * wide * (1.0 + rounded(np.tanh, inner).astype(F64))
+        result = 0.5 * wide * (1.0 + round_to(np.tanh, inner).astype(F64))
     else:
         result = 0.5 * wide * (1.0 + np.vectorize(math.erf, otypes=[F64])(wide * _SQRT_HALF))
     ends = np.where(values < 0, F32(0), values)
@@ -107,17 +107,17 @@ def _gelu(values: np.ndarray, approximate: str) -> np.ndarray:
 
 @of_float32
 def _pow(base: Any, exponent: Any) -> np.ndarray:
-    return rounded(np.power, F32(base), F32(exponent))
+    return round_to(np.power, F32(base), F32(exponent))
 
 
 def _atan2(left: np.ndarray, right: np.ndarray) -> np.ndarray | None:
     simple = all(side.dtype == np.float32 or side.dtype.kind in "iub" for side in (left, right))
-    return rounded(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
+    return round_to(np.arctan2, left.astype(F32), right.astype(F32)) if simple else None
 
 
 @of_float32
 def _elu(values: np.ndarray, alpha: float, scale: float, input_scale: float) -> np.ndarray:
-    below = rounded(np.expm1, values * F32(input_scale)) * (F32(alpha) * F32(scale))
+    below = round_to(np.expm1, values * F32(input_scale)) * (F32(alpha) * F32(scale))
     return np.where(values <= 0, below, values * F32(scale))
 
 
@@ -127,7 +127,7 @@ def _logit(values: np.ndarray, epsilon: float | None) -> np.ndarray:
         low, high = F32(epsilon), F32(1) - F32(epsilon)
         values = np.where(values < low, low, values)
         values = np.where(values > high, high, values)
-    return rounded(np.log, values / (F32(1) - values))
+    return round_to(np.log, values / (F32(1) - values))
 
 
 @of_float32
@@ -145,7 +145,7 @@ def _softmax(values: np.ndarray, dimension: int, _: bool, *, logarithm: bool = F
     above = turned - top
     terms = exp(above)
     total = in_order(terms, 0)
-    result = above - rounded(np.log, total) if logarithm else terms / total
+    result = above - round_to(np.log, total) if logarithm else terms / total
     return np.moveaxis(result, 0, dimension) if values.ndim else result.reshape(())
 
 

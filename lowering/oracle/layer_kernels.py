@@ -223,7 +223,7 @@ def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, 
 
     unit = F32(1)
 
-    def reflected(at: np.ndarray, low: int, high: int) -> np.ndarray:
+    def reflect(at: np.ndarray, low: int, high: int) -> np.ndarray:
         if low == high:
             return at * F32(0)
         least, span = F32(low) / F32(2), F32(high - low) / F32(2)
@@ -235,7 +235,7 @@ def _grid_sample(values: np.ndarray, grid: np.ndarray, mode: int, padding: int, 
     def place(at: np.ndarray, size: int) -> np.ndarray:
         at = (at + unit) / F32(2) * (F32(size) - unit) if corners else ((at + unit) * F32(size) - unit) / F32(2)
         if padding == 2:
-            at = reflected(at, 0, 2 * (size - 1)) if corners else reflected(at, -1, 2 * size - 1)
+            at = reflect(at, 0, 2 * (size - 1)) if corners else reflect(at, -1, 2 * size - 1)
         return np.nan_to_num(at, nan=0.0, posinf=np.inf, neginf=-np.inf).clip(0, F32(size - 1)) if padding else at
 
     def pixel(y: np.ndarray, x: np.ndarray) -> np.ndarray:

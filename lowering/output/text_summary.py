@@ -17,7 +17,7 @@ from ethos_hil.lowering.formats.pte_model import (
     Tensor,
 )
 from ethos_hil.lowering.formats.tosa import TosaGraph
-from ethos_hil.lowering.program.placement import CpuCall, grouped
+from ethos_hil.lowering.program.placement import CpuCall, group_calls
 
 _MOST_LEFT = 20
 """How many operators on the CPU a summary lists."""
@@ -44,13 +44,13 @@ def summary(artifact: Artifact) -> list[str]:
             f"{part.name}: {counted(placed.delegated, 'operator')} delegated, {len(placed.on_cpu)} not, with "
             f"{counted(placed.conversions, 'conversion')} between numbers and integers"
         )
-        lines += [f"  {_left(call, count)}" for call, count in grouped(placed.on_cpu)[:_MOST_LEFT]]
-        if len(grouped(placed.on_cpu)) > _MOST_LEFT:
-            lines.append(f"  and {len(grouped(placed.on_cpu)) - _MOST_LEFT} more; --json has all of them")
+        lines += [f"  {_left_to_cpu(call, count)}" for call, count in group_calls(placed.on_cpu)[:_MOST_LEFT]]
+        if len(group_calls(placed.on_cpu)) > _MOST_LEFT:
+            lines.append(f"  and {len(group_calls(placed.on_cpu)) - _MOST_LEFT} more; --json has all of them")
     return lines
 
 
-def _left(call: CpuCall, count: int) -> str:
+def _left_to_cpu(call: CpuCall, count: int) -> str:
     many = f"{count} x " if count > 1 else ""
     place = f" at {call.place}" if call.place else ""
     return f"on the CPU: {many}{call.operator}{place}: {call.reason}" + (f" ({call.remedy})" if call.remedy else "")

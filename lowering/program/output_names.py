@@ -12,14 +12,14 @@ LONGEST = 100
 """Characters of a name. A longer one is replaced by a number."""
 
 
-def numbered(count: int) -> tuple[str, ...]:
+def number_names(count: int) -> tuple[str, ...]:
     """Return the names of outputs that have none: "output 0", "output 1", ..."""
     return tuple(f"output {index}" for index in range(count))
 
 
 def fitting(names: Sequence[str], count: int) -> tuple[str, ...]:
     """Return the names of a number of outputs; numbers, if there are not as many names."""
-    return tuple(names) if len(names) == count else numbered(count)
+    return tuple(names) if len(names) == count else number_names(count)
 
 
 def archive_names(names: Sequence[str]) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def kind_of(operator: str) -> CallKind:
     return "conversion" if operator.rpartition("::")[2].startswith(_CONVERSIONS) else "operator"
 
 
-def grouped(calls: Sequence[CpuCall]) -> list[tuple[CpuCall, int]]:
+def group_calls(calls: Sequence[CpuCall]) -> list[tuple[CpuCall, int]]:
     """Return calls of one operator at one place for one reason once each, with how many there are."""
     counts: dict[CpuCall, int] = {}
     for call in calls:

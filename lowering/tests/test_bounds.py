@@ -194,5 +194,5 @@ def test_a_point_of_quantisation_is_in_doubt_only_beside_a_boundary() -> None:
     tensor = TosaTensor("x", (4,), "INT8")
     operation = TosaOperation("RESCALE", None, (tensor,), tensor)
     real = np.array([1.2, 2.4999, 2.5, 300.0])
-    point = operation.snapped(np.array([1, 2, 3, 127]), real, np.full(4, 1e-3), 0)
+    point = operation.snap(np.array([1, 2, 3, 127]), real, np.full(4, 1e-3), 0)
     assert point.error.tolist() == [0, 1, 1, 0]

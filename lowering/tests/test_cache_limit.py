@@ -292,7 +292,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
     ("size", "text"), [(0, "0 bytes"), (999, "999 bytes"), (1500, "1.5 kB"), (10**10, "10.0 GB"), (3e15, "3000.0 TB")]
 )
 def test_a_size_is_shown(size: int, text: str) -> None:
-    assert byte_size.shown(size) == text
+    assert byte_size.show_size(size) == text
 
 
 def test_the_environment_sets_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

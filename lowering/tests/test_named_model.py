@@ -210,6 +210,6 @@ def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monk
     command.parent.mkdir()
     command.touch()
     monkeypatch.setattr(sys.modules["__main__"], "__file__", str(command), raising=False)
-    assert command in imported_files.loaded(), "a user's own script is"
+    assert command in imported_files.loaded_files(), "a user's own script is"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    assert command not in imported_files.loaded()
+    assert command not in imported_files.loaded_files()

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SEAM = ROOT / "lowering" / "upstream"
 UPSTREAM = ("torch", "torchao", "executorch")
 FOREIGN = {"_tab": "the buffer behind an accessor that flatbuffers generated; tosa-tools has no other way to it"}
-BY_NAME = ("getattr", "setattr", "hasattr", "delattr", "replaced")
+BY_NAME = ("getattr", "setattr", "hasattr", "delattr", "replace_attribute")
 _DOTTED = re.compile(rf"(?:{'|'.join(UPSTREAM)})(?:[.:]\w+)+")
 
 

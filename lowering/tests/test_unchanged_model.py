@@ -16,7 +16,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import Method, TorchModel, from_module
 from ethos_hil.lowering.tests.conftest import U55
-from ethos_hil.lowering.user_code.module_changes import changes, copied
+from ethos_hil.lowering.user_code.module_changes import changes, copy_module
 
 
 class Counter(nn.Module):
@@ -153,7 +153,7 @@ def test_what_cannot_be_copied_is_shared_and_the_rest_is_copied() -> None:
                 return x * self.scaled + self.parts["sum"]
 
     module = Odd()
-    other = copied(module, "odd")
+    other = copy_module(module, "odd")
     assert isinstance(other, Odd)
     assert other.lock is module.lock
     assert other.weight is not module.weight

@@ -10,7 +10,7 @@ from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa import module_path
 from ethos_hil.lowering.program.placement import CpuCall, Placement, cpu_call, kernel_calls
 from ethos_hil.lowering.upstream.export import graphs, lowered_parts, operator_calls
-from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrapped
+from ethos_hil.lowering.upstream.names.operators import full_name, is_operator, is_overload, unwrap
 from ethos_hil.lowering.upstream.plain_reasons import BY_METHOD, MISPLACED, plain
 from ethos_hil.lowering.upstream.state import state_inputs
 from ethos_hil.lowering.user_code.source import Sources
@@ -83,7 +83,7 @@ def keep_reasons(partitioner: Any, misplaced: set[str]) -> Any:
         for node in nodes:
             if node.op == "call_function" and _TAG not in node.meta:
                 why = MISPLACED if node.name in misplaced else reasons.get(node)
-                node.meta[_KEY] = (str(unwrapped(node.target)), why)
+                node.meta[_KEY] = (str(unwrap(node.target)), why)
         return result
 
     partitioner._create_operator_support = create_and_keep
@@ -162,7 +162,7 @@ def _kernel_name(target: Any) -> str:
 
 def _targets(program: torch.export.ExportedProgram) -> list[Any]:
     """The operator of each call in a program's delegates, branches and bodies of control flow included."""
-    return [target for node in operator_calls(*lowered_parts(program)) if is_operator(target := unwrapped(node.target))]
+    return [target for node in operator_calls(*lowered_parts(program)) if is_operator(target := unwrap(node.target))]
 
 
 def _converts(target: Any) -> bool:

@@ -20,7 +20,7 @@ from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.base.wording import listed
 from ethos_hil.lowering.upstream.cpu_calls import Locate, Site
 from ethos_hil.lowering.upstream.export import lowered_parts, operator_calls
-from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.upstream.names.operators import unwrap
 
 if TYPE_CHECKING:
     import torch
@@ -157,7 +157,7 @@ def _outer(module: str) -> Iterator[str]:
 
 def _name(node: torch.fx.Node) -> str:
     """Aten's name of the operator that a node calls ("aten.sigmoid.default"), or "" if it calls none."""
-    return str(unwrapped(node.target)) if node.op == "call_function" else ""
+    return str(unwrap(node.target)) if node.op == "call_function" else ""
 
 
 def _value(node: Any) -> torch.Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ethos_hil.base.errors import CompileError, raise_if_interrupted
 from ethos_hil.lowering.upstream.export import graphs, operator_calls
-from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import PARTS
 from ethos_hil.lowering.upstream.plain_reasons import without_schemas
@@ -120,7 +120,7 @@ def by_backend_id(
                 f"{name} keeps state, and cannot be delegated whole: a delegate writes no buffer of the program",
                 hint="leave out --whole",
             )
-    kept = [op for name, partitioner in partitioners.items() for op in _kept(functional[name], partitioner)]
+    kept = [op for name, partitioner in partitioners.items() for op in _keep(functional[name], partitioner)]
     edge = to_edge(functional, compile_config=edge_config(preserve=list(dict.fromkeys(kept))))
     takers = {name: _Integers(name, edge.exported_program(name)) for name in partitioners}
     edge = edge.transform({name: list(taker.passes) for name, taker in takers.items()})
@@ -151,7 +151,7 @@ def by_backend_id(
     return to_edge(lowered, compile_config=edge_config(), constant_methods=constants or None), borders
 
 
-def _kept(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
+def _keep(program: torch.export.ExportedProgram, partitioner: Any) -> list[Any]:
     """The operators of a program, branches included, that its backend needs undecomposed."""
     operators, wanted = partitioner.ops_to_not_decompose(program)
     there = {op: [node for node in operator_calls(program.graph_module) if node.target == op] for op in operators}
@@ -197,12 +197,12 @@ class _Integers:
         """The meaning of the method's integers. Read it after the passes have run."""
         inputs, outputs = self._inputs.quant_args, self._outputs.dequant_args
         return Border(
-            tuple(_told(inputs.get(at)) for at in range(self._counts[0])),
-            tuple(_told(outputs.get(at)) for at in range(self._counts[1])),
+            tuple(_stated(inputs.get(at)) for at in range(self._counts[0])),
+            tuple(_stated(outputs.get(at)) for at in range(self._counts[1])),
         )
 
 
-def _told(arguments: Sequence[Any] | None) -> tuple[Any, ...] | None:
+def _stated(arguments: Sequence[Any] | None) -> tuple[Any, ...] | None:
     return None if arguments is None else tuple(arguments)[: len(_KEYS)]
 
 
@@ -259,7 +259,7 @@ def refusal(program: torch.export.ExportedProgram, partitioner: Any, sources: So
         modules = dict(part.named_modules())
         for node in part.graph.nodes:
             if node.op == "call_function" and not support.is_node_supported(modules, node) and node in reasons:
-                operator = unwrapped(node.target)
+                operator = unwrap(node.target)
                 line = sources.locate(node.meta.get("stack_trace"))
                 reason = without_schemas(reasons[node])
                 return f"{operator}{f' ({line})' if line else ''}: {reason}"

@@ -359,12 +359,12 @@ def _in_some_order(
         if not patches_on():
             raise
         with apply(TABLES_FIRST, untouched):
-            output: VelaOutput | VelaCrash = _retried(lambda: compiled(untouched), error)
+            output: VelaOutput | VelaCrash = _retry(lambda: compiled(untouched), error)
         notes.append(REORDERED)
         return output
 
 
-def _retried(attempt: Callable[[], Any], first: Exception) -> Any:
+def _retry(attempt: Callable[[], Any], first: Exception) -> Any:
     """The result of a second attempt. If that fails too, the first error is raised, which says more."""
     try:
         return attempt()

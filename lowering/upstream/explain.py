@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError, EthosHilError, ToolError, causes
 from ethos_hil.lowering.upstream.export import graphs
-from ethos_hil.lowering.upstream.names.operators import unwrapped
+from ethos_hil.lowering.upstream.names.operators import unwrap
 from ethos_hil.lowering.user_code.source import Sources, summary
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _refusal(node: torch.fx.Node, shape: tuple[int, ...], locate: Locate) -> Com
     line = next(filter(None, lines), None)
     place = f" at {line}" if line else ""
     return CompileError(
-        f"{what} of {unwrapped(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
+        f"{what} of {unwrap(reader.target)}{place} has no elements: its shape is [{', '.join(map(str, shape))}], "
         "and TOSA has no dimension of 0",
         hint="give it at least one element, or leave the operation to the CPU (Method.leave)",
     )

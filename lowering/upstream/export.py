@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import raise_if_interrupted
-from ethos_hil.lowering.program.output_names import LONGEST, numbered
+from ethos_hil.lowering.program.output_names import LONGEST, number_names
 
 if TYPE_CHECKING:
     import torch
@@ -71,7 +71,7 @@ def output_names(structure: Any) -> tuple[str, ...]:
     count = structure.num_leaves
     paths, _ = tree_flatten_with_path(tree_unflatten(range(count), structure))
     names = tuple(_name(path, number) for number, (path, _) in enumerate(paths))
-    plain = numbered(count)
+    plain = number_names(count)
     usable = all(0 < len(name) <= LONGEST for name in names)
     return names if usable and len(names) == len(set(names)) == count else plain
 

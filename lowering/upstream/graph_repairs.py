@@ -302,10 +302,10 @@ def _lone_norms(module: torch.fx.GraphModule) -> Iterator[Any]:
 def _write_as_convolution(module: torch.fx.GraphModule, node: Any, name: str) -> None:
     import torch
 
-    def held(index: int) -> torch.Tensor | None:
+    def tensor_of(index: int) -> torch.Tensor | None:
         return None if node.args[index] is None else attrgetter(node.args[index].target)(module).detach().double()
 
-    mean, variance, scale, offset = (held(index) for index in (_MEAN, _VARIANCE, _SCALE, _OFFSET))
+    mean, variance, scale, offset = (tensor_of(index) for index in (_MEAN, _VARIANCE, _SCALE, _OFFSET))
     assert mean is not None, "a norm with fixed statistics has them"
     assert variance is not None, "a norm with fixed statistics has them"
     factor = (variance + node.args[_EPSILON]).rsqrt() * (1 if scale is None else scale)

@@ -13,7 +13,7 @@ from ethos_hil.lowering.upstream.patches.patch import apply
 from ethos_hil.lowering.upstream.patches.table import ORIGINS
 from ethos_hil.lowering.upstream.state import LiftedState, write_directly
 from ethos_hil.lowering.user_code.source import Sources
-from ethos_hil.lowering.user_code.user_function import called
+from ethos_hil.lowering.user_code.user_function import call_user
 
 if TYPE_CHECKING:
     import torch
@@ -221,7 +221,7 @@ def users_quantizer(function: Callable[[Any], Any], compile_spec: Any) -> Any:
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     name = function_name(function)
-    quantizer = called(lambda: function(compile_spec), f"the quantizer {name}", _RETURNS)
+    quantizer = call_user(lambda: function(compile_spec), f"the quantizer {name}", _RETURNS)
     if not isinstance(quantizer, Quantizer):
         raise UsageError(f"the quantizer {name} returned a {type(quantizer).__name__}", hint=_RETURNS)
     return quantizer

@@ -43,13 +43,13 @@ def keep_state(partitioner: Any) -> Any:
     """
     partition = partitioner.partition
 
-    def partitioned(program: torch.export.ExportedProgram) -> Any:
+    def partition_keeping_state(program: torch.export.ExportedProgram) -> Any:
         result = partition(program)
         for node in state_inputs(program):
             node.meta.pop("delegation_tag", None)
         return result
 
-    partitioner.partition = partitioned
+    partitioner.partition = partition_keeping_state
     return partitioner
 
 
@@ -64,7 +64,7 @@ def state_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
     ]
 
 
-def lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:
+def find_lost(floating: torch.export.ExportedProgram, program: torch.export.ExportedProgram) -> dict[str, str]:
     """What a program does not keep of the state of the model that it was made from.
 
     Args:

@@ -18,7 +18,7 @@ _PARTS = ("_parameters", "_modules")
 """Attributes of a module that are not looked at: parameters can be copied, and other modules have their own turn."""
 
 
-def copied(module: torch.nn.Module, what: str) -> torch.nn.Module:
+def copy_module(module: torch.nn.Module, what: str) -> torch.nn.Module:
     """Return a deep copy of a module.
 
     An attribute that Python cannot copy (a lock, an open file, a generator) is shared between the module and its copy.
@@ -103,13 +103,13 @@ def changes(before: torch.nn.Module, after: torch.nn.Module) -> tuple[str, ...]:
         if other is None:
             texts.append(path)
             continue
-        names = (f"{path}.{name}" if path else name for name in _changed(module, other))
+        names = (f"{path}.{name}" if path else name for name in _differences(module, other))
         texts.extend(names)
     texts.extend(path for path in others if path not in modules)
     return tuple(texts)
 
 
-def _changed(before: torch.nn.Module, after: torch.nn.Module) -> Iterator[str]:
+def _differences(before: torch.nn.Module, after: torch.nn.Module) -> Iterator[str]:
     old, two = _values(before), _values(after)
     for name in (*old, *(name for name in two if name not in old)):
         if name not in old or name not in two or not _equal(old[name], two[name], _DEPTH):

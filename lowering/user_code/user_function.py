@@ -60,7 +60,7 @@ def load_function(text: str, what: str) -> tuple[Any, Sources]:
     return _function(module, name, place), sources
 
 
-def called(function: Callable[[], Any], what: str, hint: str) -> Any:
+def call_user(function: Callable[[], Any], what: str, hint: str) -> Any:
     """Return what a user's function returns.
 
     Args:

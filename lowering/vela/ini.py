@@ -201,7 +201,7 @@ class VelaIni:
             raise UsageError(f"{option} {name}: {self.name} has no section [{kind}{name}]", hint=hint)
         return kind + name
 
-    def _found(self, section: str, key: str) -> str | None:
+    def _find(self, section: str, key: str) -> str | None:
         """Return the value of a key in a section, or in one that it inherits from."""
         parser, seen, at = self._parser, [section], section
         while True:
@@ -222,7 +222,7 @@ class VelaIni:
             raise self._wrong(section, f"{key} has a % that stands for nothing", "write %%") from error
 
     def _value(self, section: str, key: str) -> str:
-        value = self._found(section, key)
+        value = self._find(section, key)
         if value is None:
             unknown = [option for option in self._parser.options(section) if option not in _KNOWN]
             close = difflib.get_close_matches(key.lower(), unknown, n=1, cutoff=0.8)  # they are read in lower case
@@ -230,7 +230,7 @@ class VelaIni:
         return value
 
     def _optional(self, section: str, key: str) -> float | None:
-        return None if self._found(section, key) is None else self._number(section, key, whole=True, most=MOST_ARENA)
+        return None if self._find(section, key) is None else self._number(section, key, whole=True, most=MOST_ARENA)
 
     def _number(
         self, section: str, key: str, *, least: float = 0, most: float = math.inf, whole: bool = False
@@ -257,7 +257,7 @@ class VelaIni:
             if not numbers[number]:
                 raise self._wrong(section, f"{memory}_{number} is 0", "nothing could be read then")
         ports = 1
-        if npu.family.several_ports and self._found(section, f"{memory}_ports_used") is not None:
+        if npu.family.several_ports and self._find(section, f"{memory}_ports_used") is not None:
             ports = int(self._number(section, f"{memory}_ports_used", least=1, most=4, whole=True))
         return MemoryArea(memory, scale, **numbers, ports_used=ports)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from ethos_hil.lowering.upstream.names.operators import is_overload, unwrapped
+from ethos_hil.lowering.upstream.names.operators import is_overload, unwrap
 from ethos_hil.suites.declare.case import PROFILES, Case, Operator
 from ethos_hil.suites.lab.command import start
 from ethos_hil.suites.ops import reasons
@@ -97,7 +97,7 @@ class Upstream:
 
 
 def _name(target: object) -> str:
-    own = target if is_overload(target) else unwrapped(target)
+    own = target if is_overload(target) else unwrap(target)
     return (str(own) if is_overload(own) else str(getattr(own, "__name__", own))).removeprefix("aten.")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import nn
 
-from ethos_hil.harness.declared.modules import Function, named, new_layer, random_inputs, seed
+from ethos_hil.harness.declared.modules import Function, find_named, new_layer, random_inputs, seed
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.suites.declare.case import Case, Layer, TorchCall
 
@@ -26,7 +26,7 @@ def build(name: str, case: Case, root: Path) -> TorchModel:
     elif isinstance(forward, tuple):
         module = nn.Sequential(*map(_layer, forward))
     elif isinstance(forward, TorchCall):
-        module = Function(named(forward.name), **forward.options)
+        module = Function(find_named(forward.name), **forward.options)
     else:
         module = Function(forward)
     example, calibration = random_inputs(case.inputs)

@@ -21,7 +21,7 @@ from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.boards.gdb_server import SERVER_VARIABLE, StartedServer, board_remote, parse_address
 from ethos_hil.harness.boards.tests.qemu_servers import marked, qemu_loading, soon
 from ethos_hil.harness.gdb.dialect import ServerDialect
-from ethos_hil.harness.gdb.remote import GdbRemote, connected
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 
 
 @pytest.fixture(autouse=True)
@@ -230,4 +230,4 @@ def test_a_connection_refuses_a_closed_port() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(ConnectionRefusedError):
-        connected(("127.0.0.1", port), server="nobody")
+        connect(("127.0.0.1", port), server="nobody")

@@ -27,7 +27,7 @@ from ethos_hil.harness.boards.loader import (
     store,
 )
 from ethos_hil.harness.boards.tests.qemu_servers import RESET, VECTORS, frames, qemu_loading, qmp
-from ethos_hil.harness.gdb.remote import GdbRemote, connected
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.image.pack import RunPlan, pack
@@ -95,7 +95,7 @@ def test_a_package_in_other_memories_is_loaded_too(tmp_path: Path, firmware: byt
 @pytest.mark.skipif(shutil.which("gdb-multiarch") is None, reason="needs gdb-multiarch, as an oracle")
 def test_gdb_sees_what_was_loaded(tmp_path: Path, firmware: bytes) -> None:
     with StartedServer(qemu_loading(tmp_path)) as server:
-        remote = connected(server.address, server="QEMU")
+        remote = connect(server.address, server="QEMU")
         loaded = load(remote, firmware, words=RESET, vector_table=VECTORS)
         for register in range(13):
             remote.write_register(f"r{register}", 0x11111111 * register)
@@ -134,11 +134,11 @@ def test_a_client_that_goes_away_in_the_middle_leaves_a_board_for_the_next(tmp_p
 
     with StartedServer(qemu_loading(tmp_path)) as server:
         for _ in range(3):
-            remote = connected(server.address, server="QEMU")
+            remote = connect(server.address, server="QEMU")
             with pytest.raises(EnoughSeen):
                 load(remote, firmware, words=RESET, vector_table=VECTORS, progress=leave)
             remote.detach()
-        remote = connected(server.address, server="QEMU")
+        remote = connect(server.address, server="QEMU")
         start(remote, load(remote, firmware, words=RESET, vector_table=VECTORS))
         assert frames(tmp_path)[-1].type is FrameType.END
 

@@ -102,10 +102,10 @@ class Core:
         if condition >= ALWAYS:
             return True
         s, kind = self.state, condition >> 1
-        value = (s.z, s.c, s.n, s.v)[kind] if kind < 4 else self._combined(kind)
+        value = (s.z, s.c, s.n, s.v)[kind] if kind < 4 else self._combine(kind)
         return None if value is None else value != bool(condition & 1)
 
-    def _combined(self, kind: int) -> bool | None:
+    def _combine(self, kind: int) -> bool | None:
         """Return whether HI, GE or GT holds."""
         s = self.state
         if kind == 4:
@@ -120,7 +120,7 @@ class Core:
             return operand
         operand = register_operand(operand)
         value = address + 4 if operand.register == PC and address else self.state.r[operand.register]
-        return shifted(value, operand.how, operand.amount)[0] if operand.how else value
+        return shift(value, operand.how, operand.amount)[0] if operand.how else value
 
     def place(self, operand: Place, address: int) -> Value:
         """Return the address that a memory operand names."""
@@ -176,7 +176,7 @@ class Core:
         self.state.z = None if value is None else value == 0
 
 
-def shifted(value: Value, how: str, amount: int) -> tuple[Value, bool | None]:
+def shift(value: Value, how: str, amount: int) -> tuple[Value, bool | None]:
     """Return a shifted value and the bit that falls out."""
     if value is None or how == "rrx":
         return None, None

@@ -109,7 +109,7 @@ def _memory(program: ElfProgram, number: int, segment: Segment, emulated: Sequen
     if segment.file_size and segment.load_address != segment.address:
         extents[(segment.load_address, segment.file_size)] = "is loaded"
     for (address, size), does in extents.items():
-        place = _named(program, number, address)
+        place = _place_of(program, number, address)
         missing = _missing(program, address, size, emulated)
         if missing is not None:
             severity, text = missing
@@ -160,7 +160,7 @@ def _order(program: ElfProgram) -> Iterator[Flaw]:
                 WARNING,
                 f"it comes after a lower at 0x{lower.address:08x}: an ELF has them in ascending order, which loaders "
                 "may rely on",
-                _named(program, number, following.address),
+                _place_of(program, number, following.address),
                 "order PHDRS, or the sections, by address",
             )
 
@@ -176,7 +176,7 @@ def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
             SEGMENTS,
             ERROR if sure else WARNING,
             f"it overlaps the segment at 0x{earlier.address:08x}..0x{earlier.address + earlier.memory_size - 1:08x}",
-            _named(program, number, following.address),
+            _place_of(program, number, following.address),
             _LINK,
         )
     for number, segment in enumerate(program.segments):
@@ -191,11 +191,11 @@ def _overlaps(program: ElfProgram) -> Iterator[Flaw]:
                     WARNING,
                     f"its initial data, at 0x{begin:08x}, are loaded to memory that a segment at "
                     f"0x{other.address:08x} uses as variables: a reset without another load loses them",
-                    _named(program, number, segment.address),
+                    _place_of(program, number, segment.address),
                     _LINK,
                 )
 
 
-def _named(program: ElfProgram, number: int, address: int) -> str:
+def _place_of(program: ElfProgram, number: int, address: int) -> str:
     section = program.section(address)
     return f"segment {number}" + (f", section {section}" if section is not None else "")

@@ -17,7 +17,7 @@ from ethos_hil.harness.image.lint.core import (
     Value,
     number_operand,
     register_operand,
-    shifted,
+    shift,
 )
 from ethos_hil.harness.image.thumb import LR, PC, SP, Instruction, Place, Shifted, decode, is_wide
 
@@ -87,7 +87,7 @@ def _logical(p: Core, i: Instruction, address: int) -> None:
     if i.flags or i.name in ("tst", "teq"):
         p.nz(result)
         if isinstance(last, Shifted) and last.how:
-            p.state.c = shifted(p.state.r[last.register], last.how, last.amount)[1]
+            p.state.c = shift(p.state.r[last.register], last.how, last.amount)[1]
         elif isinstance(last, int) and last > 0xFF and (last & 0xFFFF) != last >> 16:
             p.state.c = bool(last >> 31)
     if i.name in ("tst", "teq"):
@@ -102,7 +102,7 @@ def _shift(p: Core, i: Instruction, address: int) -> None:
         result, out = None, None
     else:
         amount = b & 0xFF
-        result, out = shifted(a, i.name, min(amount, 33) if i.name != "ror" else amount)
+        result, out = shift(a, i.name, min(amount, 33) if i.name != "ror" else amount)
         if amount == 0:
             out = p.state.c
     if i.flags:
@@ -153,7 +153,7 @@ def _bits(p: Core, i: Instruction, address: int) -> None:
     p.set(first.register, field)
 
 
-def _computed(p: Core, i: Instruction, address: int) -> None:
+def _compute(p: Core, i: Instruction, address: int) -> None:
     """Carry out what needs no flags: multiplications, divisions, counts, reversals."""
     first, *rest = i.operands
     first = register_operand(first)
@@ -173,15 +173,15 @@ def _computed(p: Core, i: Instruction, address: int) -> None:
 
 
 def _product(name: str, a: int, b: int) -> int:
-    return a * b if name[0] == "u" else _signed(a) * _signed(b)
+    return a * b if name[0] == "u" else _to_signed(a) * _to_signed(b)
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 32) if value >> 31 else value
 
 
 def _quotient(a: int, b: int) -> int:
-    a, b = _signed(a), _signed(b)
+    a, b = _to_signed(a), _to_signed(b)
     return 0 if b == 0 else (abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -424,7 +424,7 @@ STEPS: Mapping[str, Callable[[Core, Instruction, int], None]] = {
         (_adr, "adr"),
         (_extend, "uxtb uxth sxtb sxth"),
         (_bits, "ubfx sbfx bfi bfc"),
-        (_computed, "umull smull umlal smlal " + " ".join(_COMPUTED)),
+        (_compute, "umull smull umlal smlal " + " ".join(_COMPUTED)),
         (_select, "csel csinc csinv csneg"),
         (_unknown, "uxtab uxtah sxtab sxtah rev16 revsh usat ssat smulbb tt ttt tta ttat uadd8 sel"),
         (_load, "ldr ldrb ldrh ldrsb ldrsh ldrd ldrex ldrexb ldrexh ldrt lda ldab ldah ldaex ldaexb ldaexh"),

@@ -182,12 +182,12 @@ class PartMemory:
         return address + self._near[2]
 
     def _has(self, word: int) -> bool:
-        return word in self.words or self._loaded(word) is not None
+        return word in self.words or self._initial_word(word) is not None
 
     def _word(self, word: int) -> Value:
-        return self.words[word] if word in self.words else self._loaded(word)
+        return self.words[word] if word in self.words else self._initial_word(word)
 
-    def _loaded(self, word: int) -> int | None:
+    def _initial_word(self, word: int) -> int | None:
         index = bisect_right(self._begins, word) - 1
         if index < 0:
             return None
@@ -262,7 +262,7 @@ class _Walker:
                 address = processor.state.r[PC]
                 if address in goals:
                     self._at_main(memory)
-                    return self._done(processor, steps, f"main, after {steps:,} instructions", True)
+                    return self._end_walk(processor, steps, f"main, after {steps:,} instructions", True)
                 if steps >= _MOST_STEPS:
                     end = f"after {steps:,} instructions, which is as far as this looks"
                 else:
@@ -275,7 +275,7 @@ class _Walker:
             first = first or (list(self.findings), end)
             if not self.choices or steps >= _MOST_STEPS:
                 self.findings = first[0]
-                return self._done(processor, steps, first[1], False)
+                return self._end_walk(processor, steps, first[1], False)
             choice = self.choices.pop()
             processor.state, memory.words, memory.cpacr = choice.state, choice.words, choice.cpacr
             memory.code_version += 1
@@ -359,7 +359,7 @@ class _Walker:
         self.seen.add(kind)
         self.findings.append(Flaw(check, Severity.WARNING if self.unsure else severity, message, place, remedy))
 
-    def _done(self, processor: Processor, steps: int, end: str, complete: bool) -> Walk:
+    def _end_walk(self, processor: Processor, steps: int, end: str, complete: bool) -> Walk:
         left = [f"a condition at {self.program.place(address)}" for address in list(self.open)[:_MOST_NAMED]]
         if len(self.open) > _MOST_NAMED:
             left.append(f"{len(self.open) - _MOST_NAMED} more conditions")

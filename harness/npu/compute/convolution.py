@@ -243,7 +243,7 @@ class MatMulStep:
     def run(self, memory: RegionMemory) -> None:
         """Read both inputs and write the OFM."""
         op = self.op
-        first, second = (self._centred(source, memory) for source in (op.ifm, op.ifm2))
+        first, second = (self._load_centred(source, memory) for source in (op.ifm, op.ifm2))
         sums = np.matmul(first, second[0].T).astype(np.int64)
         if op.start is not None:
             sums += op.start.load(memory)
@@ -254,7 +254,7 @@ class MatMulStep:
         else:
             op.ofm.store(memory, output.finish(scale(sums, op.scale), op.ofm, op.activation, memory))
 
-    def _centred(self, source: FeatureMap, memory: RegionMemory) -> npt.NDArray[Any]:
+    def _load_centred(self, source: FeatureMap, memory: RegionMemory) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = source.load(memory).astype(self._dtype)
         values -= source.zero_point
         return values

@@ -37,7 +37,7 @@ class ElementwiseStep:
         self.op = op
         self._narrow = all(source.bits < WORD for source in op.ifms)
         self._largest = [_largest(operand) for operand in op.operands]
-        self._combined = _combined(op, self._largest)
+        self._combined = _combine(op, self._largest)
         self._type = _exact_type(op, self._largest)
 
     def run(self, memory: RegionMemory) -> None:
@@ -75,7 +75,7 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
         return np.int64
     if any(not exact_in_floats(*pair) for pair in zip(largest, scales, strict=True)):
         return np.int64
-    combined = _combined(op, largest)
+    combined = _combine(op, largest)
     zero_point = abs(op.ofm.zero_point)
     if all(scaling.is_one for scaling in (*scales, op.scale)) and combined + zero_point < 1 << (WORD - 1):
         return np.int32
@@ -83,7 +83,7 @@ def _exact_type(op: Elementwise, largest: list[int]) -> type[np.int32 | np.float
     return np.float64 if exact else np.int64
 
 
-def _combined(op: Elementwise, largest: list[int]) -> int:
+def _combine(op: Elementwise, largest: list[int]) -> int:
     """Return a bound on what comes of combining operands up to these magnitudes, before the result's scale."""
     scales = [operand.scale for operand in op.operands]
     if op.mode is ElementwiseMode.LRELU:
@@ -139,19 +139,19 @@ def _leading_zeros(_: Elementwise, values: Array) -> Array:
     return np.asarray(WORD - np.frexp(bits.astype(np.float64))[1], dtype=np.int64)
 
 
-def _wrapped(values: Array, bits: int) -> Array:
+def _wrap(values: Array, bits: int) -> Array:
     """Return the low `bits` of each value as a signed number."""
     half = 1 << (bits - 1)
     return ((values + half) & ((1 << bits) - 1)) - half
 
 
-def _shifted_left(op: Elementwise, values: Array, amounts: Array) -> Array:
+def _shift_left(op: Elementwise, values: Array, amounts: Array) -> Array:
     """Return left shifts; bits that leave a 32-bit word are lost."""
     _check_amounts(op, amounts)
-    return _wrapped(values << amounts, WORD)
+    return _wrap(values << amounts, WORD)
 
 
-def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
+def _shift_right(op: Elementwise, values: Array, amounts: Array) -> Array:
     """Return right shifts, rounded to nearest with ties up, or down with FLOOR.
 
     NATURAL agrees with TOSA's rounding shift, FLOOR with its plain one, DOUBLE with TensorFlow Lite Micro's softmax.
@@ -167,21 +167,21 @@ def _shifted_right(op: Elementwise, values: Array, amounts: Array) -> Array:
     return (values + half) >> amounts
 
 
-def _shifted_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
+def _shift_right_unsigned(op: Elementwise, values: Array, amounts: Array) -> Array:
     """Return the input's bits as stored in memory, shifted right with zeros coming in, as a signed number."""
     _check_amounts(op, amounts)
     bits = op.ifms[0].bits
-    return _wrapped((values & ((1 << bits) - 1)) >> amounts, bits)
+    return _wrap((values & ((1 << bits) - 1)) >> amounts, bits)
 
 
-def _divided(op: Elementwise, values: Array, divisors: Array) -> Array:
+def _divide(op: Elementwise, values: Array, divisors: Array) -> Array:
     """Return quotients, rounded toward zero, as TOSA defines them for divisors other than 0."""
     if np.any(divisors == 0):
         raise _unsupported(op, 0, "division by zero")
     return np.sign(values) * np.sign(divisors) * (np.abs(values) // np.abs(divisors))
 
 
-def _compared(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
+def _comparison(compare: Callable[[Array, Array], Array]) -> Callable[..., Array]:
     """Return a function that sets all bits where `compare` holds, else none."""
     return lambda _, first, second: -compare(first, second).astype(np.int64)
 
@@ -196,14 +196,14 @@ UFUNCS: dict[ElementwiseMode, np.ufunc] = {
 }
 COMBINE: dict[ElementwiseMode, Callable[..., Array]] = {
     ElementwiseMode.CLZ: _leading_zeros,
-    ElementwiseMode.SHL: _shifted_left,
-    ElementwiseMode.SHR: _shifted_right,
-    ElementwiseMode.LSR: _shifted_right_unsigned,
-    ElementwiseMode.DIV: _divided,
-    ElementwiseMode.CMP_EQ: _compared(np.equal),
-    ElementwiseMode.CMP_NE: _compared(np.not_equal),
-    ElementwiseMode.CMP_GE: _compared(np.greater_equal),
-    ElementwiseMode.CMP_GT: _compared(np.greater),
+    ElementwiseMode.SHL: _shift_left,
+    ElementwiseMode.SHR: _shift_right,
+    ElementwiseMode.LSR: _shift_right_unsigned,
+    ElementwiseMode.DIV: _divide,
+    ElementwiseMode.CMP_EQ: _comparison(np.equal),
+    ElementwiseMode.CMP_NE: _comparison(np.not_equal),
+    ElementwiseMode.CMP_GE: _comparison(np.greater_equal),
+    ElementwiseMode.CMP_GT: _comparison(np.greater),
     ElementwiseMode.AND: lambda _, first, second: first & second,
     ElementwiseMode.OR: lambda _, first, second: first | second,
     ElementwiseMode.XOR: lambda _, first, second: first ^ second,

@@ -57,7 +57,7 @@ class PoolStep:
 
     def _pool(self, memory: RegionMemory) -> None:
         op = self.op
-        values = self._reduced(op.ifm.load(memory))
+        values = self._reduce(op.ifm.load(memory))
         if op.hardware_divide:
             height, width = windows.input_size(op.kernel, op.ofm.height, op.ofm.width)
             values = divide_half_away(values, windows.valid_taps(op.kernel, height, width, op.ofm))
@@ -67,10 +67,10 @@ class PoolStep:
             op.ofm.store(memory, values)
             return
         if op.mode is not PoolMode.ARGMAX_X:  # OFM_SCALE takes the position from above the value
-            values = self._scaled(values, memory)
+            values = self._scale(values, memory)
         op.ofm.store(memory, output.finish(values, op.ofm, op.activation, memory))
 
-    def _reduced(self, source: Array) -> Array:
+    def _reduce(self, source: Array) -> Array:
         """Return the mode's result for each window, int64."""
         op, kernel, zero = self.op, self.op.kernel, self.op.ifm.zero_point
         if op.mode is PoolMode.NONE:
@@ -96,7 +96,7 @@ class PoolStep:
         total = taps.sum(axis=(2, 3), dtype=np.int64)
         return total - zero * kernel.height * kernel.width
 
-    def _scaled(self, values: Array, memory: RegionMemory) -> Array:
+    def _scale(self, values: Array, memory: RegionMemory) -> Array:
         op = self.op
         if op.channel_scales is None:
             return scale(values, op.scale)

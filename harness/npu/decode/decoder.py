@@ -412,8 +412,8 @@ class PoolRepeater:
         if not changed <= {sources.register, targets.register}:
             self._begin()
             return None
-        ifm, source = _moved(last.ifm, sources, registers)
-        ofm, target = _moved(last.ofm, targets, registers)
+        ifm, source = _move(last.ifm, sources, registers)
+        ofm, target = _move(last.ofm, targets, registers)
         op = last.moved(registers.offset, ifm, ofm, (source, target))
         registers.op = op.name
         registers.written.clear()
@@ -438,7 +438,7 @@ class PoolRepeater:
         self.registers.read.clear()
 
 
-def _moved(source: FeatureMap, access: Access, registers: RegisterFile) -> tuple[FeatureMap, Access]:
+def _move(source: FeatureMap, access: Access, registers: RegisterFile) -> tuple[FeatureMap, Access]:
     """Return a map of one tile, and its access, at the address in its base register."""
     base = registers.get(access.register)
     by = base - source.bases[0]

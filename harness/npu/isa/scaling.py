@@ -125,14 +125,12 @@ def scale_channels(
     half = 1 << (top_shift - 1) if top_shift else 0
     most = (INT64_MAX - half - (1 << 30)) // max(1, int(np.max(multiplier)))  # whose product does not overflow
     if (largest is None or largest > most) and max(abs(int(values.min())), abs(int(values.max()))) > most:
-        return _rounded_wide(
-            values, np.asarray(multiplier, np.int64), np.asarray(shift, np.int64), rounding, early_bits
-        )
-    return _rounded(values, multiplier, shift, rounding, early_bits, dtype=np.int64)
+        return _round_wide(values, np.asarray(multiplier, np.int64), np.asarray(shift, np.int64), rounding, early_bits)
+    return _round(values, multiplier, shift, rounding, early_bits, dtype=np.int64)
 
 
-def _rounded_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
-    """Do the same as `_rounded` for products of up to 96 bits, as high * 2**32 + low. Results saturate to 64 bits."""
+def _round_wide(values: Int64s, multiplier: Int64s, shift: Int64s, rounding: Rounding, early_bits: int) -> Int64s:
+    """Do the same as `_round` for products of up to 96 bits, as high * 2**32 + low. Results saturate to 64 bits."""
     low = (values & WORD_MASK).astype(np.uint64) * multiplier.astype(np.uint64)
     high = (values >> WORD) * multiplier + (low >> np.uint64(WORD)).astype(np.int64)
     addend = _rounding_addend(values, shift, rounding, early_bits)
@@ -162,7 +160,7 @@ def _rounding_addend(values: Int64s, shift: Int64s, rounding: Rounding, early_bi
     return half
 
 
-def _rounded(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early_bits: int, dtype: Any) -> Any:
+def _round(values: Any, multiplier: Any, shift: Any, rounding: Rounding, early_bits: int, dtype: Any) -> Any:
     product = values * multiplier
     if rounding is Rounding.TRUNCATE:
         return np.where(product < 0, -((-product) >> shift), product >> shift)

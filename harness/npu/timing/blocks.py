@@ -29,7 +29,7 @@ def count(kernel: Kernel) -> int:
     return rows * columns * slices
 
 
-def written(kernel: Kernel, index: int) -> Box:
+def block_written(kernel: Kernel, index: int) -> Box:
     """Return the part of the OFM that block `index` writes."""
     ofm, block = kernel.ofm, kernel.block
     _, columns, slices = _split(kernel)
@@ -52,7 +52,7 @@ def reads(kernel: Kernel, source: FeatureMap, configuration: EthosU) -> Iterator
     """Yield the parts of an input that the kernel's blocks read, in order."""
     step = channels_at_a_time(kernel, configuration)
     for index in range(count(kernel)):
-        out = written(kernel, index)
+        out = block_written(kernel, index)
         starts = range(0, source.depth, step) if step else (out.c,)
         for c in starts:
             c_end = min(c + step, source.depth) if step else out.c_end
@@ -85,8 +85,8 @@ def _read(kernel: Kernel, source: FeatureMap, out: Box, c: int, c_end: int) -> B
             return Box(0, 1, out.c, out.c_end, c, c_end)
         return Box(out.y, out.y_end, out.x, out.x_end, c, c_end)
     if isinstance(kernel, Resize):
-        y, y_end = _resized(kernel.y, out.y, out.y_end)
-        x, x_end = _resized(kernel.x, out.x, out.x_end)
+        y, y_end = _resize(kernel.y, out.y, out.y_end)
+        x, x_end = _resize(kernel.x, out.x, out.x_end)
     else:
         taps = kernel.kernel
         y, y_end = _reach(out.y, out.y_end, taps.stride_y, (taps.height - 1) * taps.dilation_y + 1, taps.top)
@@ -108,7 +108,7 @@ def _reach(begin: int, end: int, stride: int, extent: int, padding: int) -> tupl
     return begin * stride - padding, (end - 1) * stride + extent - padding
 
 
-def _resized(axis: ResizeAxis, begin: int, end: int) -> tuple[int, int]:
+def _resize(axis: ResizeAxis, begin: int, end: int) -> tuple[int, int]:
     """Return the same for RESIZE, whose positions lie between two of the input."""
     first, last = ((position * axis.step + axis.offset) // axis.scale for position in (begin, end - 1))
     return first, last + 2

@@ -182,7 +182,7 @@ class _Checker:
         it.
         """
         last = blocks.count(writer) - 1
-        unwritten = [blocks.written(writer, last - j) for j in range(min(depth, last + 1))]
+        unwritten = [blocks.block_written(writer, last - j) for j in range(min(depth, last + 1))]
         safe = depth
         for i, part in enumerate(islice(blocks.reads(reader, source, self.configuration), depth)):
             for j, late in enumerate(unwritten[: max(safe - i, 0)]):

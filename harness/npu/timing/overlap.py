@@ -92,11 +92,11 @@ def runs(feature_map: FeatureMap, box: Box) -> Iterator[Runs]:
         corner = tile.base + (top - tile.y) * feature_map.stride_y + (left - tile.x) * feature_map.stride_x
         plane = [(bottom - top, feature_map.stride_y), (right - left, feature_map.stride_x)]
         if feature_map.layout is Layout.NHWC:
-            yield _joined(corner + c * feature_map.size, (c_end - c) * feature_map.size, plane)
+            yield _join(corner + c * feature_map.size, (c_end - c) * feature_map.size, plane)
             continue
         for brick, count, lane, lanes in _bricks(c, c_end):
             base = corner + brick * feature_map.stride_c + lane * feature_map.size
-            yield _joined(base, lanes * feature_map.size, [*plane, (count, feature_map.stride_c)])
+            yield _join(base, lanes * feature_map.size, [*plane, (count, feature_map.stride_c)])
 
 
 def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -113,7 +113,7 @@ def _bricks(c: int, c_end: int) -> Iterator[tuple[int, int, int, int]]:
         yield c // BRICK, 1, 0, c_end - c
 
 
-def _joined(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
+def _join(base: int, length: int, axes: list[tuple[int, int]]) -> Runs:
     """Return runs in which adjacent ones are joined."""
     rest = []
     for count, stride in sorted(((n, s) for n, s in axes if n > 1), key=lambda axis: abs(axis[1])):

@@ -109,7 +109,7 @@ class _CommandParser:
             self.issued = max(self.issued, self.copies[-self.family.transfers])
         begin = max(self.issued + START_COPY, self.copies[-1] if self.copies else 0.0)
         passed = begin + max(cost.inputs.cycles, cost.written.cycles)
-        end = max(passed, self._moved(cost, begin)) + cost.inputs.latency + cost.written.latency
+        end = max(passed, self._move(cost, begin)) + cost.inputs.latency + cost.written.latency
         self.copies.append(end)
         return OpSpan(begin, end)
 
@@ -123,7 +123,7 @@ class _CommandParser:
         arrived = begin + cost.inputs.latency + cost.inputs.first
         decoded = max(started, last.multiplied) + cost.weights.latency if cost.weights.cycles else begin
         multiplying = max(arrived, decoded, last.multiplied)
-        longest = max(cost.longest, self._moved(cost, begin) - multiplying)
+        longest = max(cost.longest, self._move(cost, begin) - multiplying)
         multiplied = multiplying + max(cost.block * cost.blocks, longest - cost.stored)
         output = max(multiplying + cost.block, last.output)
         output = max(output + cost.stored * cost.blocks, multiplied + cost.stored)
@@ -144,7 +144,7 @@ class _CommandParser:
             return 0.0
         return min(blocks, self.last.blocks) * self.last.block
 
-    def _moved(self, cost: Cost, begin: float) -> float:
+    def _move(self, cost: Cost, begin: float) -> float:
         """Return when the ports have moved what an operation reads and writes."""
         return max(
             clock.use(begin, size, write)

@@ -82,11 +82,11 @@ def flows(op: Op, configuration: EthosU) -> Iterator[Flow]:
     if isinstance(op, MatMul):
         yield from _whole(op.ifm2, op)
     if op.ofm.layout is not Layout.CHAIN:
-        yield _written(op)
+        yield _write_flow(op)
     yield from _constants(op, configuration)
 
 
-def _written(op: Kernel) -> Flow:
+def _write_flow(op: Kernel) -> Flow:
     ofm, block = op.ofm, (op.block.height, op.block.width, op.block.depth)
     sizes = tuple(min(part, whole) for part, whole in zip(block, ofm.shape, strict=True))
     _, width, depth = (sizes[axis] for axis in ofm.axes)

@@ -213,7 +213,7 @@ def _running() -> _DecoderProcess:
     return _worker
 
 
-def _forked() -> None:
+def _after_fork() -> None:
     """Close the parent's files in a forked process: they would keep the parent's worker alive. It starts its own."""
     global _worker, _lock
     _lock = RLock()
@@ -233,4 +233,4 @@ def _write(file: int, data: bytes) -> None:
 
 
 atexit.register(stop)
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(after_in_child=_after_fork)

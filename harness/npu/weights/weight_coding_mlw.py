@@ -180,7 +180,7 @@ def _slices(bits: _Bits, count: int) -> Iterator[WeightSlice]:
         coded += number
         if coded > MOST_CODED * count or divisor > LARGEST_DIVISOR:
             raise _NotPlain
-        yield WeightSlice(palette, bits.at, number, _coded(bits, number, divisor, truncated))
+        yield WeightSlice(palette, bits.at, number, _decode(bits, number, divisor, truncated))
     if values != count or not count:
         raise _NotPlain
 
@@ -192,7 +192,7 @@ def _palette(bits: _Bits) -> Palette:
     return Palette(entries, offset, width)
 
 
-def _coded(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int, ...]:
+def _decode(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int, ...]:
     """Return `count` numbers of variable width. Raises _NotPlain where one is too large."""
     numbers: list[int] = []
     quotients: list[int] = []  # of the chunk before

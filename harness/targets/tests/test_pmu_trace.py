@@ -11,7 +11,7 @@ import pytest
 
 from ethos_hil.base.errors import TargetError
 from ethos_hil.harness.link.outcome import OpEvent
-from ethos_hil.harness.targets.pmu_trace import jobs, written
+from ethos_hil.harness.targets.pmu_trace import jobs, write
 
 
 def event(at: object, cycles: object, word: object, thread: str = "qread") -> dict[str, Any]:
@@ -52,7 +52,7 @@ def test_plain_json_and_events_in_any_order_will_do(tmp_path: Path) -> None:
 
 def test_what_a_launcher_writes_is_read(tmp_path: Path) -> None:
     told = [[OpEvent(8, "CONV", 5, 0, 5), OpEvent(64, "DMA", 0, 5, 5)], [OpEvent(8, "CONV", 6, 0, 6)]]
-    found = jobs(trace(tmp_path, written(told)))
+    found = jobs(trace(tmp_path, write(told)))
     assert [[(each.offset, each.cycles) for each in job] for job in found] == [[(8, 5), (64, 0)], [(8, 6)]]
 
 

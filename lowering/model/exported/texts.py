@@ -8,7 +8,7 @@ import keyword
 import re
 from typing import Any
 
-from ethos_hil.lowering.upstream.names.exported_schema import SYMBOLIC, dispatched
+from ethos_hil.lowering.upstream.names.exported_schema import SYMBOLIC, dispatched_names
 from ethos_hil.lowering.upstream.names.operators import PT2E_OPERATORS
 
 _SHOWN = 80
@@ -75,7 +75,7 @@ def check_operator(name: str, where: str) -> None:
 
 
 def _computes(namespace: str, name: str, overload: str) -> bool:
-    if f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}") not in dispatched(namespace):
+    if f"{namespace}::{name}" + ("" if overload == "default" else f".{overload}") not in dispatched_names(namespace):
         return False
     if name.startswith("__") and name.endswith("__"):
         return True  # arithmetic, such as __and__

@@ -20,7 +20,7 @@ same in float32 from dequantised integers, and rounds to an integer where its gr
 these nodes the compiler put a RESCALE to 8 or 16 bits (or a TABLE, or an average pool). There both answers round nearly
 the same real number; it differs by earlier errors: PyTorch's float32 roundings, and RESCALEs to 32 bits, where only the
 program rounds. So both give the same integer, except where a rounding boundary lies within that error: there, and only
-there, the result may differ by one step (`value.snapped`). The operators' own gains pass that step on.
+there, the result may differ by one step (`value.snap`). The operators' own gains pass that step on.
 
 Nothing is assumed about how errors combine: bounds are for the worst case, as long as that is tight (`tolerance`). An
 operator that has no rule raises an error that names it.

@@ -132,10 +132,10 @@ def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) 
     if not (a.scaled or b.scaled):
         return Bounded(value, passed, scaled=False)
     own = STEPS_OF_FLOAT32 * FLOAT32_UNIT * (np.abs(real) + passed)
-    return _unrounded(operation, value, real, passed, own)
+    return _bound_unrounded(operation, value, real, passed, own)
 
 
-def _unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
+def _bound_unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
     """Return an integer that only the program rounds: PyTorch goes on with the real number."""
     if operation.rounding.random is not None:
         return operation.integer_result(real, passed, own)
@@ -345,8 +345,8 @@ def _rescale(
     relative = STEPS_OF_FLOAT32 * FLOAT32_UNIT + 0.5 / np.maximum(multipliers, 1)
     own = relative * (np.abs(real) + passed)
     if operation.dtype in ("INT8", "INT16"):
-        return operation.snapped(value, real, passed + own, zero)
-    return _unrounded(operation, value, real + zero, passed, own)
+        return operation.snap(value, real, passed + own, zero)
+    return _bound_unrounded(operation, value, real + zero, passed, own)
 
 
 def _scalar_or_channels(array: Array) -> Array:

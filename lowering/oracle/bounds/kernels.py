@@ -10,7 +10,7 @@ import numpy as np
 
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor
 from ethos_hil.lowering.oracle import kernels
-from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, RoundingPolicy, of_constant, snapped
+from ethos_hil.lowering.oracle.bounds.value import FLOAT32_UNIT, Bounded, NoBound, RoundingPolicy, of_constant, snap
 from ethos_hil.lowering.oracle.kernels import PlanValues, Store
 
 QUANTISE = ("quantized_decomposed::quantize_per_tensor.out", "cortex_m::quantize_per_tensor.out")
@@ -89,9 +89,9 @@ def _quantise(call: KernelCall, memory: PlanMemory) -> None:
         return
     real = x.value / scale
     doubt = x.error / scale + 3 * FLOAT32_UNIT * (np.abs(real) + x.error / scale)
-    snap = snapped(value, real, doubt, zero, low, high, memory.rounding)
+    result = snap(value, real, doubt, zero, low, high, memory.rounding)
     # An input with errors is not the program's own, so its integer may lie on either side of the value.
-    memory.set(call.args[-1], Bounded(snap.value, np.where(x.error > 0, 2 * snap.error, snap.error)))
+    memory.set(call.args[-1], Bounded(result.value, np.where(x.error > 0, 2 * result.error, result.error)))
 
 
 def _steps(values: np.ndarray, inverse: np.float32, zero: int, low: int, high: int) -> np.ndarray:

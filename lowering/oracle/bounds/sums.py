@@ -166,7 +166,7 @@ def _average(operation: TosaOperation, x: Bounded, x_zero: Bounded, out_zero: Bo
     shift, zero = 30 + bits, int(out_zero.number)
     rounded = (np.rint(value).astype(np.int64) * multiplier + (np.int64(1) << (shift - 1))) >> shift
     doubt = passed + (_roundings(operation, terms) + STEPS_OF_FLOAT32) * FLOAT32_UNIT * size
-    return operation.snapped(np.clip(rounded + zero, *RANGES[operation.dtype]), value / count, doubt, zero)
+    return operation.snap(np.clip(rounded + zero, *RANGES[operation.dtype]), value / count, doubt, zero)
 
 
 def _max_pool(operation: TosaOperation, x: Bounded) -> Bounded:
@@ -246,10 +246,10 @@ def _resize(operation: TosaOperation, x: Bounded, scale: Bounded, offset: Bounde
             np.add.at(matrix, (np.arange(outputs), ends[1]), share * unit / upper)
         matrices.append(matrix)
 
-    def interpolated(values: Array) -> Array:
+    def interpolate(values: Array) -> Array:
         return np.einsum("yi,nijc,xj->nyxc", matrices[0], values.astype(float), matrices[1], optimize=True)
 
-    value, passed, size = interpolated(x.value), interpolated(x.error), interpolated(x.magnitude)
+    value, passed, size = interpolate(x.value), interpolate(x.error), interpolate(x.magnitude)
     if nearest:
         return Bounded(value.astype(x.value.dtype), passed, x.scaled)
     if operation.takes_floats:

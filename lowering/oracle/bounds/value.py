@@ -188,7 +188,7 @@ class TosaOperation:
             return Bounded(self.rounding.rounded_at_random(value, own), np.zeros(value.shape))
         return Bounded(value, passed + own)
 
-    def snapped(self, value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any) -> Bounded:
+    def snap(self, value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any) -> Bounded:
         """Return the integers of a quantisation, where both answers round nearly the same real number.
 
         Args:
@@ -197,13 +197,13 @@ class TosaOperation:
             doubt: how far from `real` PyTorch's number may be. PyTorch rounds halves to even, adds `zero`, then clips.
             zero: the zero point.
         """
-        return snapped(value, real, doubt, zero, *RANGES[self.dtype], self.rounding)
+        return snap(value, real, doubt, zero, *RANGES[self.dtype], self.rounding)
 
 
-def snapped(
+def snap(
     value: np.ndarray, real: np.ndarray, doubt: np.ndarray, zero: Any, low: int, high: int, rounding: RoundingPolicy
 ) -> Bounded:
-    """Return the same as `TosaOperation.snapped`, with explicit limits to which both answers are clipped."""
+    """Return the same as `TosaOperation.snap`, with explicit limits to which both answers are clipped."""
     if rounding.random is not None:
         return Bounded(
             np.clip(np.rint(rounding.rounded_at_random(real, doubt)) + zero, low, high), np.zeros(np.shape(real))

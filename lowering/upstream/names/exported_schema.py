@@ -89,7 +89,7 @@ def is_choice(cls: Any) -> bool:
 
 
 @cache
-def dispatched(namespace: str) -> frozenset[str]:
+def dispatched_names(namespace: str) -> frozenset[str]:
     """The operators of a namespace that compute with tensors, "aten::add.Tensor" or "aten::relu".
 
     TorchScript's others are not among them: some read and write files. PT2E's operators are registered first: torch

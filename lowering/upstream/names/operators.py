@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 
-def unwrapped(target: Any) -> Any:
+def unwrap(target: Any) -> Any:
     """The target of a graph node; for an edge operator of ExecuTorch's, the operator of torch that it wraps."""
     return getattr(target, "_op", target)
 

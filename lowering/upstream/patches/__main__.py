@@ -10,7 +10,7 @@ from ethos_hil.lowering.upstream.patches.patch import Patch, UpstreamDiffers, fi
 from ethos_hil.lowering.upstream.patches.table import TABLE
 
 
-def described(patch: Patch) -> tuple[str, bool]:
+def describe(patch: Patch) -> tuple[str, bool]:
     """A row for people, and whether it fits. Imports what is patched."""
     try:
         patch.find()
@@ -26,13 +26,13 @@ def described(patch: Patch) -> tuple[str, bool]:
         ("gain", patch.gain),
     ]
     for name, known in patch.fingerprints:
-        source = _found(name)
+        source = _find(name)
         lines += [("covers", name), ("", _place(name)), ("", known)]
         lines += [("", f"{source} is installed")] if source != known else []
     return heading + "".join(f"  {key:12}{value}\n" for key, value in lines), fits
 
 
-def _found(name: str) -> str:
+def _find(name: str) -> str:
     try:
         return fingerprint(name)
     except UpstreamDiffers as difference:
@@ -51,7 +51,7 @@ def _place(name: str) -> str:
 def main() -> int:
     """Print the table."""
     with quiet():
-        rows = [described(patch) for patch in TABLE]
+        rows = [describe(patch) for patch in TABLE]
     sys.stdout.write("\n".join(text for text, _ in rows))
     return 0 if all(fits for _, fits in rows) else 1
 

@@ -81,7 +81,7 @@ def traced(call: Callable[..., Any]) -> Callable[..., Any]:
 
         nodes: list[torch.fx.Node] = []
 
-        def erased(node: torch.fx.Node) -> None:
+        def on_erase(node: torch.fx.Node) -> None:
             # The passes go from node to node. What was made since the last erasure stands in the place of this node.
             trace = node.meta.get(_TRACE) or [NodeSource(node, type(self).__name__, NodeSourceAction.CREATE)]
             for new in nodes:
@@ -90,12 +90,12 @@ def traced(call: Callable[..., Any]) -> Callable[..., Any]:
             nodes.clear()
 
         module._register_create_node_hook(nodes.append)
-        module._register_erase_node_hook(erased)
+        module._register_erase_node_hook(on_erase)
         try:
             return call(self, module, *arguments)
         finally:
             module._unregister_create_node_hook(nodes.append)
-            module._unregister_erase_node_hook(erased)
+            module._unregister_erase_node_hook(on_erase)
 
     return traced_call
 
@@ -134,6 +134,6 @@ def vela_elsewhere(_: Any) -> VelaElsewhere:
 Function = Callable[..., Any]
 
 
-def observed(function: Function, watching: Callable[[Function], Function]) -> Function:
+def observe(function: Function, watching: Callable[[Function], Function]) -> Function:
     """What `watching` makes of upstream's function: one that calls it and notes what goes in and comes out."""
     return watching(function)

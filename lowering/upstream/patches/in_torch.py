@@ -29,7 +29,7 @@ def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
     """torch's function `collect`, called again only after operators have been registered. Each caller gets a copy."""
     import torch
 
-    def remembered() -> set[Any]:
+    def remember() -> set[Any]:
         registry = (
             tuple(torch._C._dispatch_get_registrations_for_dispatch_key("CompositeImplicitAutograd")),
             len(torch._C._dispatch_get_all_op_names()),
@@ -41,7 +41,7 @@ def collected_once(collect: Callable[[], set[Any]]) -> Callable[[], set[Any]]:
             _collections[registry] = answer
         return set(_collections[registry])
 
-    return remembered
+    return remember
 
 
 # Programs that torch traces again though nothing of them is to be decomposed.

@@ -90,7 +90,7 @@ _Fold = Callable[..., "torch.fx.GraphModule"]
 def searched_where_there_may_be(fold: _Fold) -> _Fold:
     """Return torchao's `fold`, for programs with a square root only."""
 
-    def folded(module: torch.fx.GraphModule, *arguments: Any, **options: Any) -> torch.fx.GraphModule:
+    def fold_if_any(module: torch.fx.GraphModule, *arguments: Any, **options: Any) -> torch.fx.GraphModule:
         import torch
         from torchao.quantization.pt2e import qat_utils
 
@@ -105,4 +105,4 @@ def searched_where_there_may_be(fold: _Fold) -> _Fold:
         module.recompile()
         return module
 
-    return folded
+    return fold_if_any

@@ -130,7 +130,7 @@ def _normalise(thing: Any) -> str:
 
 
 @contextmanager
-def replaced(owner: Any, name: str, value: object, *, adds: bool = False) -> Iterator[None]:
+def replace_attribute(owner: Any, name: str, value: object, *, adds: bool = False) -> Iterator[None]:
     """While inside, the attribute is `value`. Afterwards the owner is as it was.
 
     Args:
@@ -202,7 +202,7 @@ def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
                 _does_not_fit(patch, difference)
                 continue
             value = patch.make(own, *arguments)
-            stack.enter_context(replaced(owner, patch.attribute, value, adds=patch.adds))
+            stack.enter_context(replace_attribute(owner, patch.attribute, value, adds=patch.adds))
             _inside.add(patch)
             stack.callback(_inside.discard, patch)
         yield

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ethos_hil.lowering.upstream.patches.in_executorch import (
-    observed,
+    observe,
     parts_in_order,
     tables_first,
     traced,
@@ -269,7 +269,7 @@ VELA_PROCESS = (
 
 STARTS_OF_FVPS = (
     _row(
-        "starts of FVPs", "executorch", observed,
+        "starts of FVPs", "executorch", observe,
         "executorch.backends.arm.test.runner_utils._run_cmd", "71e71bdcd43c0b23",
         why="upstream's tests do not say whether they reach a device, nor what it answers",
         gain="`make upstream` counts the runs on a device and compares their outputs",
@@ -279,7 +279,7 @@ STARTS_OF_FVPS = (
 
 CALLS_OF_VELA = (
     _row(
-        "calls of Vela", "executorch", observed,
+        "calls of Vela", "executorch", observe,
         "executorch.backends.arm.ethosu.backend.vela_compile", "3ce4afd357fe3588",
         why="a .pte does not hold the TOSA program that a delegate was compiled from, which is its reference",
         gain="`make upstream` has a reference for what upstream's tests compile",

@@ -27,7 +27,7 @@ def parse(text: str, what: str) -> int:
     return int(float(match[1]) * _UNITS[match[2]])
 
 
-def shown(size: float) -> str:
+def show_size(size: float) -> str:
     """Return a size for people, such as "1.5 GB"."""
     if size < 1000:
         return f"{size:.0f} bytes"

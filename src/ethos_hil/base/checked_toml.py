@@ -126,10 +126,10 @@ def problem_of(data: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[Seque
     place = list(error.absolute_path)
     unknown = _unknown(error)
     if unknown is None:
-        return place, f"{_shown(place)}: {error.message}" if place else error.message
+        return place, f"{_show(place)}: {error.message}" if place else error.message
     known = sorted(error.schema["properties"])
     suggestion = did_you_mean(unknown, known)
-    return [*place, unknown], f"{_shown([*place, unknown])} is not known: {suggestion}there are {', '.join(known)}"
+    return [*place, unknown], f"{_show([*place, unknown])} is not known: {suggestion}there are {', '.join(known)}"
 
 
 def _unknown(error: ValidationError) -> str | None:
@@ -139,7 +139,7 @@ def _unknown(error: ValidationError) -> str | None:
     return next(name for name in error.instance if name not in error.schema.get("properties", {}))
 
 
-def _shown(place: Sequence[str | int]) -> str:
+def _show(place: Sequence[str | int]) -> str:
     """Return a place in a file as its author counts: the first of a list is 1."""
     return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
 

@@ -122,7 +122,7 @@ class WorkerCrew(Generic[_Job]):
                 except queue.Empty:
                     return
                 if process is None or process.poll() is not None:
-                    process = self._started(number)
+                    process = self._start(number)
                 if self._did(process, job, report) or self._stop.is_set():
                     continue
                 rest = lost(job, self._ending(process))
@@ -154,9 +154,9 @@ class WorkerCrew(Generic[_Job]):
             self._stopped.forget(process.pid)
         return False
 
-    def _started(self, number: int) -> subprocess.Popen[str]:
-        with self._log(number).open("ab") as said:
-            process = start_child(self._command, cwd=self._folder, stdin=subprocess.PIPE, stderr=said, text=True)
+    def _start(self, number: int) -> subprocess.Popen[str]:
+        with self._log(number).open("ab") as log:
+            process = start_child(self._command, cwd=self._folder, stdin=subprocess.PIPE, stderr=log, text=True)
         self._processes.append(process)
         return process
 

@@ -172,7 +172,7 @@ def raise_if_interrupted(error: BaseException) -> None:
         raise KeyboardInterrupt from error
 
 
-def exited(end: SystemExit) -> UsageError:
+def error_of_exit(end: SystemExit) -> UsageError:
     """Return the error for sys.exit() in code that is not ours: its status is not the verdict's."""
     return UsageError(
         f"the model's code, or a library, ended the program with status {end.code}", hint="--debug shows where"

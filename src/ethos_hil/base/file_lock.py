@@ -97,7 +97,7 @@ class Holder:
 
 
 @contextlib.contextmanager
-def locked(path: Path, *, wait: bool = True, limit: float = LIMIT) -> Iterator[bool]:
+def lock(path: Path, *, wait: bool = True, limit: float = LIMIT) -> Iterator[bool]:
     """Hold the lock in a file. Yields False if another process holds it and `wait` is False.
 
     Args:
@@ -119,7 +119,7 @@ def locked(path: Path, *, wait: bool = True, limit: float = LIMIT) -> Iterator[b
             return
         _wait(lock, path, limit)
     try:
-        with _noted(path):
+        with _note(path):
             yield True
     finally:
         lock.release()
@@ -156,7 +156,7 @@ def _wait(lock: BaseFileLock, path: Path, limit: float) -> None:
 
 
 @contextlib.contextmanager
-def _noted(path: Path) -> Iterator[None]:
+def _note(path: Path) -> Iterator[None]:
     """Say in a lock file that this process holds it. A full disk does not matter: the note is only for people."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

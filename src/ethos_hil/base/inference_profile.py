@@ -225,20 +225,20 @@ class InferenceProfile:
             macs_per_cycle=int(data["macs_per_cycle"]),
             timeline_from=str(data["timeline_from"]),
             costs={str(row): _cost(cost) for row, cost in data["costs"].items()},
-            cpu=tuple(_made(CpuRow, row) for row in data["cpu"]),
-            timeline=tuple(_made(Slice, part) for part in data["timeline"]),
-            buffers=tuple(_made(Buffer, buffer) for buffer in data["buffers"]),
-            edges=tuple(_made(Edge, edge) for edge in data["edges"]),
-            memories={str(name): _made(MemoryBehind, memory) for name, memory in data.get("memories", {}).items()},
+            cpu=tuple(_make(CpuRow, row) for row in data["cpu"]),
+            timeline=tuple(_make(Slice, part) for part in data["timeline"]),
+            buffers=tuple(_make(Buffer, buffer) for buffer in data["buffers"]),
+            edges=tuple(_make(Edge, edge) for edge in data["edges"]),
+            memories={str(name): _make(MemoryBehind, memory) for name, memory in data.get("memories", {}).items()},
             timing_model=str(data.get("timing_model", "")),
         )
 
 
 def _cost(data: Mapping[str, Any]) -> OpCost:
-    return _made(OpCost, {**data, "traffic": tuple(_made(Traffic, traffic) for traffic in data["traffic"])})
+    return _make(OpCost, {**data, "traffic": tuple(_make(Traffic, traffic) for traffic in data["traffic"])})
 
 
-def _made(cls: type[Any], data: Mapping[str, Any]) -> Any:
+def _make(cls: type[Any], data: Mapping[str, Any]) -> Any:
     """Return an object of a class from JSON, whose lists are its tuples, without fields that it does not know."""
     names = {item.name for item in fields(cls)}
     return cls(**{name: tuple(value) if isinstance(value, list) else value

@@ -87,7 +87,7 @@ def decide(evidence: Evidence) -> Decision:
     if evidence.stopped is not None:
         return Decision(Verdict.FAILED, evidence.stopped)
     if evidence.misplaced is not None:
-        return _failed(FailureKind.DELEGATION, evidence.misplaced)
+        return _fail(FailureKind.DELEGATION, evidence.misplaced)
     if evidence.compile_only:
         return Decision(Verdict.COMPILED_ONLY)
     # There is an answer.
@@ -96,20 +96,20 @@ def decide(evidence: Evidence) -> Decision:
     if not evidence.compared and evidence.lacking is not None:
         return Decision(Verdict.UNVERIFIED, evidence.lacking)
     if not evidence.compared:
-        return _failed(FailureKind.NO_REFERENCE, "nothing was compared with a reference")
+        return _fail(FailureKind.NO_REFERENCE, "nothing was compared with a reference")
     if evidence.unlike is not None:
         return Decision(Verdict.FAILED, evidence.unlike)
     if evidence.unmapped:
-        return _failed(FailureKind.UNMAPPED, f"no aten operator is known for {', '.join(evidence.unmapped)}")
+        return _fail(FailureKind.UNMAPPED, f"no aten operator is known for {', '.join(evidence.unmapped)}")
     # The answer is right, but the declaration says that it must be wrong.
     if declared is not None:
         text = f"it runs, though declared to need {', '.join(declared)}"
-        return _failed(FailureKind.DECLARATION, text, "remove the declaration")
+        return _fail(FailureKind.DECLARATION, text, "remove the declaration")
     if evidence.defect:
         text = f"it is right, though declared to suffer from a defect: {evidence.defect}"
-        return _failed(FailureKind.DECLARATION, text, "remove the declaration")
+        return _fail(FailureKind.DECLARATION, text, "remove the declaration")
     return Decision(Verdict.VERIFIED)
 
 
-def _failed(kind: FailureKind, message: str, hint: str | None = None) -> Decision:
+def _fail(kind: FailureKind, message: str, hint: str | None = None) -> Decision:
     return Decision(Verdict.FAILED, Failure(kind, message, hint))

@@ -117,7 +117,7 @@ class PluginGroup(Generic[T]):
                 yield name, error
 
     def _entries(self) -> dict[str, tuple[EntryPoint, ...]]:
-        return _registered(self.group, tuple(sys.path))
+        return _find_entries(self.group, tuple(sys.path))
 
 
 def owners(error: BaseException) -> tuple[str, ...]:
@@ -127,7 +127,7 @@ def owners(error: BaseException) -> tuple[str, ...]:
     """
     packages: dict[str, str] = {}
     for group in GROUPS:
-        for entries in _registered(group, tuple(sys.path)).values():
+        for entries in _find_entries(group, tuple(sys.path)).values():
             packages |= {entry.module.partition(".")[0]: _distribution(entry) for entry in entries}
     frames = traceback.walk_tb(error.__traceback__)
     passed = (str(frame.f_globals.get("__name__", "")).partition(".")[0] for frame, _ in frames)
@@ -140,7 +140,7 @@ def _distribution(entry: EntryPoint) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def _registered(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
+def _find_entries(group: str, _path: tuple[str, ...]) -> dict[str, tuple[EntryPoint, ...]]:
     """Return the entry points by name. A search of all distributions takes 15 ms, and a suite asks for every test."""
     entries: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=group):

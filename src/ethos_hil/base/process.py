@@ -134,7 +134,7 @@ def end_marked(variable: str, value: str) -> None:
     now = time.monotonic()
     end, doubt_ends = now + _END_SECONDS, now + _EXEC_SECONDS
     while time.monotonic() < end:
-        marked, doubtful = _marked(mark)
+        marked, doubtful = _find_marked(mark)
         for process in marked:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
@@ -143,7 +143,7 @@ def end_marked(variable: str, value: str) -> None:
         time.sleep(0.001)
 
 
-def _marked(mark: bytes) -> tuple[list[int], bool]:
+def _find_marked(mark: bytes) -> tuple[list[int], bool]:
     """Return the processes with this mark, and whether another shows no environment, as one that just starts to run a
     program does.
     """

@@ -428,19 +428,19 @@ class Record(RunFacts, Decision):
                 system_config=str(data.get("system_config", "")),
                 method=str(data.get("method", "forward")),
                 text=str(data.get("text", "")),
-                runner=None if data.get("runner") is None else _known(RunnerInfo, data["runner"]),
-                preflight=tuple(_known(Check, item) for item in data.get("preflight", ())),
-                test=None if data.get("test") is None else _known(SuiteTest, data["test"]),
+                runner=None if data.get("runner") is None else _make(RunnerInfo, data["runner"]),
+                preflight=tuple(_make(Check, item) for item in data.get("preflight", ())),
+                test=None if data.get("test") is None else _make(SuiteTest, data["test"]),
                 created=str(data.get("created", "")),
                 clock_hz=float(data.get("clock_hz", 0.0)),
                 firmware_sha256=str(data.get("firmware_sha256", "")),
                 timing_model=str(data.get("timing_model", "")),
                 inputs_sha256=str(data.get("inputs_sha256", "")),
                 timing_adapters=str(data.get("timing_adapters", "")),
-                run=None if data.get("run") is None else _known(RunInfo, data["run"]),
+                run=None if data.get("run") is None else _make(RunInfo, data["run"]),
                 bench=None if data.get("bench") is None else _bench(data["bench"]),
                 clock=None if data.get("clock") is None else _clock(data["clock"]),
-                board=None if data.get("board") is None else _known(BoardRun, data["board"]),
+                board=None if data.get("board") is None else _make(BoardRun, data["board"]),
                 question=None if data.get("question") is None else Question.from_json(data["question"]),
                 profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
             )
@@ -470,7 +470,7 @@ class Record(RunFacts, Decision):
         return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
-def _known(cls: type, data: Mapping[str, Any]) -> Any:
+def _make(cls: type, data: Mapping[str, Any]) -> Any:
     """Return an instance made of the fields that are known. Raises TypeError where a text is none."""
     kinds = _kinds(cls)
     known = {name: value for name, value in data.items() if name in kinds}
@@ -501,9 +501,9 @@ def _texts(values: Iterable[Any]) -> tuple[str, ...]:
 def _failure(data: Mapping[str, Any]) -> Failure:
     """Put a kind that this version does not know before the message, so that nothing is lost."""
     try:
-        return _known(Failure, {**data, "kind": FailureKind(data["kind"])})
+        return _make(Failure, {**data, "kind": FailureKind(data["kind"])})
     except ValueError:
-        return _known(Failure, {**data, "kind": FailureKind.OTHER, "message": f"{data['kind']}: {data['message']}"})
+        return _make(Failure, {**data, "kind": FailureKind.OTHER, "message": f"{data['kind']}: {data['message']}"})
 
 
 def json_number(value: Any) -> Any:
@@ -512,28 +512,28 @@ def json_number(value: Any) -> Any:
 
 
 def _target(data: Mapping[str, Any]) -> TargetInfo:
-    return _known(TargetInfo, {**data, "rules": tuple(map(str, data.get("rules", ())))})
+    return _make(TargetInfo, {**data, "rules": tuple(map(str, data.get("rules", ())))})
 
 
 def _bench(data: Mapping[str, Any]) -> BenchInfo:
-    return _known(BenchInfo, {**data, "tags": tuple(data.get("tags", ()))})
+    return _make(BenchInfo, {**data, "tags": tuple(data.get("tags", ()))})
 
 
 def _clock(data: Mapping[str, Any]) -> StatedClock:
     if not 0 < float(data["hz"]) < math.inf:
         raise TypeError(f"{data['hz']!r} is not a clock")
-    return _known(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
+    return _make(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
 
 
 def _output(data: Mapping[str, Any]) -> Output:
     numbers = {name: float(data.get(name, 0.0)) for name in ("max_abs_error", "tolerance")}
-    return _known(Output, {**data, "shape": tuple(data["shape"]), **numbers})
+    return _make(Output, {**data, "shape": tuple(data["shape"]), **numbers})
 
 
 def _accuracy(data: Mapping[str, Any]) -> Accuracy:
     names = ("sqnr_db", "cosine", "max_abs_error", "expected", "found")
     numbers = {name: None if data[name] is None else float(data[name]) for name in names}
-    return _known(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
+    return _make(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
 
 
 def _metric(data: Mapping[str, Any]) -> Metric:
@@ -541,23 +541,23 @@ def _metric(data: Mapping[str, Any]) -> Metric:
     for value in (data["value"], *samples):
         if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:  # nor NaN
             raise TypeError(f"{value!r} is not a number of a metric")
-    return _known(Metric, {**data, "samples": samples})
+    return _make(Metric, {**data, "samples": samples})
 
 
 def _op(data: Mapping[str, Any]) -> Op:
     lists = {name: tuple(data.get(name, ())) for name in ("sources", "samples")}
-    return _known(Op, {**data, "aten_ops": tuple(data["aten_ops"]), **lists})
+    return _make(Op, {**data, "aten_ops": tuple(data["aten_ops"]), **lists})
 
 
 def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
     if data is None:
         return None
     lists = {name: tuple(data[name]) for name in ("aten_ops", "shape", "index") if data.get(name) is not None}
-    return _known(Divergence, {**data, **lists})
+    return _make(Divergence, {**data, **lists})
 
 
 def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
     lists = {"cpu_ops": tuple(data["cpu_ops"]), "vela_flags": tuple(data.get("vela_flags", ()))}
-    calls = tuple(_known(CpuOp, call) for call in data.get("cpu_calls", ()))
-    delegates = tuple(_known(DelegateInfo, delegate) for delegate in data.get("delegates", ()))
-    return _known(ArtifactInfo, {**data, **lists, "cpu_calls": calls, "delegates": delegates})
+    calls = tuple(_make(CpuOp, call) for call in data.get("cpu_calls", ()))
+    delegates = tuple(_make(DelegateInfo, delegate) for delegate in data.get("delegates", ()))
+    return _make(ArtifactInfo, {**data, **lists, "cpu_calls": calls, "delegates": delegates})

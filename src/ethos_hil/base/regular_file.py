@@ -44,7 +44,7 @@ def check_regular(path: Path) -> os.stat_result:
         status = path.stat()
     except ValueError as error:  # a NUL in its name
         raise OSError(errno.EINVAL, str(error), str(path)) from error
-    return _checked(status, path)
+    return _check(status, path)
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def opened(path: Path, *, most: int | None = None) -> Iterator[BinaryIO]:
     # What is at the path may change after the look at it: a pipe is then opened without waiting for its writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
-        size = _checked(os.fstat(descriptor), path).st_size
+        size = _check(os.fstat(descriptor), path).st_size
         if most is not None and size > most:
             raise TooLarge(errno.EFBIG, f"it has {size:,} bytes, at most {most:,} are read", str(path))
         yield file
@@ -95,7 +95,7 @@ def read_text(path: Path, encoding: str = "utf-8", *, most: int | None = None) -
     return read_bytes(path, most=most).decode(encoding)
 
 
-def _checked(status: os.stat_result, path: Path) -> os.stat_result:
+def _check(status: os.stat_result, path: Path) -> os.stat_result:
     if stat.S_ISREG(status.st_mode):
         return status
     if stat.S_ISDIR(status.st_mode):

@@ -19,7 +19,7 @@ class Writing:
         Raises:
             OSError: the folder cannot be made or written.
         """
-        self._descriptor = _opened(folder)
+        self._descriptor = _open(folder)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
 
     def close(self) -> None:
@@ -37,7 +37,7 @@ def wait_for_writers(folder: Path, seconds: float) -> bool:
     Raises:
         OSError: the folder cannot be written.
     """
-    descriptor = _opened(folder)
+    descriptor = _open(folder)
     until = time.monotonic() + seconds
     try:
         while True:
@@ -53,6 +53,6 @@ def wait_for_writers(folder: Path, seconds: float) -> bool:
         os.close(descriptor)
 
 
-def _opened(folder: Path) -> int:
+def _open(folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     return os.open(folder / _NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)

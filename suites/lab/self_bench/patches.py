@@ -23,7 +23,7 @@ from ethos_hil.harness.terminal.progress import Live
 from ethos_hil.lowering import lower as lowering
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.model.torch_model import TorchModel, load_model
-from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, patches_on, replaced
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, patches_on, replace_attribute
 from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.suites.declare.case import Case, call, case, f32, layer
 from ethos_hil.suites.lab.self_bench.figure import BenchPart, Figure, at_least
@@ -114,7 +114,7 @@ def lowerings(
     for number in range(rounds):
         step(number, rounds)
         for way, applied in ways.items():
-            with replaced(lowering, "SPEED", applied):
+            with replace_attribute(lowering, "SPEED", applied):
                 taken, programs[way] = seconds(model)
             found[way].append(taken)
         if len(set(programs.values())) > 1:

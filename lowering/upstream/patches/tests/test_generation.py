@@ -12,7 +12,7 @@ import torch
 from torch.fx import GraphModule, symbolic_trace
 
 from ethos_hil.lowering.upstream.patches.in_torch import generated_on_demand
-from ethos_hil.lowering.upstream.patches.patch import replaced
+from ethos_hil.lowering.upstream.patches.patch import replace_attribute
 
 
 class Twice(torch.nn.Module):
@@ -29,7 +29,7 @@ X = torch.arange(3.0)
 
 def on_demand() -> AbstractContextManager[None]:
     """The patch, on whatever `recompile` is now: the tests count its calls."""
-    return replaced(GraphModule, "recompile", generated_on_demand(GraphModule.recompile))
+    return replace_attribute(GraphModule, "recompile", generated_on_demand(GraphModule.recompile))
 
 
 @pytest.fixture

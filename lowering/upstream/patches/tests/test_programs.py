@@ -15,7 +15,7 @@ from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.tests.conftest import MODELS, U55
 from ethos_hil.lowering.upstream.patches import patch as applying
-from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, replaced
+from ethos_hil.lowering.upstream.patches.patch import VARIABLE, Patch, apply, replace_attribute
 from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VELA_PROCESS
 
 
@@ -131,7 +131,7 @@ class _Heir(_Owner):
 )
 def test_what_was_replaced_comes_back(owner: type, name: str, adds: bool) -> None:
     before = dict(vars(owner))
-    with replaced(owner, name, 2, adds=adds):
+    with replace_attribute(owner, name, 2, adds=adds):
         assert getattr(owner, name) == 2
     assert dict(vars(owner)) == before
 
@@ -139,6 +139,6 @@ def test_what_was_replaced_comes_back(owner: type, name: str, adds: bool) -> Non
 @pytest.mark.parametrize(("name", "adds", "problem"), [("absent", False, "no attribute"), ("own", True, "already an")])
 def test_what_is_not_there_is_not_replaced_and_what_is_there_is_not_added(name: str, adds: bool, problem: str) -> None:
     before = dict(vars(_Owner))
-    with pytest.raises(AttributeError, match=problem), replaced(_Owner, name, 2, adds=adds):
+    with pytest.raises(AttributeError, match=problem), replace_attribute(_Owner, name, 2, adds=adds):
         pass
     assert dict(vars(_Owner)) == before

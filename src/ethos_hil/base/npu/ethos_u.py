@@ -13,7 +13,7 @@ from ethos_hil.base.npu.family import Family, Size
 from ethos_hil.base.suggestion import did_you_mean
 
 
-def _declared() -> tuple[Family, ...]:
+def _families() -> tuple[Family, ...]:
     """Return the family of each file of this folder that is called after one: `U55` of u55.py."""
     names = [file.name for file in pkgutil.iter_modules([str(Path(__file__).parent)])]
     files = [importlib.import_module(f"{__package__}.{name}") for name in names if re.fullmatch(r"u\d+", name)]
@@ -21,7 +21,7 @@ def _declared() -> tuple[Family, ...]:
     return tuple(sorted(families, key=lambda family: family.product))
 
 
-FAMILIES = _declared()
+FAMILIES = _families()
 _TABLES = 2048
 
 

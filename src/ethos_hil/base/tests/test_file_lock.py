@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.errors import ToolError
-from ethos_hil.base.file_lock import Holder, locked
+from ethos_hil.base.file_lock import Holder, lock
 
 HOLD = """
 import sys, time
@@ -40,7 +40,7 @@ def test_after_two_seconds_the_holder_is_named(
     tmp_path: Path, holder: subprocess.Popen[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(ToolError, match=f"waited 3 s for .*x.lock, which process {holder.pid} ") as caught:
-        locked(tmp_path / "x.lock", limit=3.0).__enter__()
+        lock(tmp_path / "x.lock", limit=3.0).__enter__()
     assert (caught.value.kind, caught.value.exit_status) == ("cache", 3)
     said = capsys.readouterr().err
     assert said.startswith(f"ethos-hil: waiting for process {holder.pid} (")
@@ -53,7 +53,7 @@ def test_a_stopped_holder_is_named_with_what_to_do(
 ) -> None:
     os.kill(holder.pid, signal.SIGSTOP)
     with pytest.raises(ToolError, match="which is stopped holds") as caught:
-        locked(tmp_path / "x.lock", limit=3.0).__enter__()
+        lock(tmp_path / "x.lock", limit=3.0).__enter__()
     assert str(caught.value.hint).startswith(f"`kill -CONT {holder.pid}` lets it go on")
     assert "which is stopped" in capsys.readouterr().err
 
@@ -61,7 +61,7 @@ def test_a_stopped_holder_is_named_with_what_to_do(
 def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     started = time.monotonic()
-    with locked(tmp_path / "x.lock") as mine:
+    with lock(tmp_path / "x.lock") as mine:
         assert mine
         found = Holder.read(tmp_path / "x.lock")
         assert found is not None
@@ -71,7 +71,7 @@ def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str])
 
 
 def test_who_does_not_wait_is_told_at_once(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
-    with locked(tmp_path / "x.lock", wait=False) as mine:
+    with lock(tmp_path / "x.lock", wait=False) as mine:
         assert not mine
 
 

@@ -9,7 +9,7 @@ import pytest
 from ethos_hil.harness.boards.board import ResetWords
 from ethos_hil.harness.boards.loader import load, start
 from ethos_hil.harness.gdb.dialect import ServerDialect
-from ethos_hil.harness.gdb.remote import GdbRemote, connected
+from ethos_hil.harness.gdb.remote import GdbRemote, connect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.virtual.tests.conftest import assemble, firmware, make_image, qemu_processes
 from ethos_hil.suites.lab.bench.bench_board import BenchBoard
@@ -37,7 +37,7 @@ def make_bench() -> Iterator[MakeBench]:
 def attach(bench: BenchBoard) -> GdbRemote:
     """Connect to its gdb server."""
     host, _, port = bench.gdb.rpartition(":")
-    return connected((host, int(port)), server="the bench", dialect=ServerDialect.QEMU)
+    return connect((host, int(port)), server="the bench", dialect=ServerDialect.QEMU)
 
 
 def run_elf(bench: BenchBoard, elf: bytes) -> None:
