@@ -13,9 +13,9 @@ from multiprocessing.connection import wait
 import numpy as np
 
 from ethos_hil.base.errors import EthosHilError, UsageError
+from ethos_hil.base.process import StoppedProcesses
 from ethos_hil.base.question import ModelOptions, Question
 from ethos_hil.base.record import TargetInfo
-from ethos_hil.base.stopped import StoppedProcesses
 from ethos_hil.base.verdict import Failure
 from ethos_hil.harness.ask.lower_question import check_question, lower_question, quantise_as_asked
 from ethos_hil.harness.ask.place import target_of

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.checked_toml import read_checked
 from ethos_hil.base.errors import UsageError
@@ -15,6 +15,9 @@ from ethos_hil.base.question import DEFAULT_NPU, DEFAULT_TARGET
 from ethos_hil.harness.boards.family import locate
 from ethos_hil.results.report.links import NO_LINKS, Links
 from ethos_hil.results.run_name import DEFAULT_ROOT
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.bench.order import BenchOrder
 
 SCHEMA = "nightly.schema.json"
 SEE = "docs/nightly.md has an example"
@@ -45,24 +48,6 @@ class ModelEntry:
     memory_modes: tuple[str, ...] = ()
     profile: bool = False
     inputs: str = ""
-
-
-@dataclass(frozen=True)
-class SweepEntry:
-    """A `[[sweep]]`: points of a benchmark. Empty: as the grid has it; without a grid, the default one.
-
-    Attributes:
-        boot: as in `ethos_hil.harness.bench.points.PointSettings`.
-    """
-
-    targets: tuple[str, ...]
-    grid: str = ""
-    cases: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
-    npus: tuple[str, ...] = ()
-    memory_modes: tuple[str, ...] = ()
-    system_configs: tuple[str, ...] = ()
-    boot: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -108,7 +93,7 @@ class NightlyConfig:
     exports: tuple[ExportEntry, ...]
     quarantine: Path | None
     audit_one_in: int
-    sweeps: tuple[SweepEntry, ...] = ()
+    sweeps: tuple[BenchOrder, ...] = ()
     links: Links = NO_LINKS
 
     @property
@@ -128,7 +113,8 @@ def read_config(path: Path) -> NightlyConfig:
     run: Mapping[str, Any] = data.get("run", {})
     suites = tuple(SuiteEntry(**each) for each in _entries(data, "suite", path.parent))
     models = tuple(ModelEntry(**each) for each in _entries(data, "model", path.parent))
-    sweeps = tuple(SweepEntry(**each) for each in _entries(data, "sweep", path.parent))
+    timeout = run.get("timeout", 120.0)
+    sweeps = tuple(_sweep(each, path.parent, timeout) for each in _entries(data, "sweep", path.parent))
     if not suites and not models and not sweeps:
         raise UsageError(
             f"{path} has nothing to run", hint="add a [[suite]], a [[model]] or a [[sweep]]; docs/nightly.md has them"
@@ -145,7 +131,7 @@ def read_config(path: Path) -> NightlyConfig:
         models=models,
         jobs=run.get("jobs", os.cpu_count() or 1),
         known_model=run.get("known_model", ""),
-        timeout=run.get("timeout", 120.0),
+        timeout=timeout,
         into=path.parent / run.get("into", DEFAULT_ROOT),
         against=compare.get("against", ""),
         policy=file("compare", "policy"),
@@ -157,6 +143,16 @@ def read_config(path: Path) -> NightlyConfig:
         sweeps=sweeps,
         links=Links(**data.get("links", {})),
     )
+
+
+def _sweep(table: Mapping[str, Any], folder: Path, timeout: float) -> BenchOrder:
+    """Return a `[[sweep]]`: points of a benchmark. Empty: as the grid has it; without a grid, the default one."""
+    from ethos_hil.harness.bench.order import BenchOrder
+    from ethos_hil.harness.bench.points import PointSettings
+
+    values = {name: value for name, value in table.items() if name not in ("grid", "boot")}
+    grid = folder / table["grid"] if table.get("grid") else None
+    return BenchOrder(**values, grid=grid, settings=PointSettings(boot=table.get("boot"), timeout=timeout))
 
 
 def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict[str, Any]]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
@@ -17,10 +18,13 @@ from ethos_hil.base.question import Question
 from ethos_hil.base.suffix import HOST_SUFFIXES, NPU_SUFFIXES, SUFFIXES, parse_suffix
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint
 from ethos_hil.harness.bench.points import PointSettings, part_of
-from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry, SweepEntry
+from ethos_hil.harness.nightly.config import ModelEntry, NightlyConfig, SuiteEntry
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.targets.registry import check_name, check_npu, find_plugin
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
+
+if TYPE_CHECKING:
+    from ethos_hil.harness.bench.order import BenchOrder
 
 KNOWN = "known model: "
 """How the names of the parts begin that have to be verified first."""
@@ -169,7 +173,7 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
     models = tuple(part for number, each in enumerate(config.models, 1) for part in _runs(number, each))
     for part in models:
         check_npu(find_plugin(part.target), EthosU.parse(part.npu))
-    sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each, config))
+    sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each))
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
     _check_once(plan)
     if not config.known_model:
@@ -248,20 +252,9 @@ def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
         yield ModelPart(" ".join(filter(None, (f"model {number}:", question.npu, target, mode))), question)
 
 
-def _places(number: int, entry: SweepEntry, config: NightlyConfig) -> Iterator[SweepPart]:
+def _places(number: int, order: BenchOrder) -> Iterator[SweepPart]:
     """Yield the parts of a sweep: one for each NPU, target, memory mode and system."""
-    from ethos_hil.harness.bench.order import BenchOrder
-
-    plan = BenchOrder(
-        grid=config.folder / entry.grid if entry.grid else None,
-        cases=entry.cases,
-        tags=entry.tags,
-        npus=entry.npus,
-        memory_modes=entry.memory_modes,
-        system_configs=entry.system_configs,
-        targets=entry.targets,
-        settings=PointSettings(boot=entry.boot, timeout=config.timeout),
-    ).plan(targets_there=False)
+    plan = order.plan(targets_there=False)
     prefix = f"sweep {number}"
     found: dict[str, list[BenchPoint]] = {}
     for point in plan.points:

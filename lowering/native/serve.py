@@ -22,7 +22,7 @@ import signal
 import struct
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 Message = tuple[dict[str, Any], list[bytes]]
@@ -65,15 +65,22 @@ TOOLS: dict[str, Callable[[], Call]] = {"vela": vela, "tosa_reference_model": to
 
 
 def receive(file: BinaryIO) -> Message | None:
-    """Return the next message, or None at the end of the file."""
-    size = file.read(4)
-    if len(size) < 4:
+    """Return the next message, or None where the file ends before it does."""
+
+    def read(length: int) -> bytes:
+        data = file.read(length)
+        if len(data) < length:
+            raise EOFError
+        return data
+
+    try:
+        header: dict[str, Any] = json.loads(read(*struct.unpack("<I", read(4))))
+        return header, [read(length) for length in header.pop("blocks")]
+    except EOFError:
         return None
-    header: dict[str, Any] = json.loads(file.read(struct.unpack("<I", size)[0]))
-    return header, [file.read(length) for length in header.pop("blocks")]
 
 
-def send(file: BinaryIO, header: dict[str, Any], blocks: list[bytes]) -> None:
+def send(file: BinaryIO, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
     """Send a message."""
     text = json.dumps({**header, "blocks": [len(block) for block in blocks]}).encode()
     file.write(struct.pack("<I", len(text)) + text)

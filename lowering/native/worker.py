@@ -6,12 +6,10 @@ import atexit
 import contextlib
 import fcntl
 import importlib.metadata
-import json
 import os
 import re
 import select
 import signal
-import struct
 import subprocess
 import sys
 import threading
@@ -22,8 +20,8 @@ from typing import Any, BinaryIO
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import state_of
+from ethos_hil.lowering.native import serve
 
-SERVE = Path(__file__).with_name("serve.py")
 LIMIT_SECONDS = 1800
 """CPU time that one call may take. The longest that is known takes a minute."""
 MEMORY_BYTES = 8 << 30
@@ -94,7 +92,7 @@ class _Process:
             environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PATH": os.devnull}
             # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", str(SERVE), str(watched)],
+                [sys.executable, "-I", "-S", serve.__file__, str(watched)],
                 pass_fds=(watched,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -125,19 +123,17 @@ class _Process:
         self.idle = False
         self._seconds, self.memory = header["seconds"], _memory()
         os.ftruncate(self.said, 0)
-        text = json.dumps({**header, "memory": self.memory, "blocks": [len(block) for block in blocks]}).encode()
         with contextlib.suppress(BrokenPipeError):
-            for part in (struct.pack("<I", len(text)), text, *blocks):
-                self._requests.write(part)
-            self._requests.flush()
+            serve.send(self._requests, {**header, "memory": self.memory}, blocks)
 
-    def receive(self) -> tuple[dict[str, Any], tuple[bytes, ...]]:
+    def receive(self) -> serve.Message:
         """Return the answer. Raise NativeCrash if the process ends without one."""
         self._wait()
-        header: dict[str, Any] = json.loads(self._read(*struct.unpack("<I", self._read(4))))
-        blocks = tuple(self._read(length) for length in header.pop("blocks"))
+        answer = serve.receive(self._answers)
+        if answer is None:
+            raise self._ending()
         self.idle = True
-        return header, blocks
+        return answer
 
     def _wait(self) -> None:
         """Wait for an answer. A process that was stopped by a signal gives none and takes no CPU time: tell it once."""
@@ -151,12 +147,6 @@ class _Process:
                 remedy = f"`kill -CONT {number}` lets it go on, `kill -KILL {number}` ends it"
                 sys.stderr.write(f"ethos-hil: waiting for {self.tool}, whose process {number} is stopped; {remedy}\n")
                 sys.stderr.flush()
-
-    def _read(self, length: int) -> bytes:
-        data: bytes = self._answers.read(length)
-        if len(data) < length:
-            raise self._ending()
-        return data
 
     def _ending(self) -> NativeCrash:
         """Return how it ended."""
@@ -293,7 +283,7 @@ class NativeTool:
             if answer.get("raised") == "MemoryError":
                 raise process.without_memory()
             self._raise(answer, listing)
-            return ToolAnswer(answer, data, listing)
+            return ToolAnswer(answer, tuple(data), listing)
 
     @contextlib.contextmanager
     def _call(self) -> Iterator[_Process]:

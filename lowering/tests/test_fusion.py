@@ -33,7 +33,7 @@ def rows(model: str, npu: EthosU, cache: Cache) -> tuple[NpuOp, ...]:
 def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
     """ResNet-8 has batch norm and ReLU behind convolutions, and a ReLU behind additions that is in another file."""
     found = rows("resnet8", U55, cache)
-    whole, residual = line("image_classification.py", ".softmax(-1)"), line("stacks.py", "+ self.shortcut(x)")
+    whole, residual = line("mlperf_tiny.py", "self.stacks(self.stem(images))"), line("layers.py", "+ self.shortcut(x)")
     (stem,) = [row for row in found if row.module == "stem.1" and row.npu_op == "Conv2D"]
     assert stem.aten_ops == ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default")
     assert (stem.source, stem.sources) == (whole, (whole,))

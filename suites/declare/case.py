@@ -166,22 +166,13 @@ class Defect:
 
 
 Forward = Callable[..., Any] | Layer | TorchCall | tuple[Layer, ...]
-_ENTRIES: Mapping[str, type[Any]] = {
-    "on_cpu": str, "beside": tuple, "leaves": Mapping, "lacks": tuple, "defects": Defect,
-}  # fmt: skip
-"""What `Case` and `Operator` declare by profile, with the class of each entry."""
 
 
-@dataclass(frozen=True)
-class Case:
-    """One module with one set of inputs. The keys of the mappings are profile names.
+@dataclass(frozen=True, kw_only=True)
+class ByProfile:
+    """What is declared of a case, or of all cases of an operator, by profile: the mappings' keys are profile names.
 
     Attributes:
-        name: name of the case, unique within its operator; part of the tests' names.
-        forward: a function of tensors, or a layer, or several in a row. Torch is imported when it is called, so a
-            function uses the methods of tensors, or imports torch itself.
-        inputs: its arguments.
-        scheme: how it is quantised.
         on_cpu: why it runs on the CPU. The test asserts that nothing is delegated, and that the answer is right.
         beside: all edge operators that are delegated nevertheless where it runs on the CPU.
         leaves: the kernels that run on the CPU, each with the reason. Only these, quantise and dequantise may run
@@ -190,15 +181,36 @@ class Case:
         defects: the defects upstream.
     """
 
-    name: str
-    forward: Forward
-    inputs: tuple[Input, ...]
-    scheme: Scheme = "a8w8"
     on_cpu: Mapping[str, str] = field(default_factory=dict)
     beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     defects: Mapping[str, Defect] = field(default_factory=dict)
+
+    def _check(self, owner: str) -> None:
+        """Check the entries. Raises UsageError."""
+        kinds = {"on_cpu": str, "beside": tuple, "leaves": Mapping, "lacks": tuple, "defects": Defect}
+        for attribute, kind in kinds.items():
+            check_by_profile(owner, attribute, getattr(self, attribute), kind)
+
+
+@dataclass(frozen=True)
+class Case(ByProfile):
+    """One module with one set of inputs.
+
+    Attributes:
+        name: name of the case, unique within its operator; part of the tests' names.
+        forward: a function of tensors, or a layer, or several in a row. Torch is imported when it is called, so a
+            function uses the methods of tensors, or imports torch itself.
+        inputs: its arguments.
+        scheme: how it is quantised.
+        on_cpu, beside, leaves, lacks, defects: as in `ByProfile`.
+    """
+
+    name: str
+    forward: Forward
+    inputs: tuple[Input, ...]
+    scheme: Scheme = "a8w8"
 
     def __post_init__(self) -> None:
         """Check what no test would see. Raises UsageError."""
@@ -209,8 +221,7 @@ class Case:
             )
         for number, given in enumerate(self.inputs):
             check_kind(owner, f"input {number}", given, Input)
-        for attribute, kind in _ENTRIES.items():
-            check_by_profile(owner, attribute, getattr(self, attribute), kind)
+        self._check(owner)
 
     @property
     def profiles(self) -> tuple[str, ...]:
@@ -232,11 +243,13 @@ def case(
     defects: Mapping[str, Defect] = _NONE,
 ) -> Case:
     """Return a `Case` with these attributes."""
-    return Case(name, forward, inputs, scheme, on_cpu, beside, leaves, lacks, defects)
+    return Case(
+        name, forward, inputs, scheme, on_cpu=on_cpu, beside=beside, leaves=leaves, lacks=lacks, defects=defects
+    )
 
 
 @dataclass(frozen=True)
-class Operator:
+class Operator(ByProfile):
     """An operator and its cases: each case gives one test per profile, `test_<operator>_<case>_<profile>`.
 
     Attributes:
@@ -247,7 +260,7 @@ class Operator:
         cases: at least one.
         fp, int: the TOSA operators that must be in the delegated program, in profile MI and in all others.
         aten_int: see `aten`.
-        on_cpu, beside, leaves, lacks, defects: as in `Case`, for all cases; a case's own entry has priority.
+        on_cpu, beside, leaves, lacks, defects: as in `ByProfile`, for all cases; a case's own entry has priority.
     """
 
     name: str
@@ -256,11 +269,6 @@ class Operator:
     fp: tuple[str, ...] = ()
     int: tuple[str, ...] = ()
     aten_int: tuple[str, ...] | None = None
-    on_cpu: Mapping[str, str] = field(default_factory=dict)
-    beside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    leaves: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    defects: Mapping[str, Defect] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check what no test would see. Raises UsageError."""
@@ -269,8 +277,7 @@ class Operator:
             check_kind(owner, attribute, getattr(self, attribute), tuple)
         for each in self.cases:
             check_kind(owner, "a case", each, Case)
-        for attribute, kind in _ENTRIES.items():
-            check_by_profile(owner, attribute, getattr(self, attribute), kind)
+        self._check(owner)
 
     def aten_in(self, profile: str) -> tuple[str, ...]:
         """Return the edge operators that must be delegated in a profile."""

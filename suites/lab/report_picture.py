@@ -25,7 +25,7 @@ from ethos_hil.results.testing.browser import MISSING, browser_path, started, vi
 from ethos_hil.results.testing.mornings import MORNINGS, morning
 
 _ROOT = Path(__file__).resolve().parents[2]
-_MODEL = "suites/models/keyword_spotting.py:ds_cnn"
+_MODEL = "suites/models/mlperf_tiny.py:ds_cnn"
 _WIDTH, _HEIGHT = 1320, 1990
 _SCREEN = {"width": 1280, "height": 900}
 _COLOURS = 96

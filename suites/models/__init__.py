@@ -10,34 +10,34 @@ if TYPE_CHECKING:
 
 def ds_cnn() -> Method:
     """Return MLPerf Tiny's keyword spotting, seeded."""
-    from ethos_hil.suites.models import keyword_spotting
+    from ethos_hil.suites.models import mlperf_tiny
 
     _seed()
-    return keyword_spotting.ds_cnn()
+    return mlperf_tiny.ds_cnn()
 
 
 def mobilenet_v1() -> Method:
     """Return MLPerf Tiny's visual wake words, seeded."""
-    from ethos_hil.suites.models import wake_words
+    from ethos_hil.suites.models import mlperf_tiny
 
     _seed()
-    return wake_words.mobilenet_v1()
+    return mlperf_tiny.mobilenet_v1()
 
 
 def resnet8() -> Method:
     """Return MLPerf Tiny's image classification, seeded."""
-    from ethos_hil.suites.models import image_classification
+    from ethos_hil.suites.models import mlperf_tiny
 
     _seed()
-    return image_classification.resnet8()
+    return mlperf_tiny.resnet8()
 
 
 def autoencoder() -> Method:
     """Return MLPerf Tiny's anomaly detection, seeded."""
-    from ethos_hil.suites.models import anomaly_detection
+    from ethos_hil.suites.models import mlperf_tiny
 
     _seed()
-    return anomaly_detection.autoencoder()
+    return mlperf_tiny.autoencoder()
 
 
 def mobilenet_v2() -> Method:

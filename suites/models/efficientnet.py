@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from ethos_hil.lowering.model import Method
-from ethos_hil.suites.models.extra import needing_extra
-from ethos_hil.suites.models.photographs import PHOTOGRAPHS
+from ethos_hil.suites.models.photographs import PHOTOGRAPHS, needing_extra
 
 
 def network() -> nn.Module:

@@ -6,11 +6,25 @@ domain or free to use with attribution (README.txt in `sklearn/datasets/images`,
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
-from ethos_hil.suites.models.extra import needing_extra
+from ethos_hil.base.errors import UsageError
+
+
+@contextmanager
+def needing_extra(what: str) -> Iterator[None]:
+    """Turn an ImportError inside the block into a UsageError with the command to install it; `what` needs the
+    package.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"{what}: {error}", hint="pip install 'ethos-hil[models]'") from error
+
 
 SIDE = 224
 _BORDER = 32

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import ast
 import functools
 import sys
@@ -79,13 +78,16 @@ class DeclaredItem(pytest.Item):
     """A declaration in one profile.
 
     Attributes:
+        declaration: the operator or model.
+        case: the operator's case; None for a model.
         record: the test's record; None before it ran, and where the harness failed before there was one.
         standing: the record's verdict, or "failed".
         unknown: what its model depends on and cannot be known, as sentences.
     """
 
-    def __init__(self, *, profile: str, **keywords: Any) -> None:
+    def __init__(self, *, declaration: Operator | Model, case: Case | None, profile: str, **keywords: Any) -> None:
         super().__init__(**keywords)
+        self.declaration, self.case = declaration, case
         self.profile_name = profile
         self.record: Record | None = None
         self._kept: Path | None = None
@@ -93,6 +95,8 @@ class DeclaredItem(pytest.Item):
         self.unknown: tuple[str, ...] = ()
         self.add_marker(self.options.profiles[profile].marker)
         self.add_marker(pytest.mark.timeout(_SECONDS))
+        if isinstance(declaration, Model) and profile in declaration.slow:
+            self.add_marker("slow")
 
     @property
     def options(self) -> Options:
@@ -100,13 +104,19 @@ class DeclaredItem(pytest.Item):
         return Options.of(self.config)
 
     @property
-    @abc.abstractmethod
     def labels(self) -> tuple[str, str]:
         """The operator or model, and the case ("" for a model)."""
+        return self.declaration.name, "" if self.case is None else self.case.name
 
-    @abc.abstractmethod
     def declared(self) -> Declared:
-        """The declared test."""
+        """Return the declared test."""
+        from ethos_hil.suites.trial.declared import DeclaredCase, DeclaredModel
+
+        profile = self.options.profiles[self.profile_name]
+        if isinstance(self.declaration, Model):
+            return DeclaredModel(profile, self.path, self.declaration)
+        assert self.case is not None
+        return DeclaredCase(profile, self.path, self.declaration, self.case)
 
     @property
     def standing(self) -> Standing:
@@ -260,44 +270,6 @@ class DeclaredItem(pytest.Item):
         return self.path, None if line is None else line - 1, self.name
 
 
-class CaseItem(DeclaredItem):
-    """A case in a profile."""
-
-    def __init__(self, *, operator: Operator, case: Case, **keywords: Any) -> None:
-        self.operator, self.case = operator, case
-        super().__init__(**keywords)
-
-    @property
-    def labels(self) -> tuple[str, str]:
-        return self.operator.name, self.case.name
-
-    def declared(self) -> Declared:
-        """The declared test."""
-        from ethos_hil.suites.trial.declared import DeclaredCase
-
-        return DeclaredCase(self.options.profiles[self.profile_name], self.path, self.operator, self.case)
-
-
-class ModelItem(DeclaredItem):
-    """A model in a profile."""
-
-    def __init__(self, *, model: Model, **keywords: Any) -> None:
-        self.model = model
-        super().__init__(**keywords)
-        if self.profile_name in model.slow:
-            self.add_marker("slow")
-
-    @property
-    def labels(self) -> tuple[str, str]:
-        return self.model.name, ""
-
-    def declared(self) -> Declared:
-        """The declared test."""
-        from ethos_hil.suites.trial.declared import DeclaredModel
-
-        return DeclaredModel(self.options.profiles[self.profile_name], self.path, self.model)
-
-
 class Unverified(Exception):
     """There is a record, and it is not verified."""
 
@@ -321,18 +293,17 @@ def run_folder(config: pytest.Config) -> RunFolder:
 
 def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:
     """Return the tests of a declaration, or None if the object is none."""
+    cases: tuple[tuple[str, Case | None, tuple[str, ...]], ...]
     if isinstance(declared, Operator):
-        return list(_of_operator(collector, declared))
-    return list(_of_model(collector, declared)) if isinstance(declared, Model) else None
-
-
-def _of_operator(collector: pytest.Module, operator: Operator) -> Iterator[DeclaredItem]:
-    for case in operator.cases:
-        for name in case.profiles:
-            test = f"test_{operator.name}_{case.name}_{name}"
-            yield CaseItem.from_parent(collector, name=test, operator=operator, case=case, profile=name)
-
-
-def _of_model(collector: pytest.Module, model: Model) -> Iterator[DeclaredItem]:
-    for name in model.profiles:
-        yield ModelItem.from_parent(collector, name=f"test_{model.name}_{name}", model=model, profile=name)
+        cases = tuple((f"{declared.name}_{case.name}", case, case.profiles) for case in declared.cases)
+    elif isinstance(declared, Model):
+        cases = ((declared.name, None, declared.profiles),)
+    else:
+        return None
+    return [
+        DeclaredItem.from_parent(
+            collector, name=f"test_{test}_{profile}", declaration=declared, case=case, profile=profile
+        )
+        for test, case, profiles in cases
+        for profile in profiles
+    ]

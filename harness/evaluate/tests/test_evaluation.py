@@ -165,8 +165,8 @@ def test_another_worker_does_what_one_that_is_stopped_leaves(
     ethos_hil: Run, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else the evaluation waits for it for ever."""
-    monkeypatch.setattr("ethos_hil.base.stopped._TOLD", 0.0)
-    monkeypatch.setattr("ethos_hil.base.stopped._ENDED", 1.0)
+    monkeypatch.setattr("ethos_hil.base.process._STOPPED_TOLD", 0.0)
+    monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 1.0)
     found = evaluated(ethos_hil, data, "stopping", "-j", 2)
     assert (found["verdict"], found["items"]) == ("verified", 144)
     assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", found["err"])

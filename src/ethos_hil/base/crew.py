@@ -19,8 +19,7 @@ from typing import IO, Generic, Protocol, TypeVar
 
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.base.process import end_child, start_child
-from ethos_hil.base.stopped import StoppedProcesses
+from ethos_hil.base.process import StoppedProcesses, end_child, start_child
 from ethos_hil.base.writing import Writing
 
 DONE = "done"

@@ -43,15 +43,15 @@ def _zoo(name: str, title: str, shape: tuple[int, ...], about: str) -> BaselineN
 
 
 _IMAGE = (1, 3, 224, 224)
-_TINY = "MLPerf Tiny's (github.com/mlcommons/tiny), `suites/models/{}.py`"
+_TINY = "MLPerf Tiny's (github.com/mlcommons/tiny), `suites/models/mlperf_tiny.py`"
 
 NETWORKS = {
     one.name: one
     for one in (
-        _suite("ds_cnn", "DS-CNN, key words", (1, 1, 49, 10), _TINY.format("keyword_spotting")),
-        _suite("mobilenet_v1", "MobileNetV1 0.25, visual wake words", (1, 3, 96, 96), _TINY.format("wake_words")),
-        _suite("resnet8", "ResNet-8, image classification", (1, 3, 32, 32), _TINY.format("image_classification")),
-        _suite("autoencoder", "Autoencoder, anomaly detection", (1, 640), _TINY.format("anomaly_detection")),
+        _suite("ds_cnn", "DS-CNN, key words", (1, 1, 49, 10), _TINY),
+        _suite("mobilenet_v1", "MobileNetV1 0.25, visual wake words", (1, 3, 96, 96), _TINY),
+        _suite("resnet8", "ResNet-8, image classification", (1, 3, 32, 32), _TINY),
+        _suite("autoencoder", "Autoencoder, anomaly detection", (1, 640), _TINY),
         _suite("mobilenet_v2", "MobileNetV2 1.0", _IMAGE, "Sandler et al. (2018), `suites/models/mobilenetv2.py`"),
         _zoo("mobilenet_v3_small", "MobileNetV3-small", _IMAGE, "torchvision's"),
         _suite(

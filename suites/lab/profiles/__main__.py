@@ -30,7 +30,7 @@ MODELS = tuple(
     f"suites/models/{name}"
     for name in (
         "digits.py:digits", "mobilenetv2.py:mobilenet_v2", "transformer.py:transformer_encoder",
-        "keyword_spotting.py:ds_cnn",
+        "mlperf_tiny.py:ds_cnn",
     )
 )  # fmt: skip
 

@@ -16,13 +16,10 @@ from ethos_hil.lowering.lower import lower
 from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_model
 from ethos_hil.suites.declare.model_case import Model
 from ethos_hil.suites.models import efficientnet, test_models
-from ethos_hil.suites.models.anomaly_detection import SHAPE, Autoencoder, folded
-from ethos_hil.suites.models.image_classification import ResNet8
-from ethos_hil.suites.models.keyword_spotting import DsCnn
 from ethos_hil.suites.models.layers import same
+from ethos_hil.suites.models.mlperf_tiny import WINDOWS, Autoencoder, DsCnn, MobileNetV1, ResNet8, folded
 from ethos_hil.suites.models.photographs import PHOTOGRAPHS, label
 from ethos_hil.suites.models.seeded import NOTE, seeded
-from ethos_hil.suites.models.wake_words import MobileNetV1
 
 MODELS = {name: value for name, value in vars(test_models).items() if isinstance(value, Model)}
 
@@ -52,7 +49,7 @@ def test_mlperf_tinys_models_have_as_many_parameters_as_the_originals_in_keras(
 
 def test_folding_batch_normalisation_does_not_change_the_answer() -> None:
     network = Autoencoder()
-    inputs = seeded(network, *SHAPE).example_inputs
+    inputs = seeded(network, *WINDOWS).example_inputs
     with torch.no_grad():
         before = network(*inputs)
         after = folded(network)(*inputs)
@@ -151,4 +148,4 @@ def test_the_float_network_knows_what_the_photographs_show() -> None:
 def test_a_model_that_nobody_trained_says_so_in_its_records() -> None:
     assert made(MODELS["lstm"]).notes == (NOTE,)
     network = Autoencoder()
-    assert not from_module(network, (torch.zeros(SHAPE),)).notes
+    assert not from_module(network, (torch.zeros(WINDOWS),)).notes

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ethos_hil.base.crew import WorkerCrew
-from ethos_hil.base.stopped import StoppedProcesses
+from ethos_hil.base.process import StoppedProcesses
 
 PATIENCE = 60.0
 
@@ -78,7 +78,7 @@ class Job(str):
 
 def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process is put in its place, and the others of the jobs are done."""
-    monkeypatch.setattr("ethos_hil.base.stopped._ENDED", 0.2)
+    monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 0.2)
     (tmp_path / "worker_of_test.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     crew: WorkerCrew[Job] = WorkerCrew(
