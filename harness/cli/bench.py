@@ -11,7 +11,7 @@ import typer
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.asking import option_of
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
 from ethos_hil.harness.cli.ledger import CONTRIBUTE, WHO
 from ethos_hil.results.known_clocks import asked_clock
 
@@ -170,6 +170,7 @@ def bench(
     from ethos_hil.harness.bench.order import BenchOrder
     from ethos_hil.harness.bench.points import PointSettings
     from ethos_hil.harness.cli.bench_run import BenchOutput, run
+    from ethos_hil.harness.show.bench import BenchBy
     from ethos_hil.results.bench.budget import Budget
     from ethos_hil.results.bench.energy import read_energy
 
@@ -191,6 +192,7 @@ def bench(
     )
     budget = Budget.parse(which) if which is not None else None
     energies = read_energy(energy) if energy is not None else None
-    output = BenchOutput(json_file, csv, parquet, contribute, who, budget, energies, by, top)
+    rows = word_of("--by", by, BenchBy) if by is not None else None
+    output = BenchOutput(json_file, csv, parquet, contribute, who, budget, energies, rows, top)
     jobs = jobs or os.cpu_count() or 1
     raise typer.Exit(run(order, output, runs=runs, name=run_name, resume=resume, jobs=jobs))

@@ -46,7 +46,7 @@ class BenchOutput:
         contribute, who: a ledger's file to add counts to, and who counted.
         budget: what the points have to meet.
         energy: the user's figures of energy.
-        by: what the rows of the table are, "group", "case" or "npu"; None for what suits.
+        by: what the rows of the table are; None for what suits.
         top: the most rows.
     """
 
@@ -57,13 +57,11 @@ class BenchOutput:
     who: str | None = None
     budget: Budget | None = None
     energy: EnergyTable | None = None
-    by: str | None = None
+    by: BenchBy | None = None
     top: int = 40
 
     def check(self, read: dict[str, Path | None]) -> None:
         """Check that the files can be written, and are none of those that are read. Raises UsageError."""
-        if self.by not in (None, *BenchBy):
-            raise UsageError(f"--by is {self.by!r}", hint=f"it takes: {', '.join(BenchBy)}")
         written = {
             "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet, "--contribute": self.contribute,
         }  # fmt: skip
@@ -107,7 +105,7 @@ class BenchOutput:
             console().print(budget_text(found, top=self.top))
             return
         several = len({each.label for each in figures}) > 1
-        by = BenchBy(self.by or (BenchBy.GROUP if several else BenchBy.NPU))
+        by = self.by or (BenchBy.GROUP if several else BenchBy.NPU)
         console().print(bench_text(figures, by=by, top=self.top))
 
 

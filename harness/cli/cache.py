@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ethos_hil.base import byte_size
+from ethos_hil.base.plain_text import escaped
 from ethos_hil.harness.cli.common_options import DEBUG
 from ethos_hil.harness.cli.destinations import STDOUT, write_json
+from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
 
 if TYPE_CHECKING:
     from ethos_hil.lowering.cache.contents import Removed
@@ -33,7 +36,6 @@ def show(context: typer.Context, as_json: JSON = False, debug: DEBUG = False) ->
 def clear(as_json: JSON = False, debug: DEBUG = False) -> None:
     """Remove all of them. What is needed again is lowered again."""
     from ethos_hil.lowering.cache.contents import CacheContents
-    from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
 
     cache_limit()  # is shown afterwards; what is wrong with it is told before anything is removed
     _show(as_json, CacheContents(cache_folder()).clear())
@@ -48,9 +50,7 @@ def trim(
     debug: DEBUG = False,
 ) -> None:
     """Remove those that were not used for longest, until the others take no more than a limit."""
-    from ethos_hil.base import byte_size
     from ethos_hil.lowering.cache.contents import CacheContents
-    from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
 
     size = cache_limit()
     size = size if limit is None else byte_size.parse(limit, "--limit")
@@ -59,10 +59,7 @@ def trim(
 
 def _show(as_json: bool, removed: Removed | None) -> None:
     """What is there now, and what was removed."""
-    from ethos_hil.base import byte_size
-    from ethos_hil.base.plain_text import escaped
     from ethos_hil.lowering.cache.contents import CacheContents
-    from ethos_hil.lowering.cache.settings import cache_folder, cache_limit
 
     folder, limit = cache_folder(), cache_limit()
     entries = CacheContents(folder).entries()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from ethos_hil.base.errors import UsageError
+
+Word = TypeVar("Word", bound=StrEnum)
 DEBUG = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 AS_JSON = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 RUNS = Annotated[Path, typer.Option("--runs", metavar="DIR", help="Where run folders are kept.")]
@@ -16,3 +20,11 @@ def file_option(flag: str, what: str, *, instead: str = "the table", **attribute
     """Return the option of a file that a command writes, with `what` and where; - is stdout, in place of `instead`."""
     place = f", instead of {instead}" if instead else ""
     return typer.Option(flag, metavar="FILE", help=f"Write {what}; - for stdout{place}.", **attributes)
+
+
+def word_of(option: str, given: str, words: type[Word]) -> Word:
+    """Return a word of an option. Raises UsageError, which lists the words."""
+    try:
+        return words(given)
+    except ValueError:
+        raise UsageError(f"{option} is {given!r}", hint=f"it takes: {', '.join(words)}") from None

@@ -12,7 +12,7 @@ import typer
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
-from ethos_hil.harness.cli.common_options import DEBUG, file_option
+from ethos_hil.harness.cli.common_options import DEBUG, file_option, word_of
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, write_json, write_out
 
 if TYPE_CHECKING:
@@ -107,10 +107,7 @@ def ledger(
     from ethos_hil.results.ledger.merge import joined, merged
     from ethos_hil.results.ledger.summary import Grouping, csv_table, document, summarise
 
-    try:
-        groups = Grouping(by)
-    except ValueError:
-        raise UsageError(f"--by is {by!r}", hint=f"it takes: {', '.join(Grouping)}") from None
+    groups = word_of("--by", by, Grouping)
     if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_contribution(contribute_to, who)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +11,7 @@ from ethos_hil.base.asking import PROFILE
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.harness.cli.asking import asks
-from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option
+from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
 from ethos_hil.harness.cli.destinations import write_json
 from ethos_hil.results.known_clocks import asked_clock
 
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
     from ethos_hil.base.record import Record
     from ethos_hil.harness.profile.view import By, Sort
-
-_Word = TypeVar("_Word", bound=StrEnum)
 
 
 @asks(PROFILE)
@@ -81,8 +78,8 @@ def profile(
     from ethos_hil.harness.profile.view import By, Sort
     from ethos_hil.results.latency import with_latency
 
-    groups, stated = _word("--by", by, By), asked_clock(context.params["clock"])
-    order = _word("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
+    groups, stated = word_of("--by", by, By), asked_clock(context.params["clock"])
+    order = word_of("--sort", sort, Sort) if sort is not None else Sort.PROGRAM if groups is By.MODULE else Sort.CYCLES
 
     def text(record: Record) -> RenderableType:
         return _text(record, groups, order, depth, top)
@@ -133,11 +130,3 @@ def _etrecord(record: Record) -> bytes:
 
     known = None if record.artifact is None else cached(record.artifact, Cache())
     return b"" if known is None else known.etrecord
-
-
-def _word(option: str, given: str, words: type[_Word]) -> _Word:
-    """Return a word of an option. Raises UsageError, which lists the words."""
-    try:
-        return words(given)
-    except ValueError:
-        raise UsageError(f"{option} is {given!r}", hint=f"it takes: {', '.join(words)}") from None

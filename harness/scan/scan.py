@@ -91,19 +91,14 @@ def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
     points = [_lowered(question, reporter) for question in order.questions]
     found = []
     for package, wanted in versions.items():
-        made = _all(package, wanted, environments, points, reporter)
-        found.append(
-            PackageScan(
-                package,
-                tuple(
-                    PointScan(
-                        str(point.setup.npu), point.setup.mode.name, point.setup.system.name, each, point.artifact.notes
-                    )
-                    for point, each in zip(points, made, strict=True)
-                ),
-            )
-        )
+        rows = zip(points, _all(package, wanted, environments, points, reporter), strict=True)
+        found.append(PackageScan(package, tuple(_point(point, each) for point, each in rows)))
     return ScanReport(order.question.label, tuple(found), timing_model_id())
+
+
+def _point(point: ScanPoint, versions: tuple[CompiledVersion, ...]) -> PointScan:
+    setup = point.setup
+    return PointScan(str(setup.npu), setup.mode.name, setup.system.name, versions, point.artifact.notes)
 
 
 def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter) -> tuple[str, ...]:
