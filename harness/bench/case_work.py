@@ -19,7 +19,7 @@ from ethos_hil.base.shortage import unforeseen
 from ethos_hil.harness.ask.lower_question import lower_question
 from ethos_hil.harness.bench.case import BenchCase, BenchPoint, BenchStep
 from ethos_hil.harness.bench.point_findings import booted_findings, timed_findings
-from ethos_hil.harness.bench.points import PointSettings, refusal_of, refused
+from ethos_hil.harness.bench.points import PointSettings, refusal, refusal_of, refused
 from ethos_hil.harness.bench.recompile import RecompilationDeparts, recompiled, shares_tosa
 from ethos_hil.harness.image.preflight import PreflightFailed
 from ethos_hil.harness.npu.isa.fault import Fault
@@ -74,7 +74,7 @@ class CaseWork:
 
     def _findings(self, point: BenchPoint) -> Findings:
         plugin = _target_of(point, self._settings)
-        impossible = refusal_of(point, self._settings) or _without_npu(plugin, point)
+        impossible = refusal_of(point, self._settings) or refusal(lambda: check_npu(plugin, EthosU.parse(point.npu)))
         if impossible is not None:
             return refused(point, self._settings, impossible, impossible=True)
         setup = self._settings.setup(point)
@@ -145,15 +145,6 @@ def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:
         return find_plugin(point.target)
     except UsageError as error:
         raise ToolError(error.message, hint=error.hint) from error
-
-
-def _without_npu(plugin: TargetPlugin, point: BenchPoint) -> UsageError | None:
-    """Return that a target cannot have a point's NPU, or None."""
-    try:
-        check_npu(plugin, EthosU.parse(point.npu))
-    except UsageError as error:
-        return error
-    return None
 
 
 def case_model(case: BenchCase) -> TorchModel:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -183,8 +183,13 @@ def _check_possible(points: Sequence[BenchPoint], settings: PointSettings) -> No
 
 def refusal_of(point: BenchPoint, settings: PointSettings) -> UsageError | None:
     """Return why Vela cannot be asked for a point, or None."""
+    return refusal(lambda: settings.setup(point))
+
+
+def refusal(check: Callable[[], object]) -> UsageError | None:
+    """Return why a check refuses, or None."""
     try:
-        settings.setup(point)
+        check()
     except UsageError as error:
         return error
     return None

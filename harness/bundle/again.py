@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ethos_hil.base import environment
@@ -105,7 +105,8 @@ def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
             found.append(
                 f"the firmware here ({here[:12]}) is another than the bundle's ({bundle.firmware_sha256[:12]})"
             )
-    changed = _changed(bundle.seen.versions, environment.versions())
+    now, before = environment.versions(), bundle.seen.versions
+    changed = [f"{name} {text}, here {now[name]}" for name, text in before.items() if now.get(name, text) != text]
     if changed:
         found.append(f"versions differ from the bundle's: {', '.join(changed)}")
     return tuple(found)
@@ -138,10 +139,6 @@ def _firmware_here(bundle: RunBundle) -> str:
         return hashlib.sha256(find_firmware(bundle.soc)).hexdigest()
     except (ToolError, UsageError):
         return ""
-
-
-def _changed(there: Mapping[str, str], here: Mapping[str, str]) -> list[str]:
-    return [f"{name} {text}, here {here[name]}" for name, text in there.items() if here.get(name, text) != text]
 
 
 def _same(ours: Sequence[ReferenceRun], theirs: Sequence[ReferenceRun]) -> bool:

@@ -21,6 +21,7 @@ from ethos_hil.harness.bundle.found_program import (
     soc_of,
 )
 from ethos_hil.harness.bundle.run_bundle import RecordedAnswer, RunBundle, ended, ended_alike
+from ethos_hil.harness.bundle.sound import TARGET_KINDS
 from ethos_hil.harness.image.firmware_elf import find_firmware
 from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.image.npu_time_limit import npu_time_limit
@@ -33,8 +34,6 @@ from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.harness.verdict.findings import Report
 from ethos_hil.harness.verdict.verify import references_of
 from ethos_hil.lowering.oracle.reference import ReferenceRun
-
-_KINDS = ("virtual", "fvp", "board")
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def make(
 
 
 def _check(record: Record) -> None:
-    if record.target.kind not in _KINDS or not record.npu:
+    if record.target.kind not in TARGET_KINDS or not record.npu:
         where = record.target.name if record.target.kind == "host" else "no target"
         raise UsageError(
             f"{record.label} ran on {where}, and a bundle runs on one with an NPU",

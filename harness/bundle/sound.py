@@ -21,7 +21,7 @@ from ethos_hil.lowering.vela.ini import SHIPPED
 
 _MOST_IN_A_ROW = 100_000
 """Executions of a program that keeps state: the reference computes each of them, however long that takes."""
-_TARGET_KINDS = ("virtual", "fvp", "board")
+TARGET_KINDS = ("virtual", "fvp", "board")
 _VELA_FLAGS = (
     "--accelerator-config", "--output-format", "--system-config", "--memory-mode", "--optimise", "--arena-cache-size",
     "--tensor-allocator", "--max-block-dependency", "--cpu-tensor-alignment", "--recursion-limit",
@@ -149,7 +149,7 @@ def check_outcome(outcome: Outcome, board: TargetFacts, artifact: Artifact, inpu
             raise BadArchive(problem)
     if outcome.program_hash.hex() != artifact.sha256:
         raise BadArchive("the recorded answer is of another program than the one in it")
-    if board.kind not in _TARGET_KINDS or board.cycle_provenance not in CYCLE_PROVENANCES:
+    if board.kind not in TARGET_KINDS or board.cycle_provenance not in CYCLE_PROVENANCES:
         raise BadArchive(f"the recorded target is a {board.kind!r:.50} with cycles {board.cycle_provenance!r:.50}")
     unknown = set(board.capabilities) - {each.value for each in Capability}
     if unknown:

@@ -274,6 +274,8 @@ def _loaded_by(board: Board) -> str:
 
 
 def _summary(board: Board) -> dict[str, Any]:
+    from ethos_hil.harness.boards.catalogue import SHIPPED
+
     return {
         "name": board.name,
         "description": board.description,
@@ -283,15 +285,9 @@ def _summary(board: Board) -> dict[str, Any]:
         "link": board.link.url,
         "baud": board.link.baud,
         "file": str(board.path),
-        "shipped": board.path.parent == _shipped(),
+        "shipped": board.path.parent == SHIPPED,
         "missing": missing(board),
     }
-
-
-def _shipped() -> Path:
-    from ethos_hil.harness.boards.catalogue import SHIPPED
-
-    return SHIPPED
 
 
 def _explained(board: Board) -> dict[str, Any]:
