@@ -6,6 +6,10 @@ import re
 import secrets
 from datetime import UTC, datetime
 
+MANIFEST = "manifest.json"
+"""The file of a run folder that says which run it is."""
+LISTED = "`ethos-hil runs` lists what run folders have, `ethos-hil history` runs"
+"""What to do about a run that is not there."""
 DEFAULT_ROOT = "results/runs"
 DEFAULT_HISTORY = "results/history"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,199}", re.ASCII)

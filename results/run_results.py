@@ -13,8 +13,9 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.base.verdict import Verdict
+from ethos_hil.results.run_name import LISTED, MANIFEST
 from ethos_hil.results.selection import BadSelection, Selection, SessionEnd, read_sessions
-from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, find_record, no_record, read_run
+from ethos_hil.results.store import Skipped, StoredRecord, find_record, no_record, read_run
 
 _WHOLE = "a run folder has to stay as it was written"
 
@@ -108,10 +109,6 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     if not isinstance(found, dict) or "created" not in found:
         raise UsageError(f"{folder / MANIFEST} is no manifest of a run", hint=_WHOLE)
     return found
-
-
-LISTED = "`ethos-hil runs` lists what run folders have, `ethos-hil history` runs"
-"""What to do about a run that is not there."""
 
 
 def find_results(paths: Sequence[Path]) -> RunResults:

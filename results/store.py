@@ -24,9 +24,7 @@ from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.record import Record
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.base.regular_file import read_bytes, read_text
-from ethos_hil.results.run_name import new_name
-
-MANIFEST = "manifest.json"
+from ethos_hil.results.run_name import MANIFEST, new_name
 
 
 class RunFolder:

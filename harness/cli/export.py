@@ -16,8 +16,8 @@ from ethos_hil.harness.terminal.console import add_row, console, table_of
 from ethos_hil.results.export.exporter import EXPORTERS
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS, export_record, export_run, is_of_runs
 from ethos_hil.results.gate.change import RunComparison
-from ethos_hil.results.run_name import DEFAULT_HISTORY
-from ethos_hil.results.run_results import LISTED, RunResults, find_results
+from ethos_hil.results.run_name import DEFAULT_HISTORY, LISTED
+from ethos_hil.results.run_results import RunResults, find_results
 from ethos_hil.results.store import find_record
 
 

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,9 +18,10 @@ from ethos_hil.base.file_error import readable
 from ethos_hil.base.plain_text import one_line
 from ethos_hil.base.record import json_number
 from ethos_hil.harness.cli.common_options import DEBUG
-from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, History, HistoryPoint, NumberChange, compact
-from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT
-from ethos_hil.results.store import MANIFEST
+from ethos_hil.results.run_name import DEFAULT_HISTORY, DEFAULT_ROOT, MANIFEST
+
+if TYPE_CHECKING:
+    from ethos_hil.results.history import History, HistoryPoint, NumberChange
 
 _FOLDER = Annotated[Path, typer.Option("--history", metavar="DIR", help="The folder with a Parquet file for each run.")]
 _JSON = Annotated[bool, typer.Option("--json", help="Print JSON lines instead of a table.")]
@@ -39,8 +40,8 @@ def runs(context: typer.Context, folder: _FOLDER = _HERE, as_json: _JSON = False
     """
     context.obj = folder
     if context.invoked_subcommand is None:
-        with _asked(folder):
-            found = History(folder).runs()
+        with _asked(folder) as kept:
+            found = kept.runs()
         _print(found, as_json)
 
 
@@ -62,6 +63,7 @@ def add(
     Example: ethos-hil history --history /mnt/nightly add results/runs
     """
     from ethos_hil.harness.terminal.progress import Live
+    from ethos_hil.results.history import BadHistory, Compacted, EmptyRun, compact
 
     folder: Path = context.obj
     done: list[Compacted] = []
@@ -102,8 +104,8 @@ def show(
 
     Example: ethos-hil history show test_conv2d_stride_U55_BI
     """
-    with _asked(context.obj):
-        found = History(context.obj).points(text, metric=metric)
+    with _asked(context.obj) as kept:
+        found = kept.points(text, metric=metric)
     if not found:
         raise UsageError(
             f"no test or model with {text!r} in its name has the metric {metric!r}",
@@ -132,8 +134,8 @@ def changes(
 
     Example: ethos-hil history changes --since 2026-11-01
     """
-    with _asked(context.obj):
-        found = History(context.obj).changes(text, since=since, noisy=noisy)
+    with _asked(context.obj) as kept:
+        found = kept.changes(text, since=since, noisy=noisy)
     _print(map(asdict, found) if as_json else _needed(map(_told, found)), as_json)
 
 
@@ -148,8 +150,8 @@ def sql(
 
     Example: ethos-hil history sql "SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run"
     """
-    with _asked(context.obj):
-        found = History(context.obj).rows(query)
+    with _asked(context.obj) as kept:
+        found = kept.rows(query)
     _print(found, as_json)
 
 
@@ -174,12 +176,13 @@ def _is_run(path: Path) -> bool:
 
 
 @contextmanager
-def _asked(folder: Path) -> Iterator[None]:
-    """Say that it goes on, where a folder is far away or large."""
+def _asked(folder: Path) -> Iterator[History]:
+    """Return the history in a folder, and say that it goes on, where that is far away or large."""
     from ethos_hil.harness.terminal.progress import late
+    from ethos_hil.results.history import History
 
     with late(f"Reading {folder}"), _errors(folder):
-        yield
+        yield History(folder)
 
 
 def _errors(folder: Path) -> AbstractContextManager[None]:

@@ -138,7 +138,7 @@ def _read(places: list[Path]) -> list[LedgerSource]:
     """Return the rows of all places; what cannot be read of a run is told. Raises UsageError where there is none."""
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.results.ledger.sources import ledger_source
-    from ethos_hil.results.run_results import LISTED
+    from ethos_hil.results.run_name import LISTED
 
     sources = []
     with Live() as live, readable(hint=LISTED):

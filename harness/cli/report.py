@@ -76,7 +76,8 @@ def report(
     from ethos_hil.results.history import History
     from ethos_hil.results.ledger.sources import ledger_source
     from ethos_hil.results.report.report import report as made_of
-    from ethos_hil.results.run_results import LISTED, find_results
+    from ethos_hil.results.run_name import LISTED
+    from ethos_hil.results.run_results import find_results
 
     if policy is not None and against is None:
         raise UsageError("--policy is about a comparison, and there is none", hint="give --against")

@@ -21,7 +21,7 @@ from ethos_hil.base.file_error import readable
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.nightly.config import SEE, NightlyConfig
 from ethos_hil.harness.nightly.night import nights, read_state
-from ethos_hil.results.store import MANIFEST
+from ethos_hil.results.run_name import MANIFEST
 
 if TYPE_CHECKING:
     from ethos_hil.results.gate.gate import Side

@@ -22,8 +22,9 @@ from ethos_hil.results.history import History
 from ethos_hil.results.ledger.ledger_row import COUNTED, NETWORK, LedgerRow
 from ethos_hil.results.ledger.merge import Merged, merged
 from ethos_hil.results.ledger.record_rows import case_name, rows_of
-from ethos_hil.results.run_results import LISTED, find_results
-from ethos_hil.results.store import MANIFEST, Skipped, StoredRecord, read_run
+from ethos_hil.results.run_name import LISTED, MANIFEST
+from ethos_hil.results.run_results import find_results
+from ethos_hil.results.store import Skipped, StoredRecord, read_run
 
 SCHEMA_VERSION = 1
 _MARK = "ethos_hil_ledger"

@@ -10,8 +10,9 @@ import pytest
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.tests.test_record import RECORD
+from ethos_hil.results.run_name import MANIFEST
 from ethos_hil.results.run_results import find_results
-from ethos_hil.results.store import MANIFEST, RunFolder
+from ethos_hil.results.store import RunFolder
 
 
 def written(root: Path, name: str, *models: str) -> Path:
