@@ -302,7 +302,7 @@ class BringUp:
         with contextlib.suppress(TargetNotAvailable):
             there.open()
         finding = probes.load_firmware(self._board, firmware, self._tell, there.forget)
-        there.loaded()
+        there.after_load()
         return finding
 
     def _monitor(self, there: BoardLine) -> StepFinding:

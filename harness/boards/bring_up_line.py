@@ -70,7 +70,7 @@ class BoardLine:
         if self._line is not None:
             self._line.drop_input()
 
-    def loaded(self) -> None:
+    def after_load(self) -> None:
         """Take note that a probe has loaded the board: some upset their serial port by that."""
         if self._line is not None and Quirk.REOPEN_SERIAL in self.board.quirks:
             self._line.reopen()

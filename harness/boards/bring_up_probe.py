@@ -302,7 +302,7 @@ class ParkedBoard:
     image: LoadableImage | None
 
     @contextlib.contextmanager
-    def parked(self) -> Iterator[GdbRemote]:
+    def park(self) -> Iterator[GdbRemote]:
         """Connect, reset the processor and park it.
 
         Raises:
@@ -326,7 +326,7 @@ def probe(probed: ParkedBoard) -> StepFinding:
     """Reach the server, halt the processor, and see which one it is."""
     loading, cpu = probed.board.loading, probed.board.soc.firmware.cpu
     began = time.monotonic()
-    with probed.parked() as remote:
+    with probed.park() as remote:
         connected = time.monotonic() - began
         identity, state = CpuIdentity(remote.read_word(CPUID)), remote.read_word(DHCSR)
         values = {
@@ -355,7 +355,7 @@ def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
     if span.read_only:
         return StepFinding.left_out(f"{span}: the processor cannot write it; loading it is its test", values)
     port = probed.board.soc.firmware.port
-    with probed.parked() as remote:
+    with probed.park() as remote:
         try:
             test = examine_memory(remote, span, lambda done, parts: tell(f"{done} of {parts} parts"))
         except TargetError as error:
@@ -374,7 +374,7 @@ def npu(probed: ParkedBoard, npus: tuple[str, ...]) -> StepFinding:
     """Read the NPU's registers, and compare them with the names of NPUs that it may be."""
     board = probed.board
     base = board.soc.npu_registers.base
-    with probed.parked() as remote:
+    with probed.park() as remote:
         refused = ""
         identity = NpuIdentity(0, 0)
         try:
@@ -412,7 +412,7 @@ def load_firmware(
             firmware.elf,
             words=board.reset,
             vector_table=board.soc.boot,
-            parts=firmware.told(clocks),
+            parts=firmware.parts_with(clocks),
             soc=board.soc,
             progress=lambda done, size: tell(f"{done:,} of {size:,} bytes"),
         )

@@ -94,7 +94,7 @@ class StartedServer:
         lines = [line.strip() for line in self.lines if line.strip()]
         return f"it said last: {lines[-1]}" if lines else "it said nothing"
 
-    def explained(self, error: TargetError) -> TargetError:
+    def explain(self, error: TargetError) -> TargetError:
         """Return an error of the connection with what the server said."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             wait_for_end(self._process, _OWN_END_SECONDS)  # what it says when it dies comes a little later
@@ -201,7 +201,7 @@ def board_remote(loading: Loading, *, seconds: float = 10.0) -> Iterator[GdbRemo
             with contextlib.closing(_connect(server.address, server.title, loading, seconds)) as remote:
                 yield remote
         except TargetError as error:
-            raise server.explained(error) from error.__cause__
+            raise server.explain(error) from error.__cause__
 
 
 def parse_address(text: str) -> tuple[str, int]:

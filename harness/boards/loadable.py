@@ -143,7 +143,7 @@ class ResidentFirmware:
         """
         return _read(elf)
 
-    def told(self, clocks: Clocks) -> tuple[tuple[int, bytes], ...]:
+    def parts_with(self, clocks: Clocks) -> tuple[tuple[int, bytes], ...]:
         """Return what is loaded so that it stays: its parts, and the mailbox with the clocks."""
         return *self.parts, (self.mailbox, mailbox(clocks))
 

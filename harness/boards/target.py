@@ -248,7 +248,7 @@ class BoardTarget(Target):
                 firmware.elf,
                 words=board.reset,
                 vector_table=board.soc.boot,
-                parts=firmware.told(clocks),
+                parts=firmware.parts_with(clocks),
                 soc=board.soc,
                 progress=self._loading,
                 deadline=deadline,

@@ -60,7 +60,7 @@ def load(settings: LaunchSettings) -> LaunchImage:
     try:
         with path.open("rb") as file:
             loaded = segments(file)
-            answered = settings.semihosting.answered(file, loaded) if settings.semihosting is not None else None
+            answered = settings.semihosting.find_calls(file, loaded) if settings.semihosting is not None else None
     except OSError as error:
         raise ImageError(f"the application {path} cannot be read: {error.strerror}") from None
     except ElfError as error:

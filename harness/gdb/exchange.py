@@ -16,7 +16,7 @@ from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import StateError, TargetError
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.gdb.registers import UNDESCRIBED, DescriptionError, RegisterTable, described_registers
-from ethos_hil.harness.gdb.stream import PacketStream, escaped_binary
+from ethos_hil.harness.gdb.stream import PacketStream, escape_binary
 
 STOP = re.compile(rb"[TS][0-9a-fA-F]{2}")
 """The start of the packet that says why the processor stopped."""
@@ -162,7 +162,7 @@ class RspExchange:
         except ValueError:
             self.stream.fail(f"asked to {what}, it sent {show(answer)}")
 
-    def accepted(self, answer: bytes, what: str) -> None:
+    def expect_ok(self, answer: bytes, what: str) -> None:
         """Make sure that the server did what it was asked to do."""
         self._refuse(answer, what)
         if answer != b"OK":
@@ -250,7 +250,7 @@ def greet(exchange: RspExchange, deadline: Deadline) -> ServerAbilities:
 
 def _description(exchange: RspExchange, name: str, room: int, deadline: Deadline) -> bytes:
     """Return a file of the description of the processor."""
-    annex = escaped_binary(name.encode("utf-8", "replace"))
+    annex = escape_binary(name.encode("utf-8", "replace"))
     if len(annex) > room - _LONGEST_QUESTION:
         raise DescriptionError(f"it has a file with a name of {len(name)} characters, {name[:_FEWEST_PACKET]!r} ...")
     text = b""
@@ -301,10 +301,10 @@ def writes(address: int, data: bytes, room: int, binary: bool) -> list[MemoryPie
             packets.append(MemoryPiece(begin, length, b"M%x,%x:%b" % (begin, length, piece.hex().encode())))
             continue
         # With many escapes it is twice as long.
-        half = length if len(escaped_binary(piece)) <= room else room // 2 // 4 * 4
+        half = length if len(escape_binary(piece)) <= room else room // 2 // 4 * 4
         for start in range(0, length, half):
             part = piece[start : start + half]
-            command = b"X%x,%x:%b" % (begin + start, len(part), escaped_binary(part))
+            command = b"X%x,%x:%b" % (begin + start, len(part), escape_binary(part))
             packets.append(MemoryPiece(begin + start, len(part), command))
     return packets
 
@@ -340,7 +340,7 @@ def write_pieces(
 
     def take(number: int, answer: bytes) -> None:
         piece = pieces[number]
-        exchange.accepted(answer, f"write {piece.size:,} bytes at 0x{piece.address:08x}")
+        exchange.expect_ok(answer, f"write {piece.size:,} bytes at 0x{piece.address:08x}")
         if count is not None:
             count(piece.size)
 

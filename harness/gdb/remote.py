@@ -187,7 +187,7 @@ class GdbRemote:
             assert place is not None  # `_all_registers` read it from there
             changed = everything[: place.start] + data + everything[place.stop :]
             answer = self._exchange.ask(b"G" + changed.hex().encode(), until, what)
-        self._exchange.accepted(answer, what)
+        self._exchange.expect_ok(answer, what)
 
     def monitor(self, text: str, deadline: Deadline | None = None) -> str:
         """Have the server carry out a command of its own, and return what it says.
@@ -222,7 +222,7 @@ class GdbRemote:
         until = deadline or self._deadline()
         if self.running:
             self._exchange.stream.send_raw(b"\x03", until)
-            if self.stopped(until) is None:
+            if self.stop_reply(until) is None:
                 self._exchange.stream.fail(f"the processor does not stop within {until.seconds:.3g} s")
         word = "" if self.dialect is None else self.dialect.halt
         if not self.is_halted(until) and word:
@@ -257,16 +257,16 @@ class GdbRemote:
         self.halt(until)
 
     def resume(self, deadline: Deadline | None = None) -> None:
-        """Let the processor go on. Then only `stopped`, `halt`, `detach` and `close` work."""
+        """Let the processor go on. Then only `stop_reply`, `halt`, `detach` and `close` work."""
         until = deadline or self._deadline()
         self._exchange.begin("the command to go on")
         self._exchange.stream.send(b"c", until)
         self._exchange.running = True
-        reply = self.stopped(Deadline(_AT_ONCE))
+        reply = self.stop_reply(Deadline(_AT_ONCE))
         if reply is not None:
             raise self._exchange.refusal(f"the processor stopped at once when it was to go on: {reply.text}")
 
-    def stopped(self, deadline: Deadline) -> StopReply | None:
+    def stop_reply(self, deadline: Deadline) -> StopReply | None:
         """Return why a running processor has stopped, or None where it has not until the deadline."""
         what = "the command to go on"
         self._exchange.stream.begin_question()

@@ -47,13 +47,13 @@ class RspPacket:
     sound: bool
     notification: bool = False
 
-    def decoded(self) -> bytes:
+    def decode(self) -> bytes:
         """Return its content without escapes and repetitions.
 
         Raises:
             PacketError: one of them has no end, repeats nothing, or makes too much of it.
         """
-        return decoded(self.content)
+        return decode(self.content)
 
 
 @dataclass(frozen=True)
@@ -67,19 +67,19 @@ class RspAcknowledgement:
     good: bool
 
 
-def encoded(content: bytes) -> bytes:
+def encode(content: bytes) -> bytes:
     """Return `content` as a packet. What is binary in it has to be escaped."""
     return b"$" + content + b"#%02x" % (sum(content) & 0xFF)
 
 
-def escaped_binary(data: bytes) -> bytes:
+def escape_binary(data: bytes) -> bytes:
     """Return `data` with escapes for what means something in a packet."""
     if not _TO_ESCAPE.intersection(data):
         return data
     return b"".join(bytes((_ESCAPE, byte ^ _TURNED)) if byte in _TO_ESCAPE else bytes((byte,)) for byte in data)
 
 
-def decoded(content: bytes) -> bytes:
+def decode(content: bytes) -> bytes:
     """Return what the content of a packet stands for.
 
     Raises:
@@ -221,7 +221,7 @@ class PacketStream:
 
     def send(self, content: bytes, deadline: Deadline) -> None:
         """Send a packet. `send_raw` has the errors."""
-        packet = encoded(content)
+        packet = encode(content)
         self._unacknowledged = packet if self.acknowledges else b""
         self._tries = 1
         self.send_raw(packet, deadline)
@@ -266,7 +266,7 @@ class PacketStream:
         if self.acknowledges:
             self.send_raw(b"+", deadline)
         try:
-            return packet.decoded()
+            return packet.decode()
         except PacketError as error:
             self.fail(f"its answer to {waiting_for} is damaged: {error}")
 

@@ -34,7 +34,7 @@ def check_name(name: str) -> None:
     Raises:
         UsageError: there is none; says which there are.
     """
-    TARGETS.known(name.partition(":")[0])
+    TARGETS.require(name.partition(":")[0])
 
 
 def find_plugin(name: str) -> TargetPlugin:

@@ -79,7 +79,7 @@ def boot(
                 raise UsageError(f"the runner has {size} bytes at 0x{address:08x}: {why}", hint="use another target")
     console = ConsoleText(TELLING)
     deadline = Deadline(timeout)
-    answered = semihosting.answered(file, loaded)
+    answered = semihosting.find_calls(file, loaded)
     places = [(part.address, part.memory_size) for part in loaded]
     places += [(part.load_address, part.file_size) for part in loaded]
     fittings = Fittings.of(soc, rules, foreign=True)

@@ -265,7 +265,7 @@ class QemuBoard:
     def _connect(self, deadline: Deadline) -> None:
         self.gdb.handshake(deadline)
         cached = CACHE_WINDOWS if Rule.CACHE in self.rules else ()
-        for window in (*self.fittings.served(self.soc), *self.constants, *cached):
+        for window in (*self.fittings.served_windows(self.soc), *self.constants, *cached):
             for base in window.bases:
                 self.gdb.watch(base, window.size, deadline)
         for guard in self._guards:

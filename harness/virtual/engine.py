@@ -70,7 +70,7 @@ class Engine:
             except BusError:
                 continue
             size = min(max(extent.read_end, extent.write_end), place.left)
-            view = self._memory.shared(place, size, writable=extent.write_end > 0)
+            view = self._memory.share(place, size, writable=extent.write_end > 0)
             if view is None:
                 # One buffer for each RAM, so that regions that overlap see each other's writes.
                 whole = self._copies.setdefault(place.ram.name, np.zeros(place.ram.size, np.uint8))

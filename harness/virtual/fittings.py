@@ -74,7 +74,7 @@ class Fittings:
             return ()  # QEMU does
         return (soc.timing_adapters,)
 
-    def served(self, soc: Soc) -> tuple[Window, ...]:
+    def served_windows(self, soc: Soc) -> tuple[Window, ...]:
         """Return all windows that this process serves."""
         counter = (DWT,) if self.cycle_counter else ()
         return (soc.npu_registers, *self.served_uarts(), *self.served_adapters(soc), *self.dead, *counter)
@@ -91,7 +91,7 @@ class Fittings:
         those that are served or absent, and UART 0.
         """
         adapters = () if soc.timing_adapters is None else (soc.timing_adapters,)
-        return tuple(dict.fromkeys((*self.served(soc), *soc.uarts, UART0, *UNIMPLEMENTED, *adapters)))
+        return tuple(dict.fromkeys((*self.served_windows(soc), *soc.uarts, UART0, *UNIMPLEMENTED, *adapters)))
 
     def plugins(self, soc: Soc, added: Memory | None = None) -> list[Plugin]:
         """Return the plug-ins that QEMU needs for this board. `added`: a memory that its program needs as well."""

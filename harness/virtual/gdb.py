@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import PacketError, PacketReader, RspPacket, encoded
+from ethos_hil.harness.gdb.stream import PacketError, PacketReader, RspPacket, encode
 from ethos_hil.harness.virtual.guest_files import FileCall
 from ethos_hil.harness.virtual.qemu_control import QemuError, QemuSocket
 
@@ -151,7 +151,7 @@ class Gdb:
 
     def resume(self) -> None:
         """Let the guest run; the next `stop` has the answer."""
-        self._send(encoded(b"c"))
+        self._send(encode(b"c"))
 
     def resume_with(self, before: list[int], after: list[int], deadline: Deadline) -> None:
         """Change the registers that differ and let the guest run, in one round trip."""
@@ -160,7 +160,7 @@ class Gdb:
             commands = [_all_registers(after)]
         else:
             commands = [b"P%x=%b" % (number, after[number].to_bytes(4, "little").hex().encode()) for number in changed]
-        self._send(b"".join(encoded(command) for command in commands) + encoded(b"c"))
+        self._send(b"".join(encode(command) for command in commands) + encode(b"c"))
         for command in commands:
             self._expect_ok(command, deadline)
 
@@ -185,7 +185,7 @@ class Gdb:
 
         Nothing happens where the guest gave an address without memory.
         """
-        self._write_where_memory_is(writes, encoded(payload), deadline)
+        self._write_where_memory_is(writes, encode(payload), deadline)
 
     def write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], deadline: Deadline) -> None:
         """Write memory. Nothing happens where there is none."""
@@ -200,7 +200,7 @@ class Gdb:
 
     def command(self, payload: bytes, deadline: Deadline) -> bytes:
         """Send one command to a stopped guest and return the reply's payload."""
-        self._send(encoded(payload))
+        self._send(encode(payload))
         return self._receive(deadline)
 
     def _write_where_memory_is(self, writes: Sequence[tuple[int, bytes]], last: bytes, deadline: Deadline) -> None:
@@ -209,14 +209,14 @@ class Gdb:
             if deadline.passed:  # QEMU always answers at once, so that nothing else notices
                 raise TimeoutError("the deadline has passed")
             some = commands[start : start + _AT_ONCE]
-            self._send(b"".join(map(encoded, some)) + (last if start + _AT_ONCE >= len(commands) else b""))
+            self._send(b"".join(map(encode, some)) + (last if start + _AT_ONCE >= len(commands) else b""))
             for _ in some:
                 self._receive(deadline)
         if last and not commands:
             self._send(last)
 
     def _ok(self, payload: bytes, deadline: Deadline) -> None:
-        self._send(encoded(payload))
+        self._send(encode(payload))
         self._expect_ok(payload, deadline)
 
     def _expect_ok(self, payload: bytes, deadline: Deadline) -> None:

@@ -187,7 +187,7 @@ class GuestMemory:
         """Do not use /proc/<pid>/mem from now on."""
         self._blocks = None
 
-    def shared(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
+    def share(self, place: RamAddress, size: int, *, writable: bool) -> np.ndarray | None:
         """Return a view of `size` bytes at `place`, uint8, or None where that RAM can only be copied."""
         if place.ram.base != DDR.base:
             return None
@@ -197,14 +197,14 @@ class GuestMemory:
 
     def read(self, place: RamAddress, size: int) -> bytes:
         """Return a copy of `size` bytes."""
-        view = self.shared(place, size, writable=False)
+        view = self.share(place, size, writable=False)
         if view is not None:
             return view.tobytes()
         return b"".join(self._read(*piece) for piece in _pieces(place.ram.base, place.offset, size))
 
     def write(self, place: RamAddress, data: bytes | memoryview) -> None:
         """Overwrite bytes at `place`. They must not be code: QEMU would go on with its translation of the old code."""
-        view = self.shared(place, len(data), writable=True)
+        view = self.share(place, len(data), writable=True)
         if view is not None:
             view[:] = np.frombuffer(data, np.uint8)
             return

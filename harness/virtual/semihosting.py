@@ -110,7 +110,7 @@ class Semihosting:
     heap: HeapInfo = HeapInfo()
     trusted: bool = False
 
-    def answered(self, file: BinaryIO, segments: Sequence[Segment]) -> AnsweredCalls:
+    def find_calls(self, file: BinaryIO, segments: Sequence[Segment]) -> AnsweredCalls:
         """Return the calls in an ELF that the host answers, for one run."""
         files = None if self.trusted else GuestFiles(self.cwd)
         code = tuple(range(part.address, part.address + part.memory_size) for part in segments if part.executable)

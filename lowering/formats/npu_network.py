@@ -94,7 +94,7 @@ class NpuNetwork:
         """The NPU that it was compiled for. Raises UsageError when the payload names none."""
         return EthosU.from_config_word(self._driver.config_word)
 
-    def checked(self, where: str) -> NpuNetwork:
+    def check(self, where: str) -> NpuNetwork:
         """Return the network. Raises UsageError if its parts contradict one another; `where` names the file."""
         try:
             driver = self._driver
@@ -123,7 +123,7 @@ def read_blob(data: bytes, where: str) -> NpuNetwork:
         _of_blob(blob.inputs, "input"),
         _of_blob(blob.outputs, "output"),
     )
-    return network.checked(where)
+    return network.check(where)
 
 
 def _of_blob(places: Sequence[VelaIo], kind: str) -> tuple[NetworkTensor, ...]:
@@ -182,7 +182,7 @@ def read_npz(data: bytes, where: str) -> NpuNetwork:
         raise damaged(where, f"it has no array {error.args[0]}") from error
     except (ValueError, TypeError) as error:
         raise damaged(where, str(error)) from error
-    return _with_io_regions(network).checked(where)
+    return _with_io_regions(network).check(where)
 
 
 def _number(array: np.ndarray) -> int:
@@ -271,7 +271,7 @@ def read_tflite(data: bytes, where: str) -> VelaTflite:
         networks = tuple(reader.network(part, index) for index, part in enumerate(ours))
     except (ValueError, IndexError) as error:
         raise damaged(where, str(error)) from error
-    return VelaTflite(tuple(network.checked(where) for network in networks), len(operators) - len(ours))
+    return VelaTflite(tuple(network.check(where) for network in networks), len(operators) - len(ours))
 
 
 def read_ends(data: bytes, where: str) -> tuple[tuple[NetworkTensor, ...], tuple[NetworkTensor, ...]]:

@@ -102,30 +102,30 @@ class CommonGenerators:
             watched.after_draw()
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Also hear of NumPy's functions, whose calls no profile function gets."""
         if self._numpy is None:
             yield
             return
         watched, seed, restore = self._found[id(self._numpy)], self._numpy.seed, self._numpy.set_state
 
-        def seeded(*arguments: Any, **named: Any) -> None:
+        def on_seed(*arguments: Any, **named: Any) -> None:
             watched.before_seed()
             seed(*arguments, **named)
             watched.after_seed(known=bool(named or arguments) and arguments != (None,))
 
-        def restored(*arguments: Any, **named: Any) -> None:
+        def on_restore(*arguments: Any, **named: Any) -> None:
             watched.before_seed()
             restore(*arguments, **named)
             watched.after_seed(known=True)
 
-        self._numpy.seed, self._numpy.set_state = seeded, restored
+        self._numpy.seed, self._numpy.set_state = on_seed, on_restore
         try:
             yield
         finally:
             self._numpy.seed, self._numpy.set_state = seed, restore
 
-    def unseeded(self) -> Iterator[str]:
+    def find_unseeded(self) -> Iterator[str]:
         """Return the seeds that are missing, such as "torch.manual_seed", once no more code is watched."""
         for state in self._found.values():
             state.end()
@@ -213,13 +213,13 @@ def _generator(name: str) -> str:
 class Listener(Protocol):
     """Is told what code asks for."""
 
-    def asked(self, what: str) -> None:
+    def on_ask(self, what: str) -> None:
         """Note that it asks for the time, or for random numbers: the end of a sentence."""
 
-    def stated(self, value: object) -> None:
+    def on_state(self, value: object) -> None:
         """Note that it asks for the state of a file of this name, if it is a name."""
 
-    def given(self, value: object) -> None:
+    def on_give(self, value: object) -> None:
         """Note that it gives this to a function of an installed package."""
 
 
@@ -244,7 +244,7 @@ def calls_noticed(listener: Listener, generators: CommonGenerators | None = None
                 and owner_of(frame.f_code.co_filename)[0] is Owner.PACKAGE
             ):
                 for value in list(frame.f_locals.values()):
-                    listener.given(value)
+                    listener.on_give(value)
             return
         name = getattr(function, "__name__", "") if event[:2] == "c_" else ""
         if generators is not None and name in SEEDS:
@@ -255,16 +255,16 @@ def calls_noticed(listener: Listener, generators: CommonGenerators | None = None
             return
         owner = getattr(function, "__self__", None)
         if isinstance(owner, type) and issubclass(owner, datetime.date):
-            listener.asked(f"asks for the time (datetime.{owner.__name__}.{name})")
+            listener.on_ask(f"asks for the time (datetime.{owner.__name__}.{name})")
         elif owner is time:
-            listener.asked(f"asks for the time (time.{name})")
+            listener.on_ask(f"asks for the time (time.{name})")
         elif owner is posix and name == "stat":
             for value in list(frame.f_locals.values()):
-                listener.stated(value)
+                listener.on_state(value)
         elif name == "from_file":
-            listener.asked("uses torch.from_file, which reads files unseen")
+            listener.on_ask("uses torch.from_file, which reads files unseen")
         elif owner is posix:
-            listener.asked(f"draws random numbers without a seed (os.{name})")
+            listener.on_ask(f"draws random numbers without a seed (os.{name})")
 
     sys.setprofile(hear)
     try:

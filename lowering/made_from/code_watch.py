@@ -297,13 +297,13 @@ class CodeWatch:
     def _on_host(self, _arguments: tuple[object, ...]) -> None:
         self._note_cause("asks for the name of the host")
 
-    def asked(self, what: str) -> None:
+    def on_ask(self, what: str) -> None:
         """Note that the project's code asks for the time, or for random numbers."""
         stack = _stack()
         if stack is not None and stack.direct:
             self._unknown(stack, what)
 
-    def stated(self, value: object) -> None:
+    def on_state(self, value: object) -> None:
         """Note a file whose state the project's code asks the system for: it may do something else once it is there.
 
         Args:
@@ -313,7 +313,7 @@ class CodeWatch:
         if path is not None and (Path(path).is_file() or not Path(path).exists()):
             self._note_files([path])
 
-    def given(self, value: object) -> None:
+    def on_give(self, value: object) -> None:
         """Note a file, or the files in a folder, that the project's code names to a package: what the package has in C
         opens files unseen.
 

@@ -53,7 +53,7 @@ class Fingerprint:
     variables: Mapping[str, str] = field(default_factory=dict)
     unknown: tuple[str, ...] = ()
 
-    def outdated(self, today: Reads) -> str | None:
+    def why_outdated(self, today: Reads) -> str | None:
         """Return what differs from `today`, as `read_at_import` returns it, and from the disk; None if nothing does."""
         if self.unknown:
             return self.unknown[0]
@@ -259,7 +259,7 @@ def find_artifact(cache: Cache, name: str, target: Sequence[str], today: Reads) 
     try:
         entry = json.loads(read_text(path, most=_MOST_MEMO))
         made_from = Fingerprint(dict(entry["files"]), dict(entry["variables"]))
-        artifact = cache.get(entry["key"]) if made_from.outdated(today) is None else None
+        artifact = cache.get(entry["key"]) if made_from.why_outdated(today) is None else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     if artifact is None:

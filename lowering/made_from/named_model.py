@@ -192,10 +192,12 @@ def lower_named(
     with _watch() as built, telling(progress):
         tell("loading the model")
         generators = _generators(text)
-        with generators.watched(), calls_noticed(WATCH, generators):
+        with generators.watch(), calls_noticed(WATCH, generators):
             unseen = sys.getprofile() is None  # another one is at work
             loaded = change.applied(load_model(text))
-        built.unknown |= {f"{origin.file.name} draws random numbers without {seed}" for seed in generators.unseeded()}
+        built.unknown |= {
+            f"{origin.file.name} draws random numbers without {seed}" for seed in generators.find_unseeded()
+        }
         built.unknown |= {"a profiler is at work"} if unseen else set()
         artifact = lower_loaded(loaded)
     script = str(Path(getattr(sys.modules.get("__main__"), "__file__", None) or "").absolute())  # torch quotes it

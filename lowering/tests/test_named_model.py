@@ -189,19 +189,19 @@ def test_a_generator_that_gives_other_numbers_in_each_run_is_named() -> None:
     import numpy as np
 
     generators = CommonGenerators()
-    with generators.watched():
+    with generators.watch():
         np.random.seed(0)
         np.random.rand()
     random.random()
-    assert "numpy.random.seed" not in list(generators.unseeded())
-    assert "random.seed" in list(generators.unseeded())
-    with (again := CommonGenerators()).watched():
+    assert "numpy.random.seed" not in list(generators.find_unseeded())
+    assert "random.seed" in list(generators.find_unseeded())
+    with (again := CommonGenerators()).watch():
         np.random.rand()
         np.random.seed(0)
-    assert "numpy.random.seed" in list(again.unseeded())
-    with (chance := CommonGenerators()).watched():
+    assert "numpy.random.seed" in list(again.find_unseeded())
+    with (chance := CommonGenerators()).watch():
         np.random.seed()
-    assert "numpy.random.seed" in list(chance.unseeded())
+    assert "numpy.random.seed" in list(chance.find_unseeded())
 
 
 def test_the_command_that_was_started_is_no_part_of_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

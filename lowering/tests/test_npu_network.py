@@ -120,7 +120,7 @@ def test_a_tflite_cut_or_changed_anywhere_is_read_or_refused(tflite: bytes) -> N
             data[at] = rng.integers(0, 256)
         try:
             for network in read_tflite(bytes(data), "net.tflite").networks:
-                network.checked("")
+                network.check("")
         except UsageError:
             refused += 1
     assert refused > 20
@@ -142,7 +142,7 @@ def test_a_tflite_without_places_is_refused(tflite: bytes) -> None:
 def test_a_network_that_needs_too_much_is_refused(npz: bytes) -> None:
     network = read_npz(npz, "net.npz")
     with pytest.raises(UsageError, match="more than any Ethos-U has"):
-        replace(network, memory={1: MOST_BYTES + 1}).checked("net.npz")
+        replace(network, memory={1: MOST_BYTES + 1}).check("net.npz")
 
 
 def test_shapes_lose_the_ones_that_fill_them_up() -> None:

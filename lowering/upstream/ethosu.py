@@ -93,13 +93,13 @@ class Capture:
         """Note which method is compiled next, and how many delegates it has."""
         self.method, self.waiting = method, delegates
 
-    def begun_one(self) -> Capture:
+    def start_one(self) -> Capture:
         """Say that one more delegate of the method is started. Return this object."""
         number = self.begun[self.method] = self.begun.get(self.method, 0) + 1
         tell(f"lowering delegate {number} of {max(number, self.waiting)} to TOSA")
         return self
 
-    def compiled(self, blob: bytes) -> CompiledPartition:
+    def partition_with(self, blob: bytes) -> CompiledPartition:
         """The partition with this blob. Of partitions with equal blobs, it is the one with this object.
 
         Raises:
@@ -256,7 +256,7 @@ def _backend() -> Any:
 
         @staticmethod
         def preprocess(edge_program: Any, compile_specs: list[Any]) -> Any:
-            capture = _current.get().begun_one()
+            capture = _current.get().start_one()
 
             def arguments(value: bytes, folder: str) -> list[str]:
                 return with_ini(value.decode().split(" "), capture.ini, Path(folder))
@@ -276,14 +276,14 @@ def _backend() -> Any:
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_ARTIFACT_KEY, folder.encode()))
                 specs.append(CompileSpec(ArmCompileSpec._DEBUG_MODE_KEY, ArmCompileSpec.DebugMode.TOSA.name.encode()))
 
-                def compiled(program: Any) -> VelaOutput | VelaCrash:
+                def compile_program(program: Any) -> VelaOutput | VelaCrash:
                     try:
                         blob = bytes(EthosUBackend.preprocess(program, specs).processed_bytes)
                     except VelaCrash as crash:
                         return _locate(crash, calls)
                     return VelaOutput.read(blob, Path(folder))
 
-                upstreams = _in_some_order(edge_program, compiled, capture.notes)
+                upstreams = _in_some_order(edge_program, compile_program, capture.notes)
                 tosa = (Path(folder) / "out.tosa").read_bytes()
                 flags = EthosUCompileSpec._from_list(specs).compiler_flags
                 partition = Partition(calls, nodes, handles, capture.surviving[capture.method])
@@ -348,18 +348,18 @@ def _nodes(module: torch.fx.GraphModule) -> tuple[dict[str, str], dict[str, int]
 
 
 def _in_some_order(
-    program: Any, compiled: Callable[[Any], VelaOutput | VelaCrash], notes: list[str]
+    program: Any, compile_program: Callable[[Any], VelaOutput | VelaCrash], notes: list[str]
 ) -> VelaOutput | VelaCrash:
     """What is compiled of a program in upstream's order of passes. Where that fails, look-up tables are made first."""
     untouched = copy.deepcopy(program)  # passes change the program they work on
     try:
-        return compiled(program)
+        return compile_program(program)
     except Exception as error:
         raise_if_interrupted(error)
         if not patches_on():
             raise
         with apply(TABLES_FIRST, untouched):
-            output: VelaOutput | VelaCrash = _retry(lambda: compiled(untouched), error)
+            output: VelaOutput | VelaCrash = _retry(lambda: compile_program(untouched), error)
         notes.append(REORDERED)
         return output
 

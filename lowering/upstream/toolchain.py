@@ -276,7 +276,7 @@ class EthosUToolchain(Toolchain):
 
     def _partition_of(self, blob: bytes) -> CompiledPartition:
         assert self._capture is not None, "nothing was lowered"
-        return self._capture.compiled(blob)
+        return self._capture.partition_with(blob)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ class MemoryMode:
         mode._check(npu)
         return mode
 
-    def limited(self, limit: int | None) -> MemoryMode:
+    def with_limit(self, limit: int | None) -> MemoryMode:
         """Return the mode with another limit of its cache, in bytes; None for no change."""
         return self if limit is None else replace(self, limit=limit)
 

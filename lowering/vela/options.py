@@ -110,7 +110,7 @@ class VelaSetup:
             system = ini.system(system_config, npu)
             section = ini.mode(options.memory_mode or MemoryMode.default(npu).name, system)
             mode = MemoryMode.declared(section.name, section.placement, section.arena_cache_size, npu)
-        return cls(npu, mode.limited(options.arena_cache_size), system, ini, tuple(extra))
+        return cls(npu, mode.with_limit(options.arena_cache_size), system, ini, tuple(extra))
 
     @property
     def key(self) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ def names(made_from: Fingerprint, project: Path) -> set[str]:
 
 
 def unchanged(made_from: Fingerprint, project: Path) -> bool:
-    return made_from.outdated(read_at_import([project / "test_net.py"])) is None
+    return made_from.why_outdated(read_at_import([project / "test_net.py"])) is None
 
 
 def test_it_is_made_from_what_its_file_imports_and_so_on(project: Path) -> None:

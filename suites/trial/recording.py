@@ -177,7 +177,7 @@ class Recording:
             for name, value in asked.items()
             if value != self.asked.get(name)
         ]
-        outdated = self.made_from.outdated(today)
+        outdated = self.made_from.why_outdated(today)
         if outdated is not None:
             changes.append(outdated.replace(f"{root}{os.sep}", ""))
         if changes:

@@ -78,7 +78,7 @@ def test_every_kind_of_server_is_served(traits: PeerTraits) -> None:
         remote.write_word(0xE000ED08, BASE)
         assert peer.state.words[0xE000ED08] == BASE == remote.read_word(0xE000ED08)
         remote.resume()
-        assert (peer.state.running, remote.stopped(Deadline(0))) == (True, None)
+        assert (peer.state.running, remote.stop_reply(Deadline(0))) == (True, None)
         remote.halt()
         assert (peer.state.running, remote.running) == (False, False)
         assert remote.monitor("anything") == "done"

@@ -13,9 +13,9 @@ from ethos_hil.harness.gdb.stream import (
     PacketReader,
     RspAcknowledgement,
     RspPacket,
-    decoded,
-    encoded,
-    escaped_binary,
+    decode,
+    encode,
+    escape_binary,
 )
 
 QEMU = {
@@ -44,23 +44,23 @@ def read_all(reader: PacketReader) -> list[RspPacket | RspAcknowledgement]:
     ],
 )
 def test_repetitions_and_escapes(content: bytes, meaning: bytes) -> None:
-    assert decoded(content) == meaning
+    assert decode(content) == meaning
 
 
 @pytest.mark.parametrize("content", [b"a}", b"*!", b"a*", b"a*\x1d", b"a" + b"*~" * (MOST_BYTES // 97 + 1)])
 def test_what_stands_for_nothing_or_too_much_is_no_packet(content: bytes) -> None:
     with pytest.raises(PacketError):
-        decoded(content)
+        decode(content)
 
 
 def test_binary_data_comes_back() -> None:
     data = bytes(range(256)) * 3
-    assert decoded(escaped_binary(data)) == data
-    assert not {b"#"[0], b"$"[0], b"*"[0]} & set(escaped_binary(data))
+    assert decode(escape_binary(data)) == data
+    assert not {b"#"[0], b"$"[0], b"*"[0]} & set(escape_binary(data))
 
 
 def test_a_packet_is_as_the_manual_has_it() -> None:
-    assert encoded(b"m4015bc,2") == b"$m4015bc,2#5a"
+    assert encode(b"m4015bc,2") == b"$m4015bc,2#5a"
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
@@ -161,8 +161,8 @@ def test_any_number_of_packets_that_were_cut_off_is_passed_over() -> None:
     reader = PacketReader()
     reader.feed(b"$0000" * 20_000)
     assert reader.next() is None
-    reader.feed(encoded(b"OK")[1:])
+    reader.feed(encode(b"OK")[1:])
     assert reader.next() == RspPacket(b"0000OK", False)  # what is left of the last one
-    reader.feed(b"$a$b" + encoded(b"OK"))
+    reader.feed(b"$a$b" + encode(b"OK"))
     assert reader.next() == RspPacket(b"OK", True)
     assert reader.passed_over == 5 * 19_999 + 4

@@ -93,7 +93,7 @@ class ElfProgram:
         self._symbols = Symbols(elf)
         self._sections, self._named = _names(self._symbols.file)
 
-    def loaded(self) -> Sequence[tuple[int, bytes]]:
+    def contents(self) -> Sequence[tuple[int, bytes]]:
         """Return the bytes that a loader puts into memory, with their addresses."""
         return self._loaded
 
@@ -119,7 +119,7 @@ class ElfProgram:
             for segment in self.segments
         )
 
-    def named(self, *names: str) -> int | None:
+    def address_of(self, *names: str) -> int | None:
         """Return the address of the first of the symbols that there is, without the Thumb bit."""
         addresses = {function.name: function.address for function in self._named}
         return next((addresses[name] for name in names if name in addresses), None)

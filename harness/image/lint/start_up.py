@@ -57,7 +57,7 @@ class PartMemory:
             for base in memory.bases
         ]
         self._near: tuple[int, int, int, Memory] | None = None
-        chunks = sorted((self._secure(address), data) for address, data in program.loaded())
+        chunks = sorted((self._secure(address), data) for address, data in program.contents())
         self._begins = [begin for begin, _ in chunks]
         self._chunks = chunks
 
@@ -252,7 +252,7 @@ class _Walker:
     def walk(self, stack: int, entry: int) -> Walk:
         memory = PartMemory(self.program, self.report)
         processor = Processor(memory, stack, entry)
-        main = self.program.named("main")
+        main = self.program.address_of("main")
         goals = self.program.aliases(main) if main is not None else ()
         first: tuple[list[Flaw], str] | None = None
         steps = 0

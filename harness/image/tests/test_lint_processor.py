@@ -116,7 +116,7 @@ def followed(elf: bytes) -> PartMemory:
     assert stack is not None
     assert reset is not None
     processor = Processor(memory, stack, reset)
-    goal = program.named("main")
+    goal = program.address_of("main")
     while processor.state.r[PC] != goal:
         processor.step(processor.next())
     return memory

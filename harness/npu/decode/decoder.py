@@ -414,7 +414,7 @@ class PoolRepeater:
             return None
         ifm, source = _move(last.ifm, sources, registers)
         ofm, target = _move(last.ofm, targets, registers)
-        op = last.moved(registers.offset, ifm, ofm, (source, target))
+        op = last.move_to(registers.offset, ifm, ofm, (source, target))
         registers.op = op.name
         registers.written.clear()
         self._last = (code, parameter, op)
@@ -444,5 +444,5 @@ def _move(source: FeatureMap, access: Access, registers: RegisterFile) -> tuple[
     by = base - source.bases[0]
     if not by:
         return source, access
-    moved = source.moved(base)
+    moved = source.move_to(base)
     return moved, Access(access.register, access.region, access.begin + by, access.end + by, access.write, access.size)

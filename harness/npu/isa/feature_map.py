@@ -138,7 +138,7 @@ class FeatureMap:
         """Whether the map is stored as it is, neither transposed nor reversed."""
         return self.axes == STRAIGHT and self.reverse is None
 
-    def moved(self, base: int) -> FeatureMap:
+    def move_to(self, base: int) -> FeatureMap:
         """Return the same map with tile 0 at `base`. dataclasses.replace would take three times as long."""
         return FeatureMap(
             self.region,

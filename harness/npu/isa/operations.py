@@ -247,7 +247,7 @@ class Pool:
     accesses: tuple[Access, ...]
     start: FeatureMap | None = None
 
-    def moved(self, offset: int, ifm: FeatureMap, ofm: FeatureMap, accesses: tuple[Access, ...]) -> Pool:
+    def move_to(self, offset: int, ifm: FeatureMap, ofm: FeatureMap, accesses: tuple[Access, ...]) -> Pool:
         """Return the same pool on other maps of the same shapes. dataclasses.replace would take three times as long."""
         return Pool(
             offset,

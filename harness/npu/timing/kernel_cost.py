@@ -101,7 +101,7 @@ def cost(op: Op, configuration: EthosU, system: MemorySystem, ports: Mapping[int
         if not flow.size:
             continue
         number = ports.get(flow.region, 0)
-        port, size = system.ports[number], flow.moved(system.beat)
+        port, size = system.ports[number], flow.bus_bytes(system.beat)
         kind = "written" if flow.write else flow.purpose if flow.purpose in fetches else "read"
         latency = _latency(port, flow)
         rate = _rate(port, flow, latency, configuration, system.beat)
@@ -162,7 +162,7 @@ def _rate(port: Port, flow: Flow, latency: int, configuration: EthosU, beat: int
     A memory that answers after a latency delivers a read buffer's size in that time at most, whatever its bandwidth.
     Bytes that do not lie together go in transactions and words of their own.
     """
-    filled = flow.size / flow.moved(beat)
+    filled = flow.size / flow.bus_bytes(beat)
     bus = beat * port.ports * filled
     if not latency:
         return bus

@@ -57,7 +57,7 @@ class Flow:
     first: int = 0
     purpose: str = "ifm"
 
-    def moved(self, beat: int) -> float:
+    def bus_bytes(self, beat: int) -> float:
         """Return the bytes of the bus words that are moved for it; `beat` is the word's size."""
         run = max(min(self.run, self.size), 1)
         return self.size / run * (-(-run // beat) * beat)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import encoded
+from ethos_hil.harness.gdb.stream import encode
 from ethos_hil.harness.virtual.gdb import Gdb, Stop, StopKind, parse_stop
 from ethos_hil.harness.virtual.qemu_control import QemuClosed, QemuError
 
@@ -21,8 +21,8 @@ def ends() -> Iterator[tuple[Gdb, socket.socket]]:
 
 
 def test_packet_has_a_checksum() -> None:
-    assert encoded(b"g") == b"$g#67"
-    assert encoded(b"") == b"$#00"
+    assert encode(b"g") == b"$g#67"
+    assert encode(b"") == b"$#00"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_acknowledgements_and_split_packets_are_put_together(ends: tuple[Gdb, so
     stub.sendall(b"K#9a+$T05#b9")
     gdb.write_memory(0x31000000, b"\x01", Deadline(1))
     assert gdb.stop(Deadline(1)) == Stop(StopKind.SIGNAL, 5)
-    assert stub.recv(100) == encoded(b"M31000000,1:01")
+    assert stub.recv(100) == encode(b"M31000000,1:01")
 
 
 def test_registers_and_continue_go_in_one_message(ends: tuple[Gdb, socket.socket]) -> None:
@@ -64,7 +64,7 @@ def test_registers_and_continue_go_in_one_message(ends: tuple[Gdb, socket.socket
     after[3], after[15] = 0x11223344, 0x10000002
     stub.sendall(b"$OK#9a$OK#9a")
     gdb.resume_with(before, after, Deadline(1))
-    assert stub.recv(1000) == encoded(b"P3=44332211") + encoded(b"Pf=02000010") + encoded(b"c")
+    assert stub.recv(1000) == encode(b"P3=44332211") + encode(b"Pf=02000010") + encode(b"c")
 
 
 def test_a_wrong_checksum_is_noticed(ends: tuple[Gdb, socket.socket]) -> None:
@@ -76,14 +76,14 @@ def test_a_wrong_checksum_is_noticed(ends: tuple[Gdb, socket.socket]) -> None:
 
 def test_an_error_reply_is_noticed(ends: tuple[Gdb, socket.socket]) -> None:
     gdb, stub = ends
-    stub.sendall(encoded(b"E22"))
+    stub.sendall(encode(b"E22"))
     with pytest.raises(QemuError, match="E22"):
         gdb.watch(0x58102000, 0x1000, Deadline(1))
 
 
 def test_short_registers_are_noticed(ends: tuple[Gdb, socket.socket]) -> None:
     gdb, stub = ends
-    stub.sendall(encoded(b"00" * 4 * 16))
+    stub.sendall(encode(b"00" * 4 * 16))
     with pytest.raises(QemuError, match="16 registers"):
         gdb.read_registers(Deadline(1))
 

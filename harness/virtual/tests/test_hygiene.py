@@ -163,7 +163,7 @@ def test_noise_and_delay_of_a_script_change_nothing(
     monkeypatch.setenv("ETHOS_HIL_QEMU", wrapper(tmp_path, script))
     elf = assemble(" movs r0, #0x18\n ldr r1, =0x20026\n bkpt 0xab\n b .\n")
     semihosting = Semihosting("", tmp_path)
-    answered = semihosting.answered(io.BytesIO(elf), segments(io.BytesIO(elf)))
+    answered = semihosting.find_calls(io.BytesIO(elf), segments(io.BytesIO(elf)))
     board = QemuBoard(CORSTONE_300, Qemu(elf, semihosting=semihosting))
     with Machine(board, EthosU.parse("ethos-u55-128"), Deadline(20), answered=answered) as machine:
         assert machine.wait() == Exit(0)

@@ -29,7 +29,7 @@ def calls(*code: bytes, address: int = 0x10000000, executable: bool = True) -> l
     """Byte offsets of the calls found in `code`."""
     data = b"".join(code)
     segment = Segment(0, address, address, len(data), len(data), executable)
-    return sorted(at - address for at in SEMIHOSTING.answered(io.BytesIO(data), [segment]).heapinfo)
+    return sorted(at - address for at in SEMIHOSTING.find_calls(io.BytesIO(data), [segment]).heapinfo)
 
 
 def test_a_call_is_recognised_by_its_number() -> None:
@@ -107,7 +107,7 @@ def test_start_up_needs_the_answer(tmp_path: Path, answered: bool) -> None:
     """QEMU's own answer puts the stack below its limit, which faults."""
     path = build("corstone-300", tmp_path / "guest.elf")
     with path.open("rb") as file:
-        calls = SEMIHOSTING.answered(file, segments(file))
+        calls = SEMIHOSTING.find_calls(file, segments(file))
     if not answered:
         calls = dataclasses.replace(calls, heapinfo=frozenset())
     board = QemuBoard(CORSTONE_300, Qemu(path, semihosting=SEMIHOSTING))

@@ -49,7 +49,7 @@ class PluginGroup(Generic[T]):
         """Return all registered names in alphabetical order. Nothing is imported."""
         return tuple(sorted(self._entries()))
 
-    def known(self, name: str) -> None:
+    def require(self, name: str) -> None:
         """Check that a distribution registers `name`. Nothing is imported.
 
         Raises:
@@ -80,7 +80,7 @@ class PluginGroup(Generic[T]):
             UsageError: there is none.
             PluginError: two distributions register it, or it cannot be imported, or is not what it should be.
         """
-        self.known(name)
+        self.require(name)
         entries = self._entries()[name]
         if len(entries) > 1:
             raise PluginError(

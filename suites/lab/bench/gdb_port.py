@@ -15,7 +15,7 @@ import socket
 from collections.abc import Callable
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.harness.gdb.stream import encoded
+from ethos_hil.harness.gdb.stream import encode
 from ethos_hil.harness.virtual.gdb import Stop, StopKind
 from ethos_hil.suites.lab.bench.faults import BenchFault, FaultSpec
 from ethos_hil.suites.lab.bench.gdb_lies import GdbLies
@@ -362,7 +362,7 @@ class GdbPort:
         return b"OK"
 
     def _send(self, payload: bytes) -> None:
-        self._last = encoded(payload)
+        self._last = encode(payload)
         self._send_raw(self._last)
 
     def _send_raw(self, data: bytes) -> None:

@@ -115,7 +115,7 @@ class BenchGuest:
     @property
     def windows(self) -> tuple[Window, ...]:
         """The registers that are served here, where the debugger may set no watchpoint."""
-        return self._fittings.served(self.soc)
+        return self._fittings.served_windows(self.soc)
 
     def arm(self, spec: FaultSpec) -> None:
         """Let a fault of the NPU happen."""

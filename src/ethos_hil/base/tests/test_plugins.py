@@ -58,7 +58,7 @@ def test_plugins_of_several_distributions_are_found_by_name(install: Install) ->
 
 def test_nothing_is_imported_before_it_is_asked_for(install: Install) -> None:
     install("one", "raise RuntimeError('imported')\n", hammer="A")
-    TOOLS.known("hammer")
+    TOOLS.require("hammer")
     assert TOOLS.names() == ("hammer",)
     assert "one_code" not in sys.modules
     with pytest.raises(PluginError, match="imported"):
