@@ -46,7 +46,7 @@ def bring_up(
 
     \b
       file              its values agree with one another
-      lease             nobody else on this machine uses it
+      lease             no one else on this machine uses it
       probe             the server answers, the processor halts, and is the right one
       memory ...        memories of the firmware and its packages keep what is written
       npu by probe      the NPU's registers are where the file says, and it is the file's

@@ -244,7 +244,7 @@ def test_the_least_sqnr_that_the_user_accepts(board: OpenTarget) -> None:
     kind, message = failure(board.run(model, [(X,), (X * 20,)], min_sqnr=30.0))  # saturates
     assert (kind, "input set 1" in message) == (FailureKind.ACCURACY, True)
     for limit in (math.nan, math.inf):
-        with pytest.raises(UsageError, match="the least SQNR is"):
+        with pytest.raises(UsageError, match="--min-sqnr is"):
             board.run(model, min_sqnr=limit)
 
 
