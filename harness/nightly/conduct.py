@@ -37,6 +37,10 @@ from ethos_hil.results.selection import Selected, Selection, forget_end, read_en
 
 _USAGE = 4
 """pytest's exit status for arguments, or a conftest.py, that it cannot use."""
+_TICK = 1.0
+_END = 30.0
+"""Seconds that an interrupted session has to stop its boards."""
+_MOST_LOG = 64 << 20
 
 
 @dataclass
@@ -138,22 +142,43 @@ class Conductor:
     def _session(
         self, number: int, part: SuitePart, name: str, *, attempt: int = 1, tests: Sequence[str] | None = None
     ) -> None:
-        """Run a session of pytest. What it says of its end is in the run folder; here only that it does not."""
-        shard = str(self._shard) if self._shard is not None and tests is None else ""
-        session = SuiteSession(
-            part, self._night.folder, self._config.folder, self._config.jobs, shard, number, name, attempt, tests
-        )
+        """Run a session of pytest. What it says of its end is in the run folder; here only that it does not.
+
+        Args:
+            number: of the part in the plan; names the session's files.
+            part: what to run.
+            name: the part's name in records.
+            attempt: see `RunInfo`.
+            tests: pytest's ids in place of the part's paths; None for all.
+        """
+        again = f"-{attempt}" if attempt > 1 else "-audit" if name != part.name else ""
+        log = self._night.folder / SESSIONS / f"{number:02}{again}.log"
+        log.parent.mkdir(exist_ok=True)
         self._reporter.stage(f"Running {name}" if attempt == 1 else f"Repeating what could not be tried of {name}")
         forget_end(self._night.folder, name, attempt)
-        exit_ = session.run(self._counter(lambda: self._total(name, tests)))
+        command = self._command(part, name, attempt, tests, log.with_suffix(".txt"))
+        status = _status(command, self._config.folder, log, self._counter(lambda: self._total(name, tests)))
         said = read_end(self._night.folder, name, attempt)
-        if said is None or said.status != exit_.status or exit_.status == _USAGE:
+        if said is None or said.status != status or status == _USAGE:
             where = name if attempt == 1 else f"{name}, attempt {attempt}"
             early = " before its end" if said is None else ""
-            how = (
-                "pytest cannot run it" if exit_.status == _USAGE else f"pytest ended with status {exit_.status}{early}"
-            )
-            self._done.problems[where] = f"{how}: {exit_.last} ({exit_.log})"
+            how = "pytest cannot run it" if status == _USAGE else f"pytest ended with status {status}{early}"
+            self._done.problems[where] = f"{how}: {_reason(log)} ({log})"
+
+    def _command(
+        self, part: SuitePart, name: str, attempt: int, tests: Sequence[str] | None, arguments: Path
+    ) -> list[str]:
+        """Return pytest's command line. The names of tests are in the file `arguments`."""
+        folder = self._night.folder
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part.arguments]
+        command += ["-n", str(self._config.jobs), "--dist", "worksteal"]  # one, too: a test may kill its process
+        command += [f"--runs={folder.parent}", f"--run-name={folder.name}", "--resume"]
+        command += [f"--run-part={name}", f"--run-attempt={attempt}", f"--artifacts={folder / 'failures'}"]
+        if tests is None:
+            command += [f"--shard={self._shard}"] if self._shard is not None else []
+            return [*command, *part.selection, "--", *part.entry.paths]
+        arguments.write_text("".join(f"{test}\n" for test in tests))
+        return [*command, f"@{arguments}"]
 
     def _total(self, name: str, tests: Sequence[str] | None) -> int:
         if tests is not None:
@@ -262,101 +287,20 @@ def down_parts(plan: NightlyPlan, down: Mapping[str, str]) -> frozenset[str]:
     return frozenset(part.name for part in plan.parts if part.target in down)
 
 
-_TICK = 1.0
-_END = 30.0
-"""Seconds that an interrupted session has to stop its boards."""
-_MOST_LOG = 64 << 20
-
-
-@dataclass(frozen=True)
-class SessionExit:
-    """How the process of a session ended.
-
-    Attributes:
-        status: pytest's exit status; negative for a signal.
-        log: what it said.
-        last: the line of it that says most about why it ended.
-    """
-
-    status: int
-    log: Path
-    last: str
-
-
-@dataclass(frozen=True)
-class SuiteSession:
-    """A session that is to run.
-
-    Attributes:
-        part: what to run.
-        run_folder: where its records go.
-        folder: the working directory.
-        jobs: processes.
-        shard: "2/4", or "".
-        number: of the part in the plan; names its files.
-        attempt: see `RunInfo`.
-        name: the part's name in records.
-        tests: pytest's ids in place of the paths; None for all.
-    """
-
-    part: SuitePart
-    run_folder: Path
-    folder: Path
-    jobs: int
-    shard: str
-    number: int
-    name: str
-    attempt: int = 1
-    tests: Sequence[str] | None = None
-
-    def run(self, tick: Callable[[], None]) -> SessionExit:
-        """Run it to its end.
-
-        Args:
-            tick: called every second.
-
-        Raises:
-            OSError: a file cannot be written.
-        """
-        base = self.run_folder / SESSIONS / self._file_name
-        log = base.with_suffix(".log")
-        base.parent.mkdir(exist_ok=True)
-        status = self._status(self._command(base), log, tick)
-        said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
-        return SessionExit(status, log, _reason(said))
-
-    @property
-    def _file_name(self) -> str:
-        again = f"-{self.attempt}" if self.attempt > 1 else "-audit" if self.name != self.part.name else ""
-        return f"{self.number:02}{again}"
-
-    def _command(self, base: Path) -> list[str]:
-        part = self.part
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *part.arguments]
-        command += ["-n", str(self.jobs), "--dist", "worksteal"]  # one, too: a test may kill its process
-        command += [f"--runs={self.run_folder.parent}", f"--run-name={self.run_folder.name}", "--resume"]
-        command += [f"--run-part={self.name}", f"--run-attempt={self.attempt}"]
-        command += [f"--artifacts={self.run_folder / 'failures'}"]
-        command += [f"--shard={self.shard}"] if self.shard else []
-        if self.tests is None:
-            return [*command, *part.selection, "--", *part.entry.paths]
-        arguments = base.with_suffix(".txt")
-        arguments.write_text("".join(f"{each}\n" for each in self.tests))
-        return [*command, f"@{arguments}"]
-
-    def _status(self, command: Sequence[str], log: Path, tick: Callable[[], None]) -> int:
-        with log.open("wb") as said:
-            process = start_child(command, cwd=self.folder, stdout=said)
-        try:
-            while True:
-                try:
-                    return process.wait(_TICK)
-                except subprocess.TimeoutExpired:
-                    tick()
-        except BaseException:
-            process.terminate()
-            end_child(process, _END)
-            raise
+def _status(command: Sequence[str], folder: Path, log: Path, tick: Callable[[], None]) -> int:
+    """Run a session to its end, and return its exit status; negative for a signal. `tick` is called every second."""
+    with log.open("wb") as said:
+        process = start_child(command, cwd=folder, stdout=said)
+    try:
+        while True:
+            try:
+                return process.wait(_TICK)
+            except subprocess.TimeoutExpired:
+                tick()
+    except BaseException:
+        process.terminate()
+        end_child(process, _END)
+        raise
 
 
 def check_pytest() -> None:
@@ -370,8 +314,9 @@ def check_pytest() -> None:
             raise ToolError(f"suites need {package}, which is not installed", hint=f"pip install {package}")
 
 
-def _reason(said: str) -> str:
+def _reason(log: Path) -> str:
     """Return the line of pytest's that says most about why it ended."""
+    said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
     lines = [line for line in said.splitlines() if line.strip()]
     usage_errors = [line for line in lines if re.match(r"\S.*: error: ", line)]
     told = usage_errors or [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
