@@ -5,8 +5,6 @@ It reads jobs as a process of `ethos_hil.base.crew`, and says `POINT` when a poi
 
 from __future__ import annotations
 
-import base64
-import pickle
 import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
@@ -42,29 +40,22 @@ class BenchJob:
         """The case of all points."""
         return self.points[0].case
 
-    def dumps(self) -> str:
-        """Return it as a line, for a process of this program."""
-        return base64.b64encode(pickle.dumps(self)).decode() + "\n"
-
-    @classmethod
-    def parse(cls, line: str) -> BenchJob:
-        """Return what `dumps` wrote."""
-        job: BenchJob = pickle.loads(base64.b64decode(line))
-        return job
+    def __str__(self) -> str:
+        return f"{len(self.points)} points of {self.case.name}"
 
 
 def main() -> None:
     """Make points until there are no more."""
     folder = Path(sys.argv[1])
 
-    def work(lines: Iterable[str]) -> Generator[str]:
+    def work(jobs: Iterable[BenchJob]) -> Generator[str]:
         prepare_torch()
         from ethos_hil.harness.bench.case_work import CaseWork
         from ethos_hil.harness.virtual.board import BoardPool
 
         run_folder = RunFolder(folder.parent, name=folder.name)
         with BoardPool() as pool:
-            for job in map(BenchJob.parse, lines):
+            for job in jobs:
                 records = CaseWork(job.case, job.settings, pool).records(job.points)
                 for point, record in zip(job.points, records, strict=True):
                     run_folder.append(record, part=part_of(job.prefix, point))

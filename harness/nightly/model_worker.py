@@ -6,7 +6,6 @@ Torch is imported once for all jobs, and boards wait for the next one. The crew 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
@@ -44,15 +43,8 @@ class ModelJob:
     question: Question
     attempt: int = 1
 
-    def dumps(self) -> str:
-        """Return it as a line. The digests of files are left to the process, which starts from another folder."""
-        return json.dumps([self.part, {**self.question.to_json(), "digests": {}}, self.attempt]) + "\n"
-
-    @classmethod
-    def parse(cls, line: str) -> ModelJob:
-        """Return what `dumps` wrote."""
-        part, question, attempt = json.loads(line)
-        return cls(part, Question.from_json(question), attempt)
+    def __str__(self) -> str:
+        return self.part
 
 
 def run(job: ModelJob, pool: BoardPool) -> Record:
@@ -69,13 +61,13 @@ def main() -> None:
     """Run jobs until there are no more."""
     folder = Path(sys.argv[1])
 
-    def work(lines: Iterable[str]) -> Generator[str]:
+    def work(jobs: Iterable[ModelJob]) -> Generator[str]:
         prepare_torch()
         from ethos_hil.harness.virtual.board import BoardPool
 
         run_folder = RunFolder(folder.parent, name=folder.name)
         with BoardPool() as pool:
-            for job in map(ModelJob.parse, lines):
+            for job in jobs:
                 run_folder.append(run(job, pool), part=job.part, attempt=job.attempt)
                 yield DONE
 

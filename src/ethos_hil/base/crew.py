@@ -1,13 +1,15 @@
 """Processes that do jobs, each one after the other: torch is imported once in each, and boards wait for the next job.
 
-A process reads a job a line from stdin, and writes lines to stdout; the line `DONE` ends the job.
+A process reads a job a line from stdin, pickled, and writes lines to stdout; the line `DONE` ends the job.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
+import pickle
 import queue
 import signal
 import subprocess
@@ -15,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Generic, Protocol, TypeVar
+from typing import IO, Any, Generic, TypeVar
 
 from ethos_hil.base.interruption import end_on_signals
 from ethos_hil.base.plain_text import one_line
@@ -28,14 +30,7 @@ _END = 30.0
 """Seconds that an interrupted process has to stop its boards."""
 
 
-class CrewJob(Protocol):
-    """What a process is told to do."""
-
-    def dumps(self) -> str:
-        """Return it as a line."""
-
-
-_Job = TypeVar("_Job", bound=CrewJob)
+_Job = TypeVar("_Job")
 
 
 class WorkerCrew(Generic[_Job]):
@@ -138,9 +133,9 @@ class WorkerCrew(Generic[_Job]):
         """Have a process do a job. Return whether it did, and did not end before."""
         assert process.stdin is not None
         assert process.stdout is not None
-        self._stopped.watch(process.pid, f"the job {one_line(job.dumps()):.100}")
+        self._stopped.watch(process.pid, f"the job {one_line(str(job)):.100}")
         try:
-            process.stdin.write(job.dumps())
+            process.stdin.write(base64.b64encode(pickle.dumps(job)).decode() + "\n")
             process.stdin.flush()
             for line in process.stdout:
                 message = line.rstrip("\n")
@@ -184,29 +179,30 @@ def error_told(message: str) -> OSError:
     return OSError(number, why, where)
 
 
-def serve(folder: Path, work: Callable[[Iterable[str]], Generator[str]]) -> None:
+def serve(folder: Path, work: Callable[[Iterable[Any]], Generator[str]]) -> None:
     """Do jobs until there are no more, in a process of a crew that writes a run folder.
 
     A file that cannot be read or written ends it, and is told.
 
     Args:
         folder: the run folder.
-        work: takes the lines of all jobs, and yields what is answered.
+        work: takes all jobs, and yields what is answered.
     """
-    jobs, answers = own_streams()
+    lines, answers = _own_streams()
     end_on_signals()
     writing = Writing(folder)
     try:
-        with contextlib.closing(work(jobs)) as lines:
-            for line in lines:
-                print(line, file=answers, flush=True)
+        jobs = (pickle.loads(base64.b64decode(line)) for line in lines)
+        with contextlib.closing(work(jobs)) as replies:
+            for reply in replies:
+                print(reply, file=answers, flush=True)
     except OSError as error:
         print(told_of(error, folder), file=answers, flush=True)
     finally:
         writing.close()
 
 
-def own_streams() -> tuple[IO[str], IO[str]]:
+def _own_streams() -> tuple[IO[str], IO[str]]:
     """Return stdin and stdout, in a process of a crew. A model that reads or prints has others from now on."""
     jobs, answers = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
     nothing = os.open(os.devnull, os.O_RDONLY)

@@ -62,18 +62,18 @@ def test_one_that_goes_on_or_is_forgotten_is_left_alone(
 
 
 WORKER = """
-import os, signal, sys
-for line in sys.stdin:
-    if line == "stop\\n":
-        os.kill(os.getpid(), signal.SIGSTOP)
-    print("did", line, flush=True, end="")
-    print("done", flush=True)
+import os, pathlib, signal
+from ethos_hil.base.crew import DONE, serve
+
+def work(jobs):
+    for job in jobs:
+        if job == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        yield f"did {job}"
+        yield DONE
+
+serve(pathlib.Path.cwd(), work)
 """
-
-
-class Job(str):
-    def dumps(self) -> str:
-        return f"{self}\n"
 
 
 def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,15 +81,15 @@ def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch
     monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 0.2)
     (tmp_path / "worker_of_test.py").write_text(WORKER)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    crew: WorkerCrew[Job] = WorkerCrew(
+    crew: WorkerCrew[str] = WorkerCrew(
         "worker_of_test", [], folder=tmp_path, log=lambda number: tmp_path / f"{number}.log", processes=1
     )
     told, lost = [], []
 
-    def lose(job: Job, how: str) -> None:
+    def lose(job: str, how: str) -> None:
         lost.append((job, how))
 
-    jobs = [Job("a"), Job("stop"), Job("b")]
+    jobs = ["a", "stop", "b"]
     crew.run(jobs, report=lambda job, line: told.append(line), lost=lose, tick=lambda: None)
     assert told == ["did a", "did b"]
     assert lost == [("stop", "signal 9, after a signal had stopped it")]
