@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ethos_hil.base.errors import UsageError
+from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.regular_file import read_bytes, read_text
 from ethos_hil.lowering.formats.array_archive import read_arrays
@@ -485,8 +486,6 @@ def row_at(rows: Sequence[NpuOp], offset: int) -> int | None:
     return index if index < len(rows) else None
 
 
-DIGESTS = "SHA256SUMS"
-"""The file with the digests of the others."""
 _MOST_DIGESTS = 1 << 20  # bytes
 
 

@@ -134,7 +134,7 @@ def test_an_edit_of_the_timing_model_is_named_with_the_operations_that_moved(
 ) -> None:
     """The id is made of the source, which a test does not edit: with the old id nothing explains the new cycles."""
     assert told(good, run()) == {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}
-    monkeypatch.setattr(model_id, "source_digest", lambda _folder: "e" * 64)
+    monkeypatch.setattr(model_id, "source_digest", lambda *_folders: "e" * 64)
     model_id.timing_model_id.cache_clear()
     try:
         (change,) = ethos_hil.gate(good, run()).changes

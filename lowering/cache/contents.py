@@ -31,9 +31,9 @@ from pathlib import Path
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.file_lock import lock
+from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.regular_file import read_text
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.lowering.artifact import DIGESTS
 
 TRAINED = "trained"
 """The folder of trained weights."""

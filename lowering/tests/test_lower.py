@@ -170,7 +170,7 @@ def test_a_second_run_does_not_lower_again(lowered: Lowered, cache: Cache) -> No
         "import sys; from pathlib import Path; from ethos_hil.lowering.cache.store import Cache;"
         "from ethos_hil.lowering.lower import lower;"
         "from ethos_hil.base.npu.ethos_u import EthosU; cache = Cache(Path(sys.argv[1]));"
-        "print(lower(sys.argv[2], EthosU('u55', 128), cache=cache).key);"
+        "print(lower(sys.argv[2], EthosU.parse('ethos-u55-128'), cache=cache).key);"
         "assert not {'executorch', 'torchao'} & set(sys.modules)"
     )
     command = [sys.executable, "-c", code, str(cache.root.parent), f"{MODELS}:add"]

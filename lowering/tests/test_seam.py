@@ -151,7 +151,7 @@ def test_the_seam_is_where_they_are() -> None:
         "def f(make):\n    make(1)[2]._backend_id = 'x'",
         "from torch import fx\n\ndef _codegen(graph: fx.Graph):\n    return fx.Graph()._codegen",
         "def f(node):\n    return getattr(node.target, '_op', None)",
-        "def f(owner, replaced):\n    with replaced(owner, '_collect', None):\n        pass",
+        "def f(owner, replace_attribute):\n    with replace_attribute(owner, '_collect', None):\n        pass",
         "def f(monkeypatch, owner):\n    monkeypatch.setattr(owner, '_collect', None)",
         "def f(config):\n    return config(_check_ir_validity=False)",
         "MODULE = 'executorch.backends.arm.util._factory'",

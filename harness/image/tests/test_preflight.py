@@ -249,7 +249,9 @@ def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
 def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     target = VirtualTarget("ethos-u55-256")
     monkeypatch.setattr(target, "load", lambda image: pytest.fail("it was loaded"))
-    monkeypatch.setattr("ethos_hil.harness.run.Reference", lambda artifact: pytest.fail("the reference was computed"))
+    monkeypatch.setattr(
+        "ethos_hil.harness.verdict.verify.Reference", lambda artifact: pytest.fail("the reference was computed")
+    )
     inputs = tuple(tensor.from_bytes(bytes(tensor.nbytes)) for tensor in ADD.plan.input_tensors)
     with pytest.raises(TargetError, match="preflight: npu needs ethos-u55-128"):
         run_artifact(ADD, target, Question("add", inputs=(inputs,)))

@@ -9,6 +9,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+DIGESTS = "SHA256SUMS"
+"""The file with the digests of the others."""
+
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write a file whole or not at all: the old content stays until the new content is on disk.

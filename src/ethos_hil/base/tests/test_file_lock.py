@@ -19,8 +19,8 @@ from ethos_hil.base.file_lock import Holder, lock
 HOLD = """
 import sys, time
 from pathlib import Path
-from ethos_hil.base.file_lock import locked
-with locked(Path(sys.argv[1])):
+from ethos_hil.base.file_lock import lock
+with lock(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(120)
 """
