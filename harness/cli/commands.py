@@ -23,7 +23,6 @@ from ethos_hil.base.record import Record
 from ethos_hil.harness.cli.asking import LowerArguments
 from ethos_hil.harness.cli.destinations import STDOUT, check_distinct, check_files, model_file, write_json
 from ethos_hil.harness.terminal.progress import Live
-from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.cache.settings import prepare_torch
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ def run(
             problems += _problems(partial(write_formats, record, report.artifact.etrecord, files.formats))
     except EthosHilError as error:
         failure = error
+        from ethos_hil.harness.verdict.artifact_info import failed_findings
+
         record = failed_findings(question, error).record
         problems.append(error)
     if not isinstance(failure, UsageError | ToolError):
