@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import fcntl
+import importlib.util
 import json
 import os
 import resource
@@ -61,17 +62,49 @@ def tosa_reference_model() -> Call:
     return call
 
 
-TOOLS: dict[str, Callable[[], Call]] = {"vela": vela, "tosa_reference_model": tosa_reference_model}
+def mlw_decoder() -> Call:
+    """Load Vela's decoder of weights. Return the function that decodes a stream.
+
+    It returns the weights, 16 bits each, where they are as many as expected. The decoder calls exit() when it runs past
+    the end of a corrupt stream, after a message.
+    """
+    spec = importlib.util.find_spec("ethosu.mlw_codec")  # not imported: that takes longer than most networks' weights
+    if spec is None:
+        raise ModuleNotFoundError("ethosu.mlw_codec is not installed")
+    library = ctypes.CDLL(spec.origin)
+    # int mlw_decode(uint8_t *in, int in_size, int16_t **out, int verbose), as in Vela's public mlw_decode.h
+    decode, free = library.mlw_decode, library.mlw_free_outbuf
+    decode.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_int)
+    decode.restype = ctypes.c_int
+    free.argtypes = (ctypes.c_void_p,)
+    free.restype = None
+
+    def call(header: dict[str, Any], blocks: list[bytes]) -> Message:
+        (stream,) = blocks
+        out = ctypes.c_void_p()
+        count = max(0, decode(stream, len(stream), ctypes.byref(out), 0)) if stream else 0
+        weights = ctypes.string_at(out, 2 * count) if count and count == header["count"] else b""
+        if count:
+            free(out)
+        return {"count": count}, [weights]
+
+    return call
+
+
+TOOLS = {"vela": vela, "tosa_reference_model": tosa_reference_model, "mlw_decoder": mlw_decoder}
 
 
 def receive(file: BinaryIO) -> Message | None:
     """Return the next message, or None where the file ends before it does."""
 
     def read(length: int) -> bytes:
-        data = file.read(length)
-        if len(data) < length:
-            raise EOFError
-        return data
+        data = bytearray()
+        while len(data) < length:  # a file without a buffer gives what it has
+            more = file.read(length - len(data))
+            if not more:
+                raise EOFError
+            data += more
+        return bytes(data)
 
     try:
         header: dict[str, Any] = json.loads(read(*struct.unpack("<I", read(4))))
@@ -83,9 +116,10 @@ def receive(file: BinaryIO) -> Message | None:
 def send(file: BinaryIO, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
     """Send a message."""
     text = json.dumps({**header, "blocks": [len(block) for block in blocks]}).encode()
-    file.write(struct.pack("<I", len(text)) + text)
-    for block in blocks:
-        file.write(block)
+    for part in (struct.pack("<I", len(text)) + text, *blocks):
+        view = memoryview(part)
+        while view:
+            view = view[file.write(view) :]
     file.flush()
 
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.process import state_of
@@ -82,8 +82,9 @@ class ToolAnswer:
 class _Process:
     """A running worker."""
 
-    def __init__(self, tool: str) -> None:
+    def __init__(self, tool: str, most: int) -> None:
         self.tool = tool
+        self._most = most
         output = os.memfd_create(tool)
         watched, lifeline = os.pipe()
         try:
@@ -93,6 +94,7 @@ class _Process:
             # -I -S: isolated and quick to start; it gets our path. A group of its own: Ctrl-C is for this process.
             self.process = subprocess.Popen(
                 [sys.executable, "-I", "-S", serve.__file__, str(watched)],
+                bufsize=0,  # a buffer has a lock, which a process that is forked meanwhile could never take
                 pass_fds=(watched,),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -121,7 +123,7 @@ class _Process:
     def send(self, header: dict[str, Any], blocks: Sequence[bytes]) -> None:
         """Send a request. A process that has ended is found by `receive`."""
         self.idle = False
-        self._seconds, self.memory = header["seconds"], _memory()
+        self._seconds, self.memory = header["seconds"], _memory(self._most)
         os.ftruncate(self.said, 0)
         with contextlib.suppress(BrokenPipeError):
             serve.send(self._requests, {**header, "memory": self.memory}, blocks)
@@ -185,24 +187,21 @@ class _Process:
         """Close its files: it has ended, or belongs to the parent of this forked process."""
         self.process.returncode = self.process.returncode or 0  # so that deleting it gives no warning
         for file in (self._requests, self._answers):
-            _close(file)
+            file.close()
         os.close(self.said)
         os.close(self.lifeline)
 
 
-def _memory() -> int:
+def _memory(most: int) -> int:
     """Return the memory that a call may take, in bytes: three quarters of what is available, but not too much."""
+    if most <= _LEAST_MEMORY_BYTES:
+        return most
     try:
         with Path("/proc/meminfo").open() as file:
             available = next((int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:")), 0)
     except OSError:  # such as a sandbox without /proc; caches that could be given up are not counted then
         available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return max(_LEAST_MEMORY_BYTES, min(MEMORY_BYTES, available * 3 // 4))
-
-
-def _close(file: BinaryIO) -> None:
-    with contextlib.suppress(OSError):  # what it could not take is lost
-        file.close()
+    return max(_LEAST_MEMORY_BYTES, min(most, MEMORY_BYTES, available * 3 // 4))
 
 
 class NativeTool:
@@ -213,7 +212,16 @@ class NativeTool:
         version: of the installed tool, or "".
     """
 
-    def __init__(self, tool: str, name: str, package: str, *, path: Sequence[str] = (), version: str = "") -> None:
+    def __init__(
+        self,
+        tool: str,
+        name: str,
+        package: str,
+        *,
+        path: Sequence[str] = (),
+        version: str = "",
+        memory: int = MEMORY_BYTES,
+    ) -> None:
         """Make a tool whose process is not started yet.
 
         Args:
@@ -222,12 +230,14 @@ class NativeTool:
             package: the distribution that has it.
             path: Python's path in its process, for a tool that is installed elsewhere; by default this process's.
             version: of the tool that is installed elsewhere.
+            memory: bytes that a call may take at most.
         """
         self.name = name
         self._tool = tool
         self._package = package
         self._path = tuple(path)
         self._version = version
+        self._memory = memory
         self._lock = threading.RLock()
         self._process: _Process | None = None
         _tools.append(self)
@@ -247,7 +257,7 @@ class NativeTool:
             if self._process is not None and self._process.process.poll() is not None and self._process.idle:
                 self.stop()
             if self._process is None:
-                self._process = _Process(self._tool)
+                self._process = _Process(self._tool, self._memory)
                 path = list(self._path) or sys.path
                 self._process.send({"tool": self._tool, "path": path, "seconds": LIMIT_SECONDS}, ())
 

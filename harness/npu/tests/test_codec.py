@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import _ctypes
+import concurrent.futures
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from ethosu import mlw_codec
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.harness.npu.weights import codec
+from ethos_hil.lowering.native.worker import NativeCrash
 from ethos_hil.lowering.testing.processes import left_of
 
 ENDLESS = "the decoder did not finish"
@@ -51,14 +54,15 @@ def arrays(results: list[codec.Weights | codec.CorruptStream]) -> list[np.ndarra
 @pytest.fixture
 def fresh() -> Iterator[None]:
     """Run a test that disturbs the worker with none before and none after it."""
-    codec.stop()
+    codec.DECODER.stop()
     yield
-    codec.stop()
+    codec.DECODER.stop()
 
 
 def worker() -> int | None:
     """The worker's process id, if there is one."""
-    return codec._worker.process.pid if codec._worker is not None else None
+    running = codec.DECODER._process
+    return None if running is None else running.process.pid
 
 
 def test_the_worker_decodes_as_the_python_function_does() -> None:
@@ -73,7 +77,7 @@ def test_no_streams_need_no_process(fresh: None) -> None:
 
 
 def test_one_worker_serves_all_calls(fresh: None) -> None:
-    codec.start()
+    codec.DECODER.start()
     first = worker()
     for seed in range(20):
         (decoded,) = arrays(codec.decode([stream(50, seed)]))
@@ -82,18 +86,13 @@ def test_one_worker_serves_all_calls(fresh: None) -> None:
 
 
 def test_a_batch_is_decoded_while_nobody_waits(fresh: None) -> None:
-    streams = [stream(30000, seed) for seed in range(8)]
-    batch = codec.Batch(streams)
+    batch = codec.Batch([stream(30000, seed) for seed in range(8)])
     batch.start()
     assert np.array_equal(batch.take(0), some_weights(30000, 0))  # type: ignore[arg-type]
-    assert not batch.done
-    assert codec._worker is not None
-    waiting = select.poll()
-    waiting.register(codec._worker.answers, select.POLLIN)
-    assert waiting.poll(20000)  # the next answer comes without being asked for
+    concurrent.futures.wait(batch._results.values(), 20)
+    assert all(result.done() for result in batch._results.values())  # without being asked for
     for index in (7, 3, 1, 2):
         assert np.array_equal(batch.take(index), some_weights(30000, index))  # type: ignore[arg-type]
-    assert batch.done
 
 
 def test_a_result_is_handed_out_once() -> None:
@@ -113,9 +112,9 @@ def test_batches_may_be_asked_in_any_order(fresh: None) -> None:
 
 
 def test_an_answer_leaves_no_memory_behind(fresh: None) -> None:
-    codec.decode([stream(100000)])
-    assert codec._worker is not None
-    assert os.fstat(codec._worker.memory).st_size == 0
+    batch = codec.Batch([stream(100000)])
+    kept = weakref.ref(batch.take(0))
+    assert kept() is None
 
 
 def test_a_corrupt_stream_leaves_its_neighbours_alone() -> None:
@@ -163,10 +162,10 @@ def test_damaged_streams_end_in_weights_or_an_error() -> None:
 
 def test_a_worker_that_was_ended_is_replaced(fresh: None) -> None:
     codec.decode([stream(10)])
-    assert codec._worker is not None
-    first = codec._worker.process.pid
+    first = worker()
+    assert first is not None
     os.kill(first, signal.SIGKILL)
-    codec._worker.process.wait()
+    os.waitid(os.P_PID, first, os.WEXITED | os.WNOWAIT)
     assert np.array_equal(arrays(codec.decode([stream(20)]))[0], some_weights(20))
     assert worker() != first
 
@@ -183,32 +182,27 @@ def test_a_worker_that_ended_is_no_zombie(fresh: None) -> None:
 def test_an_interruption_does_not_mix_up_answers(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = codec.Batch([stream(1000, seed) for seed in range(3)])
     batch.start()
-    assert codec._worker is not None
 
-    def interrupted(offset: int, count: int) -> codec.Weights:
+    def interrupted(future: object, timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(codec._worker, "weights", interrupted)
+    monkeypatch.setattr(concurrent.futures.Future, "result", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batch.take(0)
-    assert worker() is None
+    monkeypatch.undo()
     for index in range(3):
         assert np.array_equal(batch.take(index), some_weights(1000, index))  # type: ignore[arg-type]
 
 
-def test_an_interrupted_request_is_made_again(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = codec._write
-
-    def interrupted(file: int, data: bytes) -> None:
-        write(file, data[:7])
+def test_an_interrupted_start_is_made_again(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(codec, "_write", interrupted)
+    monkeypatch.setattr(codec.DECODER, "start", interrupted)
     batch = codec.Batch([stream(100)])
     with pytest.raises(KeyboardInterrupt):
         batch.start()
     monkeypatch.undo()
-    assert worker() is None
     assert np.array_equal(batch.take(0), some_weights(100))  # type: ignore[arg-type]
 
 
@@ -257,7 +251,7 @@ def test_a_forked_process_has_a_worker_of_its_own() -> None:
         assert np.array_equal(batch.take(1), some_weights(100, 1))
         if child == 0:
             assert worker() != mine
-            codec.stop()
+            codec.DECODER.stop()
             os._exit(7)
         assert worker() == mine
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
@@ -288,13 +282,11 @@ def test_ctrl_c_does_not_reach_the_worker() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
 
 
-def test_a_decoder_that_does_not_answer_is_a_corrupt_stream(
-    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    sleeper = tmp_path / "sleeper.py"
-    sleeper.write_text("import time\ntime.sleep(60)\n")
-    monkeypatch.setattr(codec, "WORKER", sleeper)
-    monkeypatch.setattr(codec, "TIMEOUT_SECONDS", 0.2)
+def test_a_decoder_that_does_not_answer_is_a_corrupt_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(header: object, blocks: object, *, seconds: int) -> None:
+        raise NativeCrash(f"did not end within {seconds} seconds of CPU time")
+
+    monkeypatch.setattr(codec.DECODER, "call", endless)
     assert str(codec.decode([(b"x", 1)])[0]) == ENDLESS
 
 
@@ -302,31 +294,28 @@ def test_a_process_that_cannot_be_started_is_an_error_of_its_own(
     fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     files = len(list(Path("/proc/self/fd").iterdir()))
-    monkeypatch.setattr(codec.sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(ToolError, match=r"cannot be started: .*No such file"):
         codec.decode([(b"x", 1)])
     assert len(list(Path("/proc/self/fd").iterdir())) == files
 
 
-def test_a_missing_decoder_is_an_error_of_its_own(fresh: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match="not installed"):
-        codec.decode([(b"x", 1)])
-
-
-def test_a_decoder_without_the_expected_functions_is_named(
-    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize(("library", "said"), [(None, "not installed"), (_ctypes.__file__, "mlw_decode")])
+def test_a_decoder_that_is_missing_or_another_is_named(
+    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str | None, said: str
 ) -> None:
-    broken = tmp_path / "broken.py"
-    broken.write_text("raise AttributeError('undefined symbol: mlw_decode')\n")
-    monkeypatch.setattr(codec, "WORKER", broken)
-    with pytest.raises(ToolError, match="mlw_decode"):
+    (tmp_path / "ethosu").mkdir()
+    (tmp_path / "ethosu" / "__init__.py").touch()
+    if library is not None:
+        (tmp_path / "ethosu" / "mlw_codec.so").symlink_to(library)
+    monkeypatch.setattr(codec.DECODER, "_path", (str(tmp_path), *sys.path))
+    with pytest.raises(ToolError, match=f"cannot be used: .*{said}"):
         codec.decode([(b"x", 1)])
 
 
 def test_a_stream_that_expands_without_end_is_stopped(fresh: None) -> None:
     """The worker's memory is limited: zero runs of a damaged stream may describe gigabytes."""
-    codec.start()
+    codec.DECODER.start()
     codec.decode([stream(10)])
     limits = Path(f"/proc/{worker()}/limits").read_text().splitlines()
     (address_space,) = (line for line in limits if line.startswith("Max address space"))

@@ -38,7 +38,7 @@ def _nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: 
     folder = tmp_path_factory.mktemp("temporary")
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    codec.start()  # the model's worker, which outlives the tests
+    codec.DECODER.start()  # the model's worker, which outlives the tests
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     yield
     assert qemu_processes(os.getpid()) == set()

@@ -152,7 +152,7 @@ def process_start() -> float:
     """Return the seconds that the process which decodes weights takes to start."""
 
     def first() -> None:
-        codec.stop()
+        codec.DECODER.stop()
         codec.decode([(b"", 0)])
 
     return best(first) - best(lambda: codec.decode([(b"", 0)]))
@@ -247,7 +247,7 @@ def milliseconds(seconds: float) -> str:
 def measure(live: Live) -> BenchPart:
     """Measure all figures of this part."""
     live.stage("Timing networks on the NPU model and tosa_reference_model")
-    codec.start()
+    codec.DECODER.start()
     bound, start = multiplications(), process_start()
     networks = [row for name in COMPARED for row in speeds(NETWORKS[name], NPUS)]
     sliced = list(slices())
