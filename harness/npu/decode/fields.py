@@ -89,7 +89,6 @@ class PoolScaling:
 
 MAX_ELEMENTS = 1 << 25  # per feature map; far above any memory an Ethos-U is built with
 SIDES = ("TOP", "LEFT", "BOTTOM", "RIGHT")
-STRIDE_MODES = 3  # DMA in one, two or three dimensions
 
 
 class Fields(ABC):

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.harness.npu.decode.waits import Waits
-from ethos_hil.harness.npu.isa.operations import Dma, Elementwise, Op, Pool
+from ethos_hil.harness.npu.isa.operations import Dma, Op, Pool
 from ethos_hil.harness.npu.timing.kernel_cost import Cost, cost
 from ethos_hil.harness.npu.timing.memory_system import DEFAULT_PORTS
 from ethos_hil.harness.npu.timing.schedule import schedule
@@ -48,15 +48,14 @@ class OpRecord:
         name: "CONV", "DEPTHWISE", "POOL MAX", "ELEMENTWISE ADD", "DMA", ...
         cycles: its share of the total, modelled.
         mac_cycles: cycles in which the MAC engine multiplies for it.
-        ifm_shape, ofm_shape: (height, width, depth); (1, 1, bytes) for DMA.
-        start, end: when it runs, in cycles since the start of the stream.
+        ofm_shape: (height, width, depth); (1, 1, bytes) for DMA.
+        begin, end: when it runs, in cycles since the start of the stream.
     """
 
     offset: int
     name: str
     cycles: int
     mac_cycles: int
-    ifm_shape: tuple[int, int, int]
     ofm_shape: tuple[int, int, int]
     begin: int = 0
     end: int = 0
@@ -93,14 +92,14 @@ def model(
     costs: list[Cost] = []
     for number, op in enumerate(ops):
         last = ops[number - 1] if number else None
-        # A pool repeated at other addresses (see `repeated_pools`) shares its predecessor's kernel, and costs the same.
+        # A pool repeated at other addresses (`PoolRepeater`) shares its predecessor's kernel, and costs the same.
         again = isinstance(op, Pool) and isinstance(last, Pool) and op.kernel is last.kernel
         costs.append(costs[-1] if again else cost(op, configuration, system, ports))
     spans = schedule(ops, costs, waits, configuration, system, ports)
     times = [(math.ceil(span.begin), math.ceil(span.end)) for span in spans]
     shares = shares_of(ops, times)
     records = tuple(
-        OpRecord(op.offset, op.name, share, math.ceil(cost.engine.active), *_shapes(op), begin, end)
+        OpRecord(op.offset, op.name, share, math.ceil(cost.engine.active), _shape(op), begin, end)
         for op, cost, share, (begin, end) in zip(ops, costs, shares, times, strict=True)
     )
     total = max((end for _, end in times), default=0)
@@ -119,13 +118,8 @@ def model(
     return Timing(records, total, events)
 
 
-def _shapes(op: Op) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    if isinstance(op, Dma):
-        size = op.length * op.sizes[0] * op.sizes[1]
-        return (1, 1, size), (1, 1, size)
-    if isinstance(op, Elementwise):
-        return (op.ifms[0].shape if op.ifms else (1, 1, 1)), op.ofm.shape
-    return op.ifm.shape, op.ofm.shape
+def _shape(op: Op) -> tuple[int, int, int]:
+    return (1, 1, op.length * op.sizes[0] * op.sizes[1]) if isinstance(op, Dma) else op.ofm.shape
 
 
 def shares_of(ops: Sequence[Op], times: Sequence[tuple[int, int]]) -> list[int]:

@@ -75,19 +75,18 @@ def _row(
 
 
 SPEED = (
-    _row(
-        "composites of decompositions", "torch", collected_once,
-        "torch.export.decomp_utils._collect_all_valid_cia_ops", "2c619eaa62c86419",
-        *_COLLECTION,
-        why="torch goes through all registered operators whenever it reads a table of decompositions",
-        gain="without them a lowering takes 1.3 to 2.0 times as long (add, conv2d, softmax)",
-    ),
-    _row(
-        "composites of programs", "torch", collected_once,
-        f"{_EXPORTED}._collect_all_valid_cia_ops", "2c619eaa62c86419",
-        *_COLLECTION,
-        why="torch goes through all registered operators whenever it decomposes a program",
-        gain="without them a lowering takes 1.3 to 2.0 times as long (add, conv2d, softmax)",
+    *(
+        _row(
+            f"composites of {what}", "torch", collected_once,
+            f"{module}._collect_all_valid_cia_ops", "2c619eaa62c86419",
+            *_COLLECTION,
+            why=f"torch goes through all registered operators whenever it {when}",
+            gain="without them a lowering takes 1.3 to 2.0 times as long (add, conv2d, softmax)",
+        )
+        for what, module, when in (
+            ("decompositions", "torch.export.decomp_utils", "reads a table of decompositions"),
+            ("programs", _EXPORTED, "decomposes a program"),
+        )
     ),
     _row(
         "overrides", "torch", remembered_overrides,
@@ -145,19 +144,15 @@ SPEED = (
         why="ExecuTorch and torch ask of every number of a list whether it is a module, a tensor or an opaque object",
         gain="see decomposed programs",
     ),
-    _row(
-        "names of parameters", "torch", partial(names_of, "PARAMETER"),
-        f"{_SIGNATURE}.ExportGraphSignature.inputs_to_parameters", "3021acee8effb403",
-        (f"{_SIGNATURE}._immutable_dict", "4792580b5de81b24"),
-        why="torch goes through all inputs of a program, slowly, whenever it is asked whether one is a weight",
-        gain="without the two, MobileViT-XXS takes 1.04 times as long",
-    ),
-    _row(
-        "names of buffers", "torch", partial(names_of, "BUFFER"),
-        f"{_SIGNATURE}.ExportGraphSignature.inputs_to_buffers", "7e54f81d592640da",
-        (f"{_SIGNATURE}._immutable_dict", "4792580b5de81b24"),
-        why="torch goes through all inputs of a program, slowly, whenever it is asked whether one is a weight",
-        gain="without the two, MobileViT-XXS takes 1.04 times as long",
+    *(
+        _row(
+            f"names of {kind}s", "torch", partial(names_of, kind.upper()),
+            f"{_SIGNATURE}.ExportGraphSignature.inputs_to_{kind}s", fingerprint,
+            (f"{_SIGNATURE}._immutable_dict", "4792580b5de81b24"),
+            why="torch goes through all inputs of a program, slowly, whenever it is asked whether one is a weight",
+            gain="without the two, MobileViT-XXS takes 1.04 times as long",
+        )
+        for kind, fingerprint in (("parameter", "3021acee8effb403"), ("buffer", "7e54f81d592640da"))
     ),
     _row(
         "quantised fakes", "torch", quantising_too,
@@ -195,42 +190,27 @@ def _origins(operators: str, target: str, fingerprint: str, *others: tuple[str, 
         fingerprint, others: as in `_row`.
     """
     return _row(
-        f"origins of {operators}",
-        "executorch",
-        traced,
-        f"{_ARM_PASSES}.{target}",
-        fingerprint,
-        *others,
+        f"origins of {operators}", "executorch", traced, f"{_ARM_PASSES}.{target}", fingerprint, *others,
         why="upstream's quantiser drops where the nodes come from that it puts in place of such operators",
         gain="the NPU operations that compute them have a line, a module and an operator of the model",
         changes_result=True,
-    )
+    )  # fmt: skip
 
 
 ORIGINS = (
+    _origins("embedding", "decompose_embedding_pass.DecomposeEmbeddingPass.call", "181923dbee679840"),
     _origins(
-        "embedding",
-        "decompose_embedding_pass.DecomposeEmbeddingPass.call",
-        "181923dbee679840",
-    ),
-    _origins(
-        "attention",
-        "decompose_sdpa_pass.DecomposeScaledDotProductAttentionPass.call",
-        "e90d357dbeb527bd",
+        "attention", "decompose_sdpa_pass.DecomposeScaledDotProductAttentionPass.call", "e90d357dbeb527bd",
         (f"{_SDPA}._decompose_sdpa_node", "a5765581941d844d"),
     ),
     _origins(
-        "matmul, einsum and index_copy",
-        "get_decomposition_pass.GetDecompositionPass.call",
-        "4fb9c79b7f799bdc",
+        "matmul, einsum and index_copy", "get_decomposition_pass.GetDecompositionPass.call", "4fb9c79b7f799bdc"
     ),
     _origins(
-        "rsub",
-        "scalars_to_attribute_pass.ScalarsToAttributePass.call",
-        "91601746193ff8eb",
+        "rsub", "scalars_to_attribute_pass.ScalarsToAttributePass.call", "91601746193ff8eb",
         (f"{_ARM_PASSES}.scalars_to_attribute_pass.ScalarsToAttributePass._convert_scalar_args", "d5d5c73020bc66c2"),
     ),
-)
+)  # fmt: skip
 """What keeps the map of NPU operations complete."""
 
 TABLES_FIRST = (
