@@ -190,7 +190,7 @@ def test_a_wrong_answer_is_seen_in_a_recording_too(replay: Callable[..., Record]
     def wrong(data: bytes) -> bytes:
         with np.load(io.BytesIO(data)) as arrays:
             changed = {name: arrays[name] for name in arrays.files}
-        name = "out.0" if profile == "BI" else "run0.0"
+        name = "out.0" if profile == "BI" else "outcome.runs.0.outputs.0"
         changed[name] = changed[name] + 100
         stream = io.BytesIO()
         np.savez(stream, **changed)
