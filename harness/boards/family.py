@@ -187,10 +187,6 @@ def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
     raise UsageError(f"--target {FAMILY} needs the board's name", hint=f"{FAMILY}:NAME; `ethos-hil boards` lists them")
 
 
-def _nothing(npu: EthosU) -> None:
-    return None
-
-
 PLUGIN = TargetPlugin(
     name=FAMILY,
     kind="board",
@@ -198,6 +194,6 @@ PLUGIN = TargetPlugin(
     socs=(),
     npus=(),
     make=_nameless,
-    find=_nothing,
+    find=lambda npu: None,
     family=TargetFamily(_member, lambda: tuple(board_files())),
 )

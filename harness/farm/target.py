@@ -31,7 +31,7 @@ from ethos_hil.harness.farm.side_process import (
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
 from ethos_hil.harness.targets.base import Capability, Target
-from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.plugin import TargetFamily, TargetPlugin, TargetSettings, lacking
 
 
 class FarmTarget(Target):
@@ -141,7 +141,7 @@ def _member(text: str) -> TargetPlugin:
         return FarmTarget(PlaceChoice.parse(text), boards, npu.name)
 
     plugin = plugin_of(tuple(boards.values()), f"{FAMILY}:{text}")
-    return dataclasses.replace(plugin, make=make, find=_missing)
+    return dataclasses.replace(plugin, make=make, find=lambda npu: lacking(labgrid_python))
 
 
 def _names() -> tuple[str, ...]:
@@ -155,14 +155,6 @@ def _nameless(npu: EthosU, settings: TargetSettings) -> Target:
     raise UsageError(f"--target {FAMILY} needs the name of a place", hint=f"{FAMILY}:PLACE; docs/farm.md has more")
 
 
-def _missing(npu: EthosU) -> ToolError | None:
-    try:
-        labgrid_python()
-    except ToolError as error:
-        return error
-    return None
-
-
 PLUGIN = TargetPlugin(
     name=FAMILY,
     kind="board",
@@ -170,6 +162,6 @@ PLUGIN = TargetPlugin(
     socs=(),
     npus=(),
     make=_nameless,
-    find=_missing,
+    find=lambda npu: lacking(labgrid_python),
     family=TargetFamily(_member, _names),
 )

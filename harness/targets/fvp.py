@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import math
 import os
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import BinaryRefused, EthosHilError, TargetError, TargetNotAvailable, UsageError
+from ethos_hil.base.errors import BinaryRefused, EthosHilError, TargetError, TargetNotAvailable, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.image.pack import Clocks, Image
@@ -40,7 +39,7 @@ from ethos_hil.harness.targets.fvp_description import (
 )
 from ethos_hil.harness.targets.fvp_parameters import FvpSettings, Use, settings
 from ethos_hil.harness.targets.fvp_process import Simulation
-from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 from ethos_hil.harness.virtual.semihosting import TRUST_VARIABLE
 
 _COMMANDS = tuple(bytes([byte]) for byte in UART_PARAMETERS)
@@ -485,19 +484,14 @@ def _own_limit(where: str, lines: list[str]) -> TargetError:
     return TargetError(message, kind=FailureKind.TIMEOUT, hint="raise --timeout", console=tuple(lines))
 
 
-def _find(soc: str, npu: EthosU) -> TargetNotAvailable | None:
-    model = fvp_model(soc, npu.name)
-    assert model is not None
-    try:
-        find_fvp(model.fvp.executable)
-    except TargetNotAvailable as error:
-        return error
-    return None
-
-
 def _plugin(soc: Soc) -> TargetPlugin:
     def make(npu: EthosU, asked: TargetSettings) -> FvpTarget:
         return FvpTarget(soc.name, npu, fast=asked.fast, trust_elf=asked.trust_elf, tell=asked.tell)
+
+    def find(npu: EthosU) -> ToolError | None:
+        model = fvp_model(soc.name, npu.name)
+        assert model is not None
+        return lacking(lambda: find_fvp(model.fvp.executable))
 
     return TargetPlugin(
         name=soc.name,
@@ -506,7 +500,7 @@ def _plugin(soc: Soc) -> TargetPlugin:
         socs=(soc.name,),
         npus=tuple(name for npu in soc.npus if npu.fvp is not None for name in npu.names),
         make=make,
-        find=functools.partial(_find, soc.name),
+        find=find,
         options=frozenset({TargetOption.FAST, TargetOption.TRUST_ELF}),
     )
 

@@ -55,6 +55,15 @@ class TargetSettings:
     tell: Callable[[str], None] | None = None
 
 
+def lacking(look: Callable[[], object]) -> ToolError | None:
+    """Return the error that a look for a program on this computer ends in, or None: for `TargetPlugin.find`."""
+    try:
+        look()
+    except ToolError as error:
+        return error
+    return None
+
+
 @dataclass(frozen=True)
 class TargetFamily:
     """Targets of one kind that files describe: `--target FAMILY:MEMBER`.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
-from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
+from ethos_hil.base.errors import TargetError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.npu.memories import MemorySystem
 from ethos_hil.base.verdict import FailureKind
@@ -24,7 +24,7 @@ from ethos_hil.harness.socs.registry import SOCS, find_soc, virtual_soc
 from ethos_hil.harness.socs.soc import Soc
 from ethos_hil.harness.targets.base import Capability, Target, silence
 from ethos_hil.harness.targets.executor_runner import TELLING
-from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings
+from ethos_hil.harness.targets.plugin import TargetOption, TargetPlugin, TargetSettings, lacking
 from ethos_hil.harness.virtual.board import BoardPool, QemuBoard, new_board
 from ethos_hil.harness.virtual.engine import Engine
 from ethos_hil.harness.virtual.equipment import equipped_qemu
@@ -325,14 +325,6 @@ def _with_op_events(runs: tuple[Run, ...], executions: list[Execution]) -> tuple
     return tuple(complete)
 
 
-def _find(npu: EthosU) -> TargetNotAvailable | None:
-    try:
-        find_qemu()
-    except TargetNotAvailable as error:
-        return error
-    return None
-
-
 def _make(npu: EthosU, settings: TargetSettings) -> VirtualTarget:
     return VirtualTarget(
         npu.name,
@@ -350,6 +342,6 @@ PLUGIN = TargetPlugin(
     socs=tuple(soc.name for soc in SOCS if soc.virtual),
     npus=tuple(dict.fromkeys(name for soc in SOCS if soc.virtual for name in soc.npu_names)),
     make=_make,
-    find=_find,
+    find=lambda npu: lacking(find_qemu),
     options=frozenset({TargetOption.STRICT, TargetOption.STRICT_BOARD, TargetOption.TRUST_ELF, TargetOption.POOL}),
 )
