@@ -36,9 +36,8 @@ from ethos_hil.harness.npu.trace import records
 from ethos_hil.harness.profile.options import ProfileMethod
 from ethos_hil.harness.profile.plan import ProfilePlan
 from ethos_hil.harness.socs.registry import find_soc
-from ethos_hil.harness.targets.base import Target
+from ethos_hil.harness.targets.base import Target, run_image
 from ethos_hil.harness.targets.executor_runner import RunnerJob, run_program
-from ethos_hil.harness.targets.link_choice import run_image
 from ethos_hil.harness.terminal.progress import Reporter, Silent
 from ethos_hil.harness.verdict.artifact_info import info, naming_program
 from ethos_hil.harness.verdict.findings import Answer, Report, report_of

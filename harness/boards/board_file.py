@@ -32,7 +32,7 @@ from ethos_hil.harness.boards.board import (
 )
 from ethos_hil.harness.boards.board_rules import Complaint, check_board
 from ethos_hil.harness.boards.board_schema import PLACES, board_schema
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import ServerDialect
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.harness.socs.soc import FirmwareBoard, Memory, NpuChoice, Soc, Window
 

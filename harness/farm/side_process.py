@@ -30,7 +30,7 @@ from ethos_hil.base.process import end_child, start_child
 from ethos_hil.base.suggestion import did_you_mean
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.boards.board import Board, Loading, Power, Server
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import ServerDialect
 
 FAMILY = "labgrid"
 BOARD_TAG = "board"

@@ -21,10 +21,10 @@ import re
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError
-from ethos_hil.harness.gdb.dialect import ServerDialect
 from ethos_hil.harness.gdb.exchange import (
     CONSOLE,
     ERROR,
@@ -40,6 +40,54 @@ from ethos_hil.harness.gdb.exchange import (
     writes,
 )
 from ethos_hil.harness.gdb.registers import RspRegister
+
+
+class ServerDialect(StrEnum):
+    """Whose words a server understands as `monitor` commands."""
+
+    QEMU = "qemu"
+    PYOCD = "pyocd"
+    OPENOCD = "openocd"
+    JLINK = "jlink"
+    PROBE_RS = "probe-rs"
+
+    @property
+    def reset_and_halt(self) -> tuple[str, ...]:
+        """Return the `monitor` commands that reset the processor and leave it halted, in their order.
+
+        Sources: QEMU's hmp-commands.hx (it has no "reset"; the machine stays stopped, as it was), pyOCD's and OpenOCD's
+        documents of their gdb servers, Zephyr's scripts/west_commands/runners/jlink.py, probe-rs's gdb server, which
+        knows "info", "reset" and "reset halt" and nothing else.
+        """
+        return {
+            ServerDialect.QEMU: ("system_reset",),
+            ServerDialect.PYOCD: ("reset halt",),
+            ServerDialect.OPENOCD: ("reset halt",),
+            ServerDialect.JLINK: ("halt", "reset"),
+            ServerDialect.PROBE_RS: ("reset halt",),
+        }[self]
+
+    @property
+    def halt(self) -> str:
+        """Return the `monitor` command that halts the processor; "" where there is none."""
+        return {
+            ServerDialect.QEMU: "stop",
+            ServerDialect.PYOCD: "halt",
+            ServerDialect.OPENOCD: "halt",
+            ServerDialect.JLINK: "halt",
+        }.get(self, "")
+
+    @property
+    def product(self) -> str:
+        """Return what messages call the server."""
+        return {
+            ServerDialect.QEMU: "QEMU",
+            ServerDialect.PYOCD: "pyOCD",
+            ServerDialect.OPENOCD: "OpenOCD",
+            ServerDialect.JLINK: "J-Link's GDB server",
+            ServerDialect.PROBE_RS: "probe-rs",
+        }[self]
+
 
 DHCSR = 0xE000EDF0
 """Debug Halting Control and Status Register (Armv8-M Architecture Reference Manual)."""

@@ -15,7 +15,6 @@ from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.question import JudgeOptions
 from ethos_hil.base.record import ArtifactInfo, Check
 from ethos_hil.base.verdict import FailureKind
-from ethos_hil.harness.image.delegation import NAME, delegation_check
 from ethos_hil.harness.image.firmware_elf import Firmware
 from ethos_hil.harness.image.firmware_manifest import FIRMWARE_VARIABLE
 from ethos_hil.harness.image.footprint import Footprint, memory_mode, round_up
@@ -23,14 +22,15 @@ from ethos_hil.harness.image.formats import PACKAGE_ALIGNMENT, DeviceMemoryMode,
 from ethos_hil.harness.socs.registry import SOCS
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.formats.pte_model import Tensor, ValueList
-from ethos_hil.lowering.program.placement import group_calls, kernel_calls
+from ethos_hil.lowering.program.placement import CpuCall, group_calls, kernel_calls
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 
 OK, NOTE, FAIL = "ok", "note", "fail"
 ANY_PLACE = JudgeOptions(allow_cpu_only=True)
 """What demands nothing of the NPU."""
+DELEGATION = "delegation"
 _KINDS = {
-    NAME: FailureKind.DELEGATION,
+    DELEGATION: FailureKind.DELEGATION,
     "npu": FailureKind.NPU_MISMATCH,
     "command stream": FailureKind.NPU_MISMATCH,
     "memory mode": FailureKind.NPU_MISMATCH,
@@ -61,7 +61,7 @@ class PreflightFailed(TargetError):
 
 
 def _text(check: Check) -> str:
-    if check.name == NAME:
+    if check.name == DELEGATION:
         return f"{check.available}; needed is: {check.needed}"
     return f"{check.name} needs {check.needed}, available: {check.available}"
 
@@ -321,3 +321,52 @@ def _smaller_cache(sram: int | None) -> str:
     limits = {name: MemoryMode(name).cache_limit or 0 for name in MemoryMode.VALID}
     best = max(limits, key=lambda name: limits[name] if limits[name] <= (sram or 0) else 0)
     return f"--memory-mode {best if limits[best] else 'Shared_Sram'}"
+
+
+_SHOWN = 4
+"""How many operators a message names."""
+
+
+def delegation_check(artifact: Artifact, demands: JudgeOptions) -> Check:
+    """Compare what is demanded with what is on the NPU, as a row of a preflight.
+
+    Conversions between numbers and integers, and the writing of state, never count as operators on the CPU.
+    """
+    left = artifact.placement.on_cpu
+    there = f"{_count(artifact)} on the NPU, {len(left)} on the CPU"
+    limit = 0 if demands.require_delegated else demands.max_cpu_ops
+    if limit is not None and len(left) > limit:
+        needed = "all operators on the NPU" if limit == 0 else f"at most {limit} operators on the CPU"
+        return Check(DELEGATION, needed, f"{there}: {name_of(left)}", "fail", _remedies(left))
+    if artifact.delegates or demands.allow_cpu_only or _by_design(artifact):
+        return Check(DELEGATION, "any" if demands.allow_cpu_only else "something on the NPU", there, "ok")
+    what = f"nothing is on the NPU; on the CPU: {name_of(left)}" if left else "the program computes nothing on the NPU"
+    fix = "; ".join(filter(None, (_remedies(left), "--allow-cpu-only accepts a program for the CPU alone")))
+    return Check(DELEGATION, "something on the NPU", what, "fail", fix)
+
+
+def _by_design(artifact: Artifact) -> bool:
+    """Whether the model itself keeps the method on the CPU: it was lowered here, and not quantised."""
+    return bool(artifact.key) and artifact.scheme is None
+
+
+def name_of(calls: Sequence[CpuCall]) -> str:
+    """Return calls as text, equal ones once: "2 x aten::sort.values at net.py:12 (TOSA cannot sort)"."""
+    groups = group_calls(calls)
+    texts = []
+    for call, count in groups[:_SHOWN]:
+        many = f"{count} x " if count > 1 else ""
+        texts.append(f"{many}{call.operator}{f' at {call.place}' if call.place else ''} ({call.reason})")
+    rest = sum(count for _, count in groups[_SHOWN:])
+    return ", ".join(texts) + (f" and {rest} more" if rest else "")
+
+
+def _remedies(calls: Sequence[CpuCall]) -> str | None:
+    """Return what would help the first calls, each remedy once, or None."""
+    texts = list(dict.fromkeys(call.remedy for call, _ in group_calls(calls)[:_SHOWN] if call.remedy))
+    return "; ".join(texts) or None
+
+
+def _count(artifact: Artifact) -> str:
+    known = artifact.placement.delegated or not artifact.delegates
+    return f"{artifact.placement.delegated} operators" if known else f"{len(artifact.delegates)} delegates"

@@ -13,8 +13,7 @@ from collections.abc import Collection, Mapping
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.harness.npu.npu import Extent
 from ethos_hil.harness.socs.soc import Memory, Soc
-from ethos_hil.harness.virtual.device import CYCLE_COUNTER, Device, JobEngine, NpuJob
-from ethos_hil.harness.virtual.registers import REGIONS
+from ethos_hil.harness.virtual.device import CYCLE_COUNTER, REGIONS, Device, JobEngine, NpuJob
 from ethos_hil.harness.virtual.rules import Rule, RuleBroken
 
 RESET_POLLS = 3

@@ -4,8 +4,8 @@ Quantise and dequantise are written out in float32. That equals ExecuTorch's own
 compares with the ones in the wheel). Torch's Python version of quantize_per_tensor multiplies by a reciprocal that is
 rounded differently, and differs for values near a rounding boundary. Pools, means, batch normalisation and bilinear
 interpolation are written out as well, because torch adds in another order and treats NaN and -0.0 differently.
-`exact_kernels` has the operators that NumPy computes exactly, `float_kernels` and
-`layer_kernels` those that are written out operation by operation; all others run in torch.
+`exact_kernels` has the operators that NumPy computes exactly, `float_kernels` those that are written out operation by
+operation; all others run in torch.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ import numpy as np
 from ethos_hil.base.errors import OracleError
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall, Tensor, ValueList
 from ethos_hil.lowering.oracle.exact_kernels import EXACT, SPLITTING
-from ethos_hil.lowering.oracle.float_kernels import FLOATS
-from ethos_hil.lowering.oracle.layer_kernels import LAYERS, SEVERAL
+from ethos_hil.lowering.oracle.float_kernels import FLOATS, LAYERS, SEVERAL
 from ethos_hil.lowering.upstream.names.operators import schema_arguments
 
 
@@ -346,7 +345,7 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
 
 
 def _run_ported(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `float_kernels` or `layer_kernels`. Return false if it is none, or declines its arguments."""
+    """Run an operator of `float_kernels`. Return false if it is none, or declines its arguments."""
     several = SEVERAL.get(call.operator)
     if several is not None:
         outputs = store.outputs(call.args[-1])

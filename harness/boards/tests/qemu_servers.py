@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ethos_hil.harness.boards.board import Loading, ResetWords, Server
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import ServerDialect
 from ethos_hil.harness.image.formats import FrameType
 from ethos_hil.harness.link.frames import Frame, FrameDecoder
 from ethos_hil.harness.virtual.qemu import find_qemu

@@ -19,7 +19,7 @@ from ethos_hil.harness.boards.board import (
     WordWrite,
 )
 from ethos_hil.harness.boards.tests.samples import OWN, board
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import ServerDialect
 from ethos_hil.harness.socs.registry import find_soc
 from ethos_hil.harness.socs.soc import Window
 

@@ -11,7 +11,7 @@ from ethos_hil.base.errors import TargetNotAvailable, UsageError
 from ethos_hil.harness.boards.board import Power, Server
 from ethos_hil.harness.boards.catalogue import find_board
 from ethos_hil.harness.farm.side_process import BorrowedPlace, KnownPlace, PlaceChoice
-from ethos_hil.harness.gdb.dialect import ServerDialect
+from ethos_hil.harness.gdb.remote import ServerDialect
 
 THERE = (
     KnownPlace("desk1", ("left",), {"board": "alif-e8-hp", "room": "2.17"}),

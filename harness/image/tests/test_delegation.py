@@ -12,8 +12,7 @@ import pytest
 from ethos_hil import preflight, run
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.question import JudgeOptions, Question
-from ethos_hil.harness.image.delegation import delegation_check
-from ethos_hil.harness.image.preflight import PreflightFailed, raise_if_failed
+from ethos_hil.harness.image.preflight import PreflightFailed, delegation_check, raise_if_failed
 from ethos_hil.harness.virtual.tests.programs import DATA
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.program.placement import CpuCall, Placement

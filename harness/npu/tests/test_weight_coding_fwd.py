@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from ethos_hil.harness.npu.weights import weight_coding_fwd
+from ethos_hil.harness.npu.weights import weight_coding
 from ethos_hil.harness.npu.weights.codec import CorruptStream
 
 
@@ -41,7 +41,7 @@ def test_every_kind_of_stream(kind: str, low: int, high: int, count: int) -> Non
     table = {"small": [-255, 0, 3, 255], "large": [int(v) for v in np.linspace(low, high, 16)]}.get(kind)
     values = [int(v) for v in (rng.integers(low, high + 1, count) if table is None else rng.choice(table, count))]
     adjustment = {"below": 127, "above": -128}.get(kind, 0)
-    decoded = weight_coding_fwd.decode(encoded(values, adjustment=adjustment, table=table), count)
+    decoded = weight_coding.decode_fwd(encoded(values, adjustment=adjustment, table=table), count)
     assert decoded.tolist() == values
 
 
@@ -62,7 +62,7 @@ REFUSED = {
 @pytest.mark.parametrize(("stream", "count", "message"), REFUSED.values(), ids=REFUSED.keys())
 def test_a_malformed_stream_is_refused(stream: bytes, count: int, message: str) -> None:
     with pytest.raises(CorruptStream, match=message):
-        weight_coding_fwd.decode(stream, count)
+        weight_coding.decode_fwd(stream, count)
 
 
 def test_damaged_streams_end_in_weights_or_an_error() -> None:
@@ -77,7 +77,7 @@ def test_damaged_streams_end_in_weights_or_an_error() -> None:
         if generator.random() < 0.2:
             del stream[generator.randrange(len(stream)) :]
         try:
-            decoded = weight_coding_fwd.decode(bytes(stream), 100)
+            decoded = weight_coding.decode_fwd(bytes(stream), 100)
         except CorruptStream:
             outcomes.add("error")
         else:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethos_hil.harness.npu.isa.operations import ScaleLayout, WeightOrder
-from ethos_hil.harness.npu.weights import codec, weight_coding_fwd, weight_coding_mlw
+from ethos_hil.harness.npu.weights import codec, weight_coding
 
 Array = npt.NDArray[Any]
 Compressed = tuple[bytes, ...]
@@ -124,8 +124,8 @@ def _sources(key: tuple[Compressed, WeightOrder], streams: list[tuple[bytes, int
     sources: list[Source] = []
     for stream, length in _streams(*key):
         if key[1].fast:
-            sources.append(partial(weight_coding_fwd.decode, stream, length))
-        elif (plain := weight_coding_mlw.parse(stream, length)) is not None:
+            sources.append(partial(weight_coding.decode_fwd, stream, length))
+        elif (plain := weight_coding.parse(stream, length)) is not None:
             sources.append(plain.weights)
         else:
             sources.append(partial(batch.take, len(streams)))

@@ -20,9 +20,9 @@ from ethos_hil.harness.fvp_stand_in.tests.jobs import load
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets import fvp, fvp_description
+from ethos_hil.harness.targets.base import run_image
 from ethos_hil.harness.targets.contract import endless
 from ethos_hil.harness.targets.fvp import FvpTarget
-from ethos_hil.harness.targets.link_choice import run_image
 from ethos_hil.harness.targets.tests.conftest import MODELS, Install, image_of
 from ethos_hil.harness.targets.tests.variants import OBEYS_DC4, RUN, FvpVariant
 from ethos_hil.harness.targets.virtual import VirtualTarget

@@ -19,7 +19,7 @@ STATE, IRQ, BUS, RESETTING, PARSE, END = (1 << bit for bit in range(6))
 INTERFACE, CHANNEL = 11, 12  # first bits of STATUS.faulting_interface and faulting_channel
 
 TIMING = Timing(
-    ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1), (1, 1, 1)),),
+    ops=(OpRecord(8, "CONV", 1000, 900, (1, 1, 1)),),
     cycles=1000,
     events={17: 1000, 32: 0, 35: 1000, 48: 900, 80: 5, 130: 77, 135: 1, 386: 2, 391: 3},
 )

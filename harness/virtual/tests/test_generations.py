@@ -11,8 +11,7 @@ import pytest
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.npu import Fault
-from ethos_hil.harness.virtual.device import Unmodelled
-from ethos_hil.harness.virtual.registers import RegisterLayout
+from ethos_hil.harness.virtual.device import RegisterLayout, Unmodelled
 from ethos_hil.harness.virtual.tests.test_device import (
     BASEP0,
     CHANNEL,

@@ -27,8 +27,7 @@ from ethos_hil.harness.image.footprint import Footprint
 from ethos_hil.harness.run import image_of
 from ethos_hil.harness.socs.registry import virtual_soc
 from ethos_hil.harness.targets.virtual import VirtualTarget
-from ethos_hil.harness.virtual.device import Device
-from ethos_hil.harness.virtual.registers import RegisterLayout
+from ethos_hil.harness.virtual.device import Device, RegisterLayout
 from ethos_hil.harness.virtual.tests.programs import load
 from ethos_hil.lowering.artifact import Artifact
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ethos_hil.lowering.model.exported.texts import RefusedPart, check_expression
+from ethos_hil.lowering.model.exported.document import RefusedPart, check_expression
 
 SIZE = "Symbol('s77', positive=True, integer=True)"
 
