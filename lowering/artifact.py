@@ -22,6 +22,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import DIGESTS
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.regular_file import read_bytes, read_text
+from ethos_hil.base.typed_json import from_json, new_converter
 from ethos_hil.lowering.formats.array_archive import read_arrays
 from ethos_hil.lowering.formats.pte_model import FORWARD, ExecutionPlan, KernelCall, default_method
 from ethos_hil.lowering.formats.pte_reader import Program
@@ -38,6 +39,13 @@ _ARRAYS = ("example_inputs", "floating", "quantised", "allowed")
 """Fields that are tuples of arrays, each saved in its own archive."""
 _TEXTS = ("input_names", "delegated", "lost", "frozen", "output_names")
 """Fields that are tuples of texts."""
+_PLAIN_FIELDS: Mapping[str, Any] = {
+    **dict.fromkeys(("key", "question", "model", "vela_ini"), str),
+    **dict.fromkeys(("vela_flags", "notes"), tuple[str, ...]),
+    "versions": Mapping[str, str],
+    "memory_mode": MemoryMode | None,
+}
+"""Fields of an artifact that its manifest has as they are, with their types."""
 _ETRECORD = "program.etrecord"
 _CONFIG = "--config="
 _SYSTEM = "--system-config="
@@ -377,18 +385,11 @@ class Artifact:
                 raise UsageError(f"{folder}: artifact of schema version {version}, this program reads {SCHEMA_VERSION}")
             return cls.of_methods(
                 [_method(number, entry, files) for number, entry in enumerate(manifest["methods"])],
-                key=manifest["key"],
-                question=manifest["question"],
-                model=manifest["model"],
                 npu=EthosU.parse(manifest["npu"]) if manifest["npu"] else None,
                 pte=files["model.pte"],
                 etrecord=files.get(_ETRECORD, b""),
-                versions=manifest["versions"],
-                vela_flags=tuple(manifest["vela_flags"]),
-                vela_ini=manifest["vela_ini"],
-                notes=tuple(manifest["notes"]),
-                memory_mode=MemoryMode(**manifest["memory_mode"]) if manifest["memory_mode"] else None,
                 tosa=TosaSpec.parse(manifest["tosa"]) if manifest["tosa"] else None,
+                **{name: from_json(kind, manifest[name]) for name, kind in _PLAIN_FIELDS.items()},
             )
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError, OSError) as error:
             raise UsageError(f"{folder}: not a usable artifact: {error}") from None
@@ -430,7 +431,7 @@ def _method_entry(method: LoweredMethod) -> dict[str, Any]:
         "name": method.name,
         "scheme": method.scheme,
         **{name: getattr(method, name) for name in _TEXTS},
-        "placement": method.placement.to_json(),
+        "placement": asdict(method.placement),
         "delegates": [
             {
                 "index": delegate.index,
@@ -448,29 +449,28 @@ def _method_entry(method: LoweredMethod) -> dict[str, Any]:
 
 def _method(number: int, entry: Mapping[str, Any], files: Mapping[str, bytes]) -> LoweredMethod:
     prefix = prefix_of(number, entry["name"])
-    known: dict[str, Any] = {name: tuple(entry[name]) for name in _TEXTS}
-    known |= {name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS}
-    return LoweredMethod(
-        entry["name"],
-        tuple(_delegate(delegate, prefix, files) for delegate in entry["delegates"]),
-        scheme=entry["scheme"],
-        placement=Placement.from_json(entry["placement"]),
-        **known,
-    )
+    archives = {name: arrays(files[f"{prefix}{name}.npz"]) for name in _ARRAYS}
+    delegates = [
+        _with_files(delegate, f"{prefix}delegate-{delegate['index']}", files) for delegate in entry["delegates"]
+    ]
+    return from_json(LoweredMethod, {**entry, **archives, "delegates": delegates}, _TEXTS, _JSON)
 
 
-def _delegate(entry: Mapping[str, Any], prefix: str, files: Mapping[str, bytes]) -> Delegate:
-    name = f"{prefix}delegate-{entry['index']}"
-    ops = tuple(
-        NpuOp(**{**op, **{name: tuple(op[name]) for name in ("aten_ops", "debug_handles", "sources")}})
-        for op in entry["npu_ops"]
-    )
-    tosa = files[f"{name}.tosa"] if entry["has_tosa"] else None
-    blob = files[f"{name}.vela"]
-    compiled = files[f"{name}.compiled.tosa"] if entry["has_compiled"] else None
-    return Delegate(
-        entry["index"], entry["instruction"], tosa, blob, ops, entry["summary"], compiled, tuple(entry["defects"])
-    )
+def _with_files(entry: Mapping[str, Any], name: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """Return what the manifest has of a delegate, and what its files have."""
+    return {
+        **entry,
+        "vela": files[f"{name}.vela"],
+        "tosa": files[f"{name}.tosa"] if entry["has_tosa"] else None,
+        "compiled": files[f"{name}.compiled.tosa"] if entry["has_compiled"] else None,
+    }
+
+
+_JSON = new_converter()
+_JSON.register_structure_hook_func(lambda kind: kind in (np.ndarray, bytes), lambda value, _: value)
+_JSON.register_structure_hook_func(
+    lambda kind: kind == float | str, lambda value, _: from_json(str if isinstance(value, str) else float, value)
+)
 
 
 def row_at(rows: Sequence[NpuOp], offset: int) -> int | None:

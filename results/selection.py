@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.files import append_line, write_whole
 from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.typed_json import from_json
 
 _CHOSEN, _ENDED, _COMPLAINED = "selected", "ended", "complained"
 T = TypeVar("T")
@@ -215,38 +216,16 @@ def _short(each: Selected) -> dict[str, str]:
 
 
 def _selection(path: Path) -> Selection:
-    def made(data: Mapping[str, Any]) -> Selection:
-        tests = tuple(Selected(**_texts(each)) for each in data["tests"])
-        functions = tuple(map(str, data.get("functions", ())))
-        left = _left_out(data.get("left_out", {}))
-        return Selection(str(data["part"]), str(data["root"]), tests, functions, str(data.get("shard", "")), left)
-
-    return _read(path, made)
-
-
-def _left_out(data: Mapping[str, Any]) -> LeftOut:
-    names = {name: tuple(map(str, data.get(name, ()))) for name in ("unprofiled", "removed", "barren")}
-    return LeftOut(**names, deselected=int(data.get("deselected", 0)))
+    return _read(path, Selection, ("tests",))
 
 
 def _end(path: Path) -> SessionEnd:
-    def made(data: Mapping[str, Any]) -> SessionEnd:
-        known = {name: value for name, value in data.items() if name in {each.name for each in fields(SessionEnd)}}
-        known["complaints"] = tuple(ReportedFailure(**_texts(each)) for each in data["complaints"])
-        known["unseen"] = tuple(map(str, data["unseen"]))
-        sets = {name: frozenset(map(str, data.get(name, ()))) for name in ("ran", "idle")}
-        return SessionEnd(**{**known, **sets, "attempt": int(data["attempt"]), "status": int(data["status"])})
-
-    return _read(path, made)
+    return _read(path, SessionEnd, ("complaints", "unseen"))
 
 
-def _texts(data: Mapping[str, Any]) -> dict[str, str]:
-    return {str(name): str(value) for name, value in data.items()}
-
-
-def _read(path: Path, made: Callable[[Mapping[str, Any]], T]) -> T:
+def _read(path: Path, kind: type[T], always: tuple[str, ...]) -> T:
     try:
-        return made(json.loads(read_text(path)))
+        return from_json(kind, json.loads(read_text(path)), always)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadSelection(f"{path} is damaged: {error}") from error
 

@@ -17,8 +17,9 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.question import GROUP_OF, GROUPS, OPTIONS, Question
 from ethos_hil.base.record import Record
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.harness.bundle.archive import json_member, packed, refused, unpacked
-from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome, mistyped
+from ethos_hil.harness.bundle.sound import check_artifact, check_executions, check_outcome
 from ethos_hil.harness.image.inputs import InputSet, describe
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
@@ -235,7 +236,7 @@ def _answer(files: Mapping[str, bytes], artifact: Artifact, input_sets: int, rep
         return None
     document = json_member(files, "recording.json")
     arrays = named_arrays(_member(files, "recording.npz"), "recording.npz")
-    found = RecordedAnswer(TargetFacts.from_json(document["board"]), outcome(document["outcome"], arrays))
+    found = RecordedAnswer(from_json(TargetFacts, document["board"]), outcome(document["outcome"], arrays))
     check_outcome(found.outcome, found.board, artifact, input_sets, repeat)
     return found
 
@@ -244,11 +245,7 @@ def _references(files: Mapping[str, bytes]) -> tuple[ReferenceRun, ...]:
     if "reference.json" not in files:
         return ()
     arrays = named_arrays(_member(files, "reference.npz"), "reference.npz")
-    found = references_of_json(json_member(files, "reference.json")["answers"], arrays)
-    problem = mistyped(found, tuple[ReferenceRun, ...], "reference")
-    if problem is not None:
-        raise BadArchive(problem)
-    return found
+    return references_of_json(json_member(files, "reference.json")["answers"], arrays)
 
 
 def _record(files: Mapping[str, bytes], name: str) -> Record:

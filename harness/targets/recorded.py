@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ethos_hil.harness.image.pack import Image
 from ethos_hil.harness.link.outcome import Outcome, Progress
@@ -28,11 +26,6 @@ class TargetFacts:
         """Return the facts about a target."""
         able = tuple(sorted(capability.value for capability in target.capabilities()))
         return cls(target.name, target.kind, target.soc, target.npu, target.cycle_provenance, target.version, able)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> TargetFacts:
-        """Return the facts in the form of `dataclasses.asdict`. Raises KeyError or TypeError where it has another."""
-        return cls(**{**data, "capabilities": tuple(data["capabilities"])})
 
 
 class RecordedTarget(Target):

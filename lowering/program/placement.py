@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from ethos_hil.lowering.formats.pte_model import IN_PLACE, ExecutionPlan, KernelCall
 
@@ -70,15 +70,6 @@ class Placement:
     def of_plan(cls, plan: ExecutionPlan) -> Placement:
         """Return the placement of a program that was not lowered here: no line and no reason is known."""
         return cls(0, tuple(cpu_call(at, call.operator, reason=_UNKNOWN) for at, call in kernel_calls(plan)))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the placement ready for JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Placement:
-        """Return the placement of `to_json`'s output."""
-        return cls(int(data["delegated"]), tuple(CpuCall(**call) for call in data["calls"]))
 
 
 def kernel_calls(plan: ExecutionPlan) -> list[tuple[int, KernelCall]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
+
+from ethos_hil.base.typed_json import from_json
 
 NETWORK = "network"
 """The class of a row for a whole program."""
@@ -102,24 +104,8 @@ class LedgerRow:
         Raises:
             ValueError: a field is missing or of another type.
         """
-        kinds = {item.name: str(item.type) for item in fields(cls)}
-        known = {name: value for name, value in data.items() if name in kinds}
-        for name, value in known.items():
-            if not _fits(value, kinds[name]):
-                raise ValueError(f"{name} is {value!r:.50}, no {kinds[name]}")
-        try:
-            return cls(**known)
-        except TypeError as error:
-            raise ValueError(str(error).rpartition(") ")[2]) from error
-
-
-def _fits(value: object, kind: str) -> bool:
-    if kind == "bool":
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    if kind == "float":
-        return isinstance(value, int | float) and 0 <= value < 1e15
-    if kind.startswith("int"):
-        return (value is None and "None" in kind) or (isinstance(value, int) and 0 <= value < LIMIT)
-    return isinstance(value, str)
+        row = from_json(cls, data)
+        for name, value in vars(row).items():
+            if isinstance(value, int | float) and not 0 <= value < LIMIT:
+                raise ValueError(f"{name} is {value!r:.50}")
+        return row

@@ -29,6 +29,7 @@ import numpy as np
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.question import Question
 from ethos_hil.base.regular_file import opened
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.link.outcome_json import Arrays, answer, answer_to_json, outcome, outcome_to_json
@@ -149,7 +150,7 @@ class Recording:
                     tuple(document["unknown"]),
                 ),
                 artifact=artifact,
-                board=None if document["board"] is None else TargetFacts.from_json(document["board"]),
+                board=None if document["board"] is None else from_json(TargetFacts, document["board"]),
                 outcome=None if document["outcome"] is None else outcome(document["outcome"], arrays),
                 answer=None if document["answer"] is None else answer(document["answer"], arrays),
             )

@@ -193,7 +193,7 @@ CONTENT: dict[str, tuple[Damage, str]] = {
         edited("artifact/artifact.json", lambda document: document.update(schema_version=1)),
         "schema version 1",
     ),
-    "a cycle count in words": (_operation(vela_cycles="many"), "vela_cycles is 'many', not int"),
+    "a cycle count in words": (_operation(vela_cycles="many"), "vela_cycles: 'many' is not int"),
     "a giant number": (_operation(vela_cycles=1 << 200), "vela_cycles"),
     "Vela writes elsewhere": (
         edited("artifact/artifact.json", lambda document: document["vela_flags"].append("--output-dir=/tmp/evil")),
@@ -231,7 +231,7 @@ CONTENT: dict[str, tuple[Damage, str]] = {
     "answer of another question": (_run(input_set=1), "not of 1 input sets"),
     "answer without outputs": (_run(outputs=[]), "0 outputs, not 1"),
     "answer with an array that is not there": (_run(outputs=["absent"]), "absent"),
-    "answer in words": (_run(stack_used="high"), "stack_used is 'high'"),
+    "answer in words": (_run(stack_used="high"), "stack_used: 'high' is not int"),
     "answer of a toaster": (
         edited("recording.json", lambda document: document["board"].update(kind="toaster")), "toaster"
     ),

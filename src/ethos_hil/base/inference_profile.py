@@ -8,8 +8,7 @@ instructions are counted and not its cycles, each counts as one cycle.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -216,30 +215,3 @@ class InferenceProfile:
     edges: tuple[Edge, ...] = ()
     memories: Mapping[str, MemoryBehind] = field(default_factory=dict)
     timing_model: str = ""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> InferenceProfile:
-        """Return what `dataclasses.asdict` of a profile became in JSON."""
-        return cls(
-            clock_hz=float(data["clock_hz"]),
-            macs_per_cycle=int(data["macs_per_cycle"]),
-            timeline_from=str(data["timeline_from"]),
-            costs={str(row): _cost(cost) for row, cost in data["costs"].items()},
-            cpu=tuple(_make(CpuRow, row) for row in data["cpu"]),
-            timeline=tuple(_make(Slice, part) for part in data["timeline"]),
-            buffers=tuple(_make(Buffer, buffer) for buffer in data["buffers"]),
-            edges=tuple(_make(Edge, edge) for edge in data["edges"]),
-            memories={str(name): _make(MemoryBehind, memory) for name, memory in data.get("memories", {}).items()},
-            timing_model=str(data.get("timing_model", "")),
-        )
-
-
-def _cost(data: Mapping[str, Any]) -> OpCost:
-    return _make(OpCost, {**data, "traffic": tuple(_make(Traffic, traffic) for traffic in data["traffic"])})
-
-
-def _make(cls: type[Any], data: Mapping[str, Any]) -> Any:
-    """Return an object of a class from JSON, whose lists are its tuples, without fields that it does not know."""
-    names = {item.name for item in fields(cls)}
-    return cls(**{name: tuple(value) if isinstance(value, list) else value
-                  for name, value in data.items() if name in names})  # fmt: skip

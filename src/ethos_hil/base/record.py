@@ -6,12 +6,10 @@ know, so that fields can be added.
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-import sys
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ethos_hil.base.board_run import BoardRun
@@ -404,48 +402,15 @@ class Record(RunFacts, Decision):
         Raises:
             ValueError: the schema version differs, or a required field is missing or has the wrong type.
         """
+        from ethos_hil.base.record_json import read_record  # late: only readers need cattrs
+
         version = data.get("schema_version")
         if version not in _READ:
             raise ValueError(f"record has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
         try:
-            return cls(
-                verdict=Verdict(data["verdict"]),
-                model=str(data["model"]),
-                npu=str(data["npu"]),
-                target=_target(data["target"]),
-                failure=None if data["failure"] is None else _failure(data["failure"]),
-                divergence=_divergence(data.get("divergence")),
-                outputs=tuple(_output(item) for item in data["outputs"]),
-                accuracy=tuple(_accuracy(item) for item in data.get("accuracy", ())),
-                metrics=tuple(_metric(item) for item in data["metrics"]),
-                ops=tuple(_op(item) for item in data["ops"]),
-                artifact=None if data["artifact"] is None else _artifact(data["artifact"]),
-                versions=dict(zip(data["versions"], _texts(data["versions"].values()), strict=True)),
-                executions=int(data.get("executions", 0)),
-                notes=_texts(data.get("notes", ())),
-                console=_texts(data.get("console", ())),
-                memory_mode=str(data.get("memory_mode", "")),
-                system_config=str(data.get("system_config", "")),
-                method=str(data.get("method", "forward")),
-                text=str(data.get("text", "")),
-                runner=None if data.get("runner") is None else _make(RunnerInfo, data["runner"]),
-                preflight=tuple(_make(Check, item) for item in data.get("preflight", ())),
-                test=None if data.get("test") is None else _make(SuiteTest, data["test"]),
-                created=str(data.get("created", "")),
-                clock_hz=float(data.get("clock_hz", 0.0)),
-                firmware_sha256=str(data.get("firmware_sha256", "")),
-                timing_model=str(data.get("timing_model", "")),
-                inputs_sha256=str(data.get("inputs_sha256", "")),
-                timing_adapters=str(data.get("timing_adapters", "")),
-                run=None if data.get("run") is None else _make(RunInfo, data["run"]),
-                bench=None if data.get("bench") is None else _bench(data["bench"]),
-                clock=None if data.get("clock") is None else _clock(data["clock"]),
-                board=None if data.get("board") is None else _make(BoardRun, data["board"]),
-                question=None if data.get("question") is None else Question.from_json(data["question"]),
-                profile=None if data.get("profile") is None else InferenceProfile.from_json(data["profile"]),
-            )
-        except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error!r}") from error
+            return read_record(data)
+        except ValueError as error:
+            raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error}") from error
 
     @property
     def asked(self) -> Question:
@@ -470,94 +435,6 @@ class Record(RunFacts, Decision):
         return json.dumps(document, separators=(",", ":"), allow_nan=False)
 
 
-def _make(cls: type, data: Mapping[str, Any]) -> Any:
-    """Return an instance made of the fields that are known. Raises TypeError where a text is none."""
-    kinds = _kinds(cls)
-    known = {name: value for name, value in data.items() if name in kinds}
-    for name, value in known.items():
-        kind = kinds[name]
-        if (kind == "str" or (kind == "str | None" and value is not None)) and not isinstance(value, str):
-            raise TypeError(f"{name} of {cls.__name__} is {value!r:.50}, and no text")
-        if kind == "tuple[str, ...]":
-            _texts(value)
-    return cls(**known)
-
-
-@functools.cache
-def _kinds(cls: type) -> Mapping[str, str]:
-    """Return the types of a dataclass's fields, as they are written."""
-    return {item.name: str(item.type) for item in fields(cls)}
-
-
-def _texts(values: Iterable[Any]) -> tuple[str, ...]:
-    """Return some texts. Raises TypeError where one is none."""
-    texts = tuple(values)
-    for value in texts:
-        if not isinstance(value, str):
-            raise TypeError(f"{value!r:.50} is not text")
-    return texts
-
-
-def _failure(data: Mapping[str, Any]) -> Failure:
-    """Put a kind that this version does not know before the message, so that nothing is lost."""
-    try:
-        return _make(Failure, {**data, "kind": FailureKind(data["kind"])})
-    except ValueError:
-        return _make(Failure, {**data, "kind": FailureKind.OTHER, "message": f"{data['kind']}: {data['message']}"})
-
-
 def json_number(value: Any) -> Any:
     """Return a value as JSON has it: "inf", "-inf" or "nan" for a number that JSON lacks."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _target(data: Mapping[str, Any]) -> TargetInfo:
-    return _make(TargetInfo, {**data, "rules": tuple(map(str, data.get("rules", ())))})
-
-
-def _bench(data: Mapping[str, Any]) -> BenchInfo:
-    return _make(BenchInfo, {**data, "tags": tuple(data.get("tags", ()))})
-
-
-def _clock(data: Mapping[str, Any]) -> StatedClock:
-    if not 0 < float(data["hz"]) < math.inf:
-        raise TypeError(f"{data['hz']!r} is not a clock")
-    return _make(StatedClock, {**data, **{name: float(data.get(name, 0.0)) for name in ("hz", "cpu_hz")}})
-
-
-def _output(data: Mapping[str, Any]) -> Output:
-    numbers = {name: float(data.get(name, 0.0)) for name in ("max_abs_error", "tolerance")}
-    return _make(Output, {**data, "shape": tuple(data["shape"]), **numbers})
-
-
-def _accuracy(data: Mapping[str, Any]) -> Accuracy:
-    names = ("sqnr_db", "cosine", "max_abs_error", "expected", "found")
-    numbers = {name: None if data[name] is None else float(data[name]) for name in names}
-    return _make(Accuracy, {**data, "index": tuple(data["index"]), **numbers})
-
-
-def _metric(data: Mapping[str, Any]) -> Metric:
-    samples = tuple(data.get("samples", ()))
-    for value in (data["value"], *samples):
-        if not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:  # nor NaN
-            raise TypeError(f"{value!r} is not a number of a metric")
-    return _make(Metric, {**data, "samples": samples})
-
-
-def _op(data: Mapping[str, Any]) -> Op:
-    lists = {name: tuple(data.get(name, ())) for name in ("sources", "samples")}
-    return _make(Op, {**data, "aten_ops": tuple(data["aten_ops"]), **lists})
-
-
-def _divergence(data: Mapping[str, Any] | None) -> Divergence | None:
-    if data is None:
-        return None
-    lists = {name: tuple(data[name]) for name in ("aten_ops", "shape", "index") if data.get(name) is not None}
-    return _make(Divergence, {**data, **lists})
-
-
-def _artifact(data: Mapping[str, Any]) -> ArtifactInfo:
-    lists = {"cpu_ops": tuple(data["cpu_ops"]), "vela_flags": tuple(data.get("vela_flags", ()))}
-    calls = tuple(_make(CpuOp, call) for call in data.get("cpu_calls", ()))
-    delegates = tuple(_make(DelegateInfo, delegate) for delegate in data.get("delegates", ()))
-    return _make(ArtifactInfo, {**data, **lists, "cpu_calls": calls, "delegates": delegates})
