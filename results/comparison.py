@@ -237,11 +237,11 @@ def _counted_alike(before: Record, after: Record) -> tuple[str, Sequence[CpuRow]
 def _differences(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> tuple[RowDifference, ...]:
     pairs = sorted(_aligned(old, new), key=lambda pair: tuple(min((row.at for row in side), default=len(new))
                                                                for side in pair[::-1]))  # fmt: skip
-    found = tuple(_difference(left, right) for left, right in pairs)
-    for told, rows in (([row.old for row in found], old), ([row.new for row in found], new)):
-        if sum(told) != sum(row.count for row in rows):
+    differences = tuple(_difference(left, right) for left, right in pairs)
+    for counts, rows in (([row.old for row in differences], old), ([row.new for row in differences], new)):
+        if sum(counts) != sum(row.count for row in rows):
             raise AssertionError("rows of a comparison do not add up to the totals")
-    return found
+    return differences
 
 
 def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterator[_Pair]:
@@ -252,7 +252,7 @@ def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterat
     for key in dict.fromkeys((*sides[0], *sides[1])):
         mine, other = sides[0].get(key, []), sides[1].get(key, [])
         if len(mine) == len(other):
-            yield from (([one], [two]) for one, two in zip(mine, other, strict=True))
+            yield from (([first], [second]) for first, second in zip(mine, other, strict=True))
         elif mine and other:
             yield mine, other
         else:
@@ -262,29 +262,29 @@ def _aligned(old: Sequence[_ComparedRow], new: Sequence[_ComparedRow]) -> Iterat
 
 
 def _by_key(rows: Sequence[_ComparedRow]) -> dict[Hashable, list[_ComparedRow]]:
-    found: dict[Hashable, list[_ComparedRow]] = {}
+    groups: dict[Hashable, list[_ComparedRow]] = {}
     for row in rows:
-        found.setdefault(row.key, []).append(row)
-    return found
+        groups.setdefault(row.key, []).append(row)
+    return groups
 
 
 def _joined(left: Sequence[_ComparedRow], right: Sequence[_ComparedRow]) -> Iterator[_Pair]:
     """Yield groups of rows that share a part, directly or through another row; the others one by one."""
     rows = [*((0, row) for row in left), *((1, row) for row in right)]
     sharing: dict[Hashable, list[tuple[int, _ComparedRow]]] = {}
-    for each in rows:
-        for part in each[1].parts:
-            sharing.setdefault(part, []).append(each)
+    for entry in rows:
+        for part in entry[1].parts:
+            sharing.setdefault(part, []).append(entry)
     grouped: set[tuple[int, _ComparedRow]] = set()
     for start in rows:
         group, waiting = [], [start]
         while waiting:
-            each = waiting.pop()
-            if each not in grouped:
-                grouped.add(each)
-                group.append(each)
-                waiting += (other for part in each[1].parts for other in sharing.pop(part, ()))
-        old, new = (sorted((row for side, row in group if side == one), key=lambda row: row.at) for one in (0, 1))
+            entry = waiting.pop()
+            if entry not in grouped:
+                grouped.add(entry)
+                group.append(entry)
+                waiting += (other for part in entry[1].parts for other in sharing.pop(part, ()))
+        old, new = (sorted((row for side, row in group if side == wanted), key=lambda row: row.at) for wanted in (0, 1))
         if old and new:
             yield old, new
         else:

@@ -105,13 +105,13 @@ class BudgetPlace:
     @property
     def lacks(self) -> tuple[Margin, ...]:
         """The conditions that are not met."""
-        return tuple(each for each in self.margins if not each.met)
+        return tuple(margin for margin in self.margins if not margin.met)
 
     @property
     def doubtful(self) -> bool:
         """Whether the timing model's error at worst decides if it meets the budget."""
-        told = self.margins if self.meets else self.lacks
-        return any(each.doubtful for each in told) and all(each.doubtful for each in self.lacks)
+        margins = self.margins if self.meets else self.lacks
+        return any(margin.doubtful for margin in margins) and all(margin.doubtful for margin in self.lacks)
 
     @property
     def meets(self) -> bool:
@@ -121,8 +121,8 @@ class BudgetPlace:
     @property
     def size(self) -> tuple[float, ...]:
         """By what the smallest comes first: MACs, then SRAM, then cycles."""
-        sram = [each.sram_peak for each in self.points if each.sram_peak is not None]
-        cycles = [each.cycles for each in self.points if each.cycles is not None]
+        sram = [point.sram_peak for point in self.points if point.sram_peak is not None]
+        cycles = [point.cycles for point in self.points if point.cycles is not None]
         return (self.macs_per_cycle, max(sram, default=float("inf")), sum(cycles) if cycles else float("inf"))
 
 
@@ -143,7 +143,7 @@ class BudgetAnswer:
     @property
     def meeting(self) -> tuple[BudgetPlace, ...]:
         """The places that meet the budget, the smallest first."""
-        return tuple(each for each in self.places if each.meets)
+        return tuple(place for place in self.places if place.meets)
 
     @property
     def best(self) -> BudgetPlace | None:
@@ -153,27 +153,27 @@ class BudgetAnswer:
     @property
     def certain(self) -> BudgetPlace | None:
         """The smallest place that meets the budget whatever the timing model's error is, of those that are known."""
-        return next((each for each in self.meeting if not each.doubtful), None)
+        return next((place for place in self.meeting if not place.doubtful), None)
 
     def to_json(self) -> dict[str, Any]:
         """Return it ready for JSON. Figures are in bytes, seconds, joules and 1/s."""
         return {
             "schema_version": SCHEMA_VERSION,
             "budget": [
-                {"quantity": each.quantity.name, "limit": each.limit, "text": each.text}
-                for each in self.budget.conditions
+                {"quantity": condition.quantity.name, "limit": condition.limit, "text": condition.text}
+                for condition in self.budget.conditions
             ],
             "labels": list(self.labels),
-            "places": [_place_json(each, self.budget) for each in self.places],
+            "places": [_place_json(place, self.budget) for place in self.places],
         }
 
 
 def answer(figures: Sequence[PointFigures], budget: Budget) -> BudgetAnswer:
     """Return which places meet a budget. A place that lacks one of the models does not."""
-    labels = tuple(dict.fromkeys(each.label for each in figures))
+    labels = tuple(dict.fromkeys(point.label for point in figures))
     by_place: dict[tuple[str, str, str, str], dict[str, PointFigures]] = {}
-    for each in figures:
-        by_place.setdefault((each.npu, each.memory_mode, each.system_config, each.target), {})[each.label] = each
+    for point in figures:
+        by_place.setdefault((point.npu, point.memory_mode, point.system_config, point.target), {})[point.label] = point
     places = [_place(key, points, labels, budget) for key, points in by_place.items()]
     return BudgetAnswer(budget, labels, tuple(sorted(places, key=_order)))
 
@@ -183,22 +183,22 @@ def _place(
 ) -> BudgetPlace:
     refused = [(label, points[label].reason) for label in labels if label in points and points[label].reason]
     missing = [label for label in labels if label not in points]
-    told = "".join(f"{label}: {why}" if len(labels) > 1 else why for label, why in refused[:1])
+    reason = "".join(f"{label}: {why}" if len(labels) > 1 else why for label, why in refused[:1])
     known = [points[label] for label in labels if label in points and not points[label].reason]
     return BudgetPlace(
         *key,
         macs_of(key[0]),
         tuple(known),
-        margins=tuple(_margin(each, known) for each in budget.conditions) if known else (),
-        refused=told or (f"{missing[0]} was not tried there" if missing else ""),
+        margins=tuple(_margin(condition, known) for condition in budget.conditions) if known else (),
+        refused=reason or (f"{missing[0]} was not tried there" if missing else ""),
     )
 
 
 def _margin(condition: Condition, points: Sequence[PointFigures]) -> Margin:
     """Return the margin of the worst point, with the clock that all of them need."""
-    worst = max((Margin(condition, each) for each in points), key=_shortness)
-    clocks = [condition.clock_for(each) for each in points]
-    known = [each for each in clocks if each is not None]
+    worst = max((Margin(condition, point) for point in points), key=_shortness)
+    clocks = [condition.clock_for(point) for point in points]
+    known = [clock for clock in clocks if clock is not None]
     return replace(worst, clock_hz=max(known) if len(known) == len(clocks) else None)
 
 
@@ -227,37 +227,37 @@ def _place_json(place: BudgetPlace, budget: Budget) -> dict[str, Any]:
         "refused": place.refused,
         "lacks": [
             {
-                "quantity": each.condition.quantity.name,
-                "limit": each.condition.limit,
-                "found": each.found,
-                "times": _finite(each.short),
-                "label": each.label,
+                "quantity": margin.condition.quantity.name,
+                "limit": margin.condition.limit,
+                "found": margin.found,
+                "times": _finite(margin.short),
+                "label": margin.label,
             }
-            for each in place.lacks
+            for margin in place.lacks
         ],
         "margins": [
             {
-                "quantity": each.condition.quantity.name,
-                "spare": _finite(each.spare),
-                "label": each.label,
-                "provenance": each.point.provenance,
-                "clock_hz": each.point.clock_hz or None,
-                "holds_from_hz": each.clock_hz,
-                "error": None if each.error is None else {"median": each.error.median, "worst": each.error.worst},
-                "within_error": each.doubtful,
+                "quantity": margin.condition.quantity.name,
+                "spare": _finite(margin.spare),
+                "label": margin.label,
+                "provenance": margin.point.provenance,
+                "clock_hz": margin.point.clock_hz or None,
+                "holds_from_hz": margin.clock_hz,
+                "error": None if margin.error is None else {"median": margin.error.median, "worst": margin.error.worst},
+                "within_error": margin.doubtful,
             }
-            for each in place.margins
+            for margin in place.margins
         ],
         "points": [
             {
-                "label": each.label,
-                "verdict": each.verdict,
-                "provenance": each.provenance,
-                "clock_hz": each.clock_hz,
-                "clock_of": each.clock_of,
-                **{one.quantity.name: one.quantity.value(each) for one in budget.conditions},
+                "label": point.label,
+                "verdict": point.verdict,
+                "provenance": point.provenance,
+                "clock_hz": point.clock_hz,
+                "clock_of": point.clock_of,
+                **{condition.quantity.name: condition.quantity.value(point) for condition in budget.conditions},
             }
-            for each in place.points
+            for point in place.points
         ],
     }
 

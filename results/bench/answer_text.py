@@ -25,52 +25,52 @@ _JOULES = (("J", 1.0), ("mJ", 1e-3), ("uJ", 1e-6), ("nJ", 1e-9))
 _BYTES = (("MB", 2.0**20), ("KB", 2.0**10), ("B", 1.0))
 
 
-def shown_quantities(found: BudgetAnswer) -> list[Quantity]:
+def shown_quantities(answer: BudgetAnswer) -> list[Quantity]:
     """Return the quantities that a table of places has: those of the budget first."""
-    asked = [each.quantity.name for each in found.budget.conditions]
-    return [QUANTITIES[name] for name in dict.fromkeys((*asked, *_ALWAYS))]
+    names = [condition.quantity.name for condition in answer.budget.conditions]
+    return [QUANTITIES[name] for name in dict.fromkeys((*names, *_ALWAYS))]
 
 
-def headline(found: BudgetAnswer) -> str:
+def headline(answer: BudgetAnswer) -> str:
     """Return the answer in a sentence."""
-    best = found.best
-    models = f" for all {len(found.labels):,}" if len(found.labels) > 1 else ""
+    best = answer.best
+    models = f" for all {len(answer.labels):,}" if len(answer.labels) > 1 else ""
     if best is not None:
         doubt = ", by less than the timing model's error" if best.doubtful else ""
-        return f"{best.npu} in {best.memory_mode} is the smallest that meets {found.budget}{models}{doubt}"
-    nearest = next((each for each in found.places if not each.refused), None)
-    known = nearest is not None and all(each.short is not None for each in nearest.lacks)
+        return f"{best.npu} in {best.memory_mode} is the smallest that meets {answer.budget}{models}{doubt}"
+    nearest = next((place for place in answer.places if not place.refused), None)
+    known = nearest is not None and all(margin.short is not None for margin in nearest.lacks)
     beside = f"; the nearest is {nearest.npu} in {nearest.memory_mode}" if nearest is not None and known else ""
-    return f"nothing meets {found.budget}{models}{beside}"
+    return f"nothing meets {answer.budget}{models}{beside}"
 
 
-def explained(found: BudgetAnswer) -> Iterator[str]:
+def explained(answer: BudgetAnswer) -> Iterator[str]:
     """Yield what is to know of the answer: by how much the best place meets it, and whose numbers these are."""
-    best = found.best
+    best = answer.best
     if best is not None:
-        yield from (_margin(each, several=len(best.points) > 1) for each in best.margins)
+        yield from (_margin(margin, several=len(best.points) > 1) for margin in best.margins)
         if best.doubtful:
-            certain = found.certain
+            certain = answer.certain
             which = "nothing" if certain is None else f"{certain.npu} in {certain.memory_mode}"
             yield f"{which} meets it even where the model is wrong by its error at worst"
-    points = [point for place in found.places for point in place.points]
+    points = [point for place in answer.places for point in place.points]
     provenances = dict.fromkeys(point.provenance for point in points if point.provenance)
     if provenances:
-        clocks = dict.fromkeys(f"{frequency(each.clock_hz)} ({each.clock_of})" for each in points if each.clock_hz)
+        clocks = dict.fromkeys(f"{frequency(point.clock_hz)} ({point.clock_of})" for point in points if point.clock_hz)
         verdicts = dict.fromkeys(point.verdict for point in points)
-        alone = "" if all(each.total_s is not None for each in points) else "; times are of the NPU alone"
+        alone = "" if all(point.total_s is not None for point in points) else "; times are of the NPU alone"
         yield f"{', '.join(verdicts)}; cycles are {', '.join(provenances)}; clock {', '.join(clocks)}{alone}"
-    if any(each.quantity.name == "sram" for each in found.budget.conditions) and points:
+    if any(condition.quantity.name == "sram" for condition in answer.budget.conditions) and points:
         yield _left_out(best)
 
 
 def _margin(margin: Margin, *, several: bool) -> str:
     of = f" of {one_line(margin.label)}" if several else ""
-    told = f"{margin.condition.quantity.name}{of}: {_spare(margin)} to spare"
+    text = f"{margin.condition.quantity.name}{of}: {_spare(margin)} to spare"
     if margin.clock_hz is None or not margin.point.clock_hz:
-        return f"{told}{_against_error(margin)}"
+        return f"{text}{_against_error(margin)}"
     at, down_to = frequency(margin.point.clock_hz), frequency(_upward(margin.clock_hz))
-    return f"{told} at {at}{_against_error(margin)}; it holds down to {down_to}"
+    return f"{text} at {at}{_against_error(margin)}; it holds down to {down_to}"
 
 
 def _against_error(margin: Margin) -> str:
@@ -82,8 +82,8 @@ def _against_error(margin: Margin) -> str:
         than = "less" if margin.doubtful else "more"
         family = point.npu.rpartition("-")[0].title()
         single = ", and more on a single small operation" if point.group not in ("", _MODELS) else ""
-        told = f"{error} on {family}{single}; docs/npu.md"
-        return f", which is {than} than the timing model's error on networks ({told})"
+        details = f"{error} on {family}{single}; docs/npu.md"
+        return f", which is {than} than the timing model's error on networks ({details})"
     if point.provenance == "modelled":
         return f" (how far the timing model is off is not known for {point.npu})"
     counter = {"measured": "a board", "fvp": "an FVP"}.get(point.provenance, point.provenance)
@@ -93,8 +93,8 @@ def _against_error(margin: Margin) -> str:
 def _left_out(best: BudgetPlace | None) -> str:
     """Return what the figure of SRAM leaves out, with what is known of it at a place."""
     points = best.points if best is not None else ()
-    planned = [each.planned_bytes for each in points if each.planned_bytes is not None]
-    in_use = [each.sram_used for each in points if each.sram_used is not None]
+    planned = [point.planned_bytes for point in points if point.planned_bytes is not None]
+    in_use = [point.sram_used for point in points if point.sram_used is not None]
     tensors = "tensors outside of it"
     if best is not None and planned:
         size = shown_quantity(QUANTITIES["sram"], max(planned))
@@ -108,8 +108,8 @@ def _left_out(best: BudgetPlace | None) -> str:
 def remark(place: BudgetPlace) -> str:
     """Return in a few words whether a place meets the budget, and by how much."""
     if place.lacks:
-        return "; ".join(_lack(each, several=len(place.points) > 1) for each in place.lacks)
-    tightest = min(place.margins, key=lambda each: math.inf if each.spare is None else each.spare)
+        return "; ".join(_lack(margin, several=len(place.points) > 1) for margin in place.lacks)
+    tightest = min(place.margins, key=lambda margin: math.inf if margin.spare is None else margin.spare)
     of = f" ({tightest.condition.quantity.name})" if len(place.margins) > 1 else ""
     return f"meets it by {_spare(tightest)}{of}{', within the error' if place.doubtful else ''}"
 
@@ -133,7 +133,7 @@ def _spare(margin: Margin) -> str:
 
 def worst(place: BudgetPlace, quantity: Quantity) -> str:
     """Return the worst figure of a place's models; "" where one is not known."""
-    values = [value for each in place.points if (value := quantity.value(each)) is not None]
+    values = [value for point in place.points if (value := quantity.value(point)) is not None]
     if not values or len(values) < len(place.points):
         return ""
     return shown_quantity(quantity, min(values) if quantity.at_least else max(values))
@@ -141,22 +141,22 @@ def worst(place: BudgetPlace, quantity: Quantity) -> str:
 
 def clock(place: BudgetPlace) -> str:
     """Return the clock that a place's times are made with; "" where none is known."""
-    return ", ".join(dict.fromkeys(frequency(each.clock_hz) for each in place.points if each.clock_hz))
+    return ", ".join(dict.fromkeys(frequency(point.clock_hz) for point in place.points if point.clock_hz))
 
 
 def verdicts(place: BudgetPlace) -> str:
     """Return how the answers of a place's models ended."""
-    return ", ".join(dict.fromkeys(each.verdict for each in place.points))
+    return ", ".join(dict.fromkeys(point.verdict for point in place.points))
 
 
-def refused_places(found: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]:
+def refused_places(answer: BudgetAnswer, most: int) -> Iterator[tuple[str, str]]:
     """Yield the places of each reason for which there are no figures, `most` of them by name, and the reason."""
     reasons: dict[str, list[BudgetPlace]] = {}
-    for place in found.places:
+    for place in answer.places:
         if place.refused:
             reasons.setdefault(place.refused.replace(place.npu, "*"), []).append(place)
     for places in reasons.values():
-        names = [f"{each.npu.removeprefix('ethos-')} in {each.memory_mode}" for each in places]
+        names = [f"{place.npu.removeprefix('ethos-')} in {place.memory_mode}" for place in places]
         yield listed(names, most), one_line(places[0].refused)
 
 

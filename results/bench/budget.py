@@ -57,8 +57,8 @@ def _latency(figures: PointFigures) -> float | None:
 
 
 QUANTITIES: Mapping[str, Quantity] = MappingProxyType({
-    each.name: each
-    for each in (
+    quantity.name: quantity
+    for quantity in (
         Quantity("fps", _RATE, "fps", True, lambda f: f.inferences_per_s, "inferences per second", timed=True),
         Quantity("latency", _TIME, "s, ms, us, ns", False, _latency, "time of an inference", timed=True),
         Quantity("cycles", _COUNT, "k, M, G", False, lambda f: f.cycles, "cycles of the NPU", timed=True),
@@ -113,7 +113,7 @@ class Budget:
     conditions: tuple[Condition, ...]
 
     def __str__(self) -> str:
-        return ", ".join(each.text for each in self.conditions)
+        return ", ".join(condition.text for condition in self.conditions)
 
     @classmethod
     def parse(cls, text: str) -> Budget:
@@ -122,16 +122,16 @@ class Budget:
         Raises:
             UsageError: it says none; the message has the character at which it goes wrong.
         """
-        found: list[Condition] = []
+        conditions: list[Condition] = []
         at = 0
         for part in re.split("[,;]", text):
             begin = at + len(part) - len(part.lstrip()) + 1
             at += len(part) + 1
             condition = _condition(part, begin)
-            if any(each.quantity is condition.quantity for each in found):
+            if any(other.quantity is condition.quantity for other in conditions):
                 raise _wrong(part, begin, f"{condition.quantity.name} is there twice; give one condition for each")
-            found.append(condition)
-        return cls(tuple(found))
+            conditions.append(condition)
+        return cls(tuple(conditions))
 
 
 def _condition(part: str, begin: int) -> Condition:
@@ -144,7 +144,7 @@ def _condition(part: str, begin: int) -> Condition:
     quantity = QUANTITIES.get(name)
     if quantity is None:
         suggestion = did_you_mean(name, QUANTITIES)
-        known = ", ".join(f"{each.name} ({each.meaning})" for each in QUANTITIES.values())
+        known = ", ".join(f"{quantity.name} ({quantity.meaning})" for quantity in QUANTITIES.values())
         raise _wrong(part, begin, f"{name!r:.30} is unknown; {suggestion}it takes: {known}")
     better = ">=" if quantity.at_least else "<="
     if _OPERATORS.get(operator) != better:
@@ -160,8 +160,8 @@ def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
     unit = number[2].strip()
     factor = quantity.units.get(unit.lower())
     if factor is None:
-        told = f"the unit {unit!r:.20} is unknown" if unit else "the unit is missing"
-        raise _wrong(part, begin, f"{told}; {quantity.name} takes: {quantity.shown}")
+        problem = f"the unit {unit!r:.20} is unknown" if unit else "the unit is missing"
+        raise _wrong(part, begin, f"{problem}; {quantity.name} takes: {quantity.shown}")
     try:
         value = float(number[1]) * factor
     except ValueError:

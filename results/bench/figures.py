@@ -121,7 +121,7 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
         energy: the user's own figures of energy.
     """
     failure, bench = record.failure, record.bench
-    found = PointFigures(
+    figures = PointFigures(
         label=bench.case if bench is not None else record.label,
         group=bench.group if bench is not None else "",
         npu=record.npu,
@@ -133,32 +133,34 @@ def figures_of(record: Record, clock: StatedClock | None = None, energy: EnergyT
     cycles = record.metric("npu_cycles")
     if record.verdict in _WITHOUT or cycles is None:
         why = f"{failure.kind}: {failure.message}" if failure is not None else "the target counts no cycles of the NPU"
-        return replace(found, reason=why, refused=is_refusal(record))
-    found = _timed(found, record, cycles, latency_of(record, clock))
+        return replace(figures, reason=why, refused=is_refusal(record))
+    figures = _timed(figures, record, cycles, latency_of(record, clock))
     if record.profile is not None:
-        found = _accounted(found, record, record.profile)
-    return found if energy is None else replace(found, energy_j=energy.joules(found.macs, moved(found), _active(found)))
+        figures = _accounted(figures, record, record.profile)
+    if energy is None:
+        return figures
+    return replace(figures, energy_j=energy.joules(figures.macs, moved(figures), _active(figures)))
 
 
 def moved(figures: PointFigures) -> dict[str, int]:
     """Return the bytes that go over the ports by memory, both directions."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, size in figures.bytes.items():
         memory = name.rpartition(" ")[0]
-        found[memory] = found.get(memory, 0) + size
-    return found
+        sizes[memory] = sizes.get(memory, 0) + size
+    return sizes
 
 
 def _active(figures: PointFigures) -> float | None:
     return figures.npu_s if figures.total_s is None else figures.total_s
 
 
-def _timed(found: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
+def _timed(figures: PointFigures, record: Record, cycles: Metric, latency: Latency | None) -> PointFigures:
     """Add cycles and times."""
     estimate, planned = record.metric("npu_cycles_estimate"), record.metric("planned_bytes")
     in_use = record.metric("sram_used")
-    found = replace(
-        found,
+    figures = replace(
+        figures,
         provenance=cycles.provenance,
         cycles=round(cycles.value),
         vela_cycles=round(estimate.value) if estimate is not None else None,
@@ -167,9 +169,9 @@ def _timed(found: PointFigures, record: Record, cycles: Metric, latency: Latency
         sram_used=round(in_use.value) if in_use is not None else None,
     )
     if latency is None:
-        return found
+        return figures
     return replace(
-        found,
+        figures,
         clock_hz=latency.clock.hz,
         clock_of=latency.clock.of,
         npu_s=latency.npu,
@@ -181,18 +183,18 @@ def _timed(found: PointFigures, record: Record, cycles: Metric, latency: Latency
     )
 
 
-def _accounted(found: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
+def _accounted(figures: PointFigures, record: Record, profile: InferenceProfile) -> PointFigures:
     """Add what the profile's costs say."""
     costs = tuple(profile.costs.values())
     macs = sum(cost.macs for cost in costs)
     weight_bytes, weights = sum(cost.weight_bytes for cost in costs), sum(cost.weights for cost in costs)
-    found = replace(found, macs=macs, bytes=dict(_bytes(profile)), bound_by=_bound_by(record, profile))
-    by_memory = moved(found)
-    everything, cycles = sum(by_memory.values()), found.cycles
+    figures = replace(figures, macs=macs, bytes=dict(_bytes(profile)), bound_by=_bound_by(record, profile))
+    by_memory = moved(figures)
+    everything, cycles = sum(by_memory.values()), figures.cycles
     without_memories = [cost.vela_npu_cycles for cost in costs if cost.vela_npu_cycles is not None]
     sram = profile.memories.get(SRAM)
-    found = replace(
-        found,
+    figures = replace(
+        figures,
         intensity=macs / everything if everything else None,
         sram_peak=(sram.used if sram is not None else 0) if profile.memories else None,
         dram_bytes=everything - by_memory.get(SRAM, 0),
@@ -202,24 +204,24 @@ def _accounted(found: PointFigures, record: Record, profile: InferenceProfile) -
         vela_npu_cycles=sum(without_memories) if without_memories else None,
     )
     if not cycles:
-        return found
+        return figures
     rates = {name: memory.rate for name, memory in profile.memories.items() if memory.rate > 0}
     return replace(
-        found,
+        figures,
         utilisation=macs / (cycles * profile.macs_per_cycle) if profile.macs_per_cycle else None,
         cycles_per_kmac=1000 * cycles / macs if macs else None,
-        bandwidth={name: size / found.npu_s for name, size in by_memory.items()} if found.npu_s else {},
+        bandwidth={name: size / figures.npu_s for name, size in by_memory.items()} if figures.npu_s else {},
         bandwidth_share={name: by_memory.get(name, 0) / (cycles * rate) for name, rate in rates.items()},
     )
 
 
 def _bytes(profile: InferenceProfile) -> Iterator[tuple[str, int]]:
     """Yield the bytes by memory and direction, 0 where a memory is there and nothing moves."""
-    names = [*profile.memories, *(each.memory for cost in profile.costs.values() for each in cost.traffic)]
+    names = [*profile.memories, *(part.memory for cost in profile.costs.values() for part in cost.traffic)]
     for name in dict.fromkeys(names):
-        traffic = [each for cost in profile.costs.values() for each in cost.traffic if each.memory == name]
-        yield f"{name} read", sum(each.read for each in traffic)
-        yield f"{name} written", sum(each.written for each in traffic)
+        traffic = [part for cost in profile.costs.values() for part in cost.traffic if part.memory == name]
+        yield f"{name} read", sum(part.read for part in traffic)
+        yield f"{name} written", sum(part.written for part in traffic)
 
 
 def _bound_by(record: Record, profile: InferenceProfile) -> str:

@@ -35,10 +35,10 @@ def scaling(figures: Sequence[PointFigures]) -> tuple[ScalingStep, ...]:
     the fewest MACs first. Cycles of two provenances are never compared.
     """
     lines: dict[tuple[str, ...], dict[int, PointFigures]] = {}
-    for each in figures:
-        if each.cycles and macs_of(each.npu):
-            place = (each.label, family_of(each.npu), each.memory_mode, each.system_config, each.target)
-            lines.setdefault((*place, each.provenance), {})[macs_of(each.npu)] = each
+    for point in figures:
+        if point.cycles and macs_of(point.npu):
+            place = (point.label, family_of(point.npu), point.memory_mode, point.system_config, point.target)
+            lines.setdefault((*place, point.provenance), {})[macs_of(point.npu)] = point
     steps: list[ScalingStep] = []
     for points in lines.values():
         sizes = sorted(points)
@@ -134,10 +134,10 @@ def _place(point: PointFigures) -> dict[str, Any]:
 
 
 def _memories(point: PointFigures) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    row: dict[str, Any] = {}
     for name, column in _MEMORIES.items():
         for word in ("read", "written"):
-            found[f"{column}_{word}"] = point.bytes.get(f"{name} {word}")
-        found[f"{column}_bandwidth"] = point.bandwidth.get(name)
-        found[f"{column}_bandwidth_share"] = point.bandwidth_share.get(name)
-    return found
+            row[f"{column}_{word}"] = point.bytes.get(f"{name} {word}")
+        row[f"{column}_bandwidth"] = point.bandwidth.get(name)
+        row[f"{column}_bandwidth_share"] = point.bandwidth_share.get(name)
+    return row

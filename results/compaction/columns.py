@@ -91,7 +91,7 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
     calls = artifact.delegates if artifact is not None else ()
     metrics = metrics_of(record)
     exact = [metric for metric in metrics if metric.provenance not in NOISY]
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "run": item.run,
         "number": number,
         "created": _time(record.created or item.created),
@@ -122,9 +122,9 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "delegated": artifact.delegated if artifact is not None else None,
         "cpu_ops": len(artifact.cpu_ops) if artifact is not None else None,
         "pte_bytes": artifact.pte_bytes if artifact is not None else None,
-        "tosa": digest_of([each.tosa_sha256 for each in calls]),
-        "weights": digest_of([each.weights_sha256 for each in calls]),
-        "stream": digest_of([each.stream_sha256 for each in calls]),
+        "tosa": digest_of([call.tosa_sha256 for call in calls]),
+        "weights": digest_of([call.weights_sha256 for call in calls]),
+        "stream": digest_of([call.stream_sha256 for call in calls]),
         "pte": artifact.sha256[:DIGITS] if artifact is not None else "",
         "lowering": artifact.lowering if artifact is not None else "",
         "timing_model": record.timing_model,
@@ -132,27 +132,27 @@ def row_of(number: int, item: StoredRecord) -> dict[str, Any]:
         "firmware": record.firmware_sha256[:DIGITS],
         "fvp": record.versions.get("fvp", ""),
         "rules": ", ".join(record.target.rules),
-        "vela_flags": [valid(each) for each in artifact.vela_flags] if artifact is not None else [],
+        "vela_flags": [valid(flag) for flag in artifact.vela_flags] if artifact is not None else [],
         "versions": json.dumps(dict(record.versions), sort_keys=True),
         "numbers": int(digest_of([f"{m.name} {m.provenance} {m.value!r}" for m in exact] or ["none"]), 16),
         "metrics": [
-            {"metric": valid(each.name), "value": json_number(each.value), "unit": valid(each.unit),
-             "provenance": valid(each.provenance), "samples": list(each.samples)}
-            for each in metrics
+            {"metric": valid(metric.name), "value": json_number(metric.value), "unit": valid(metric.unit),
+             "provenance": valid(metric.provenance), "samples": list(metric.samples)}
+            for metric in metrics
         ],
         "plan": "", "branch": "", "whole": False, "counts": True,
     }  # fmt: skip
-    return {name: valid(value) if isinstance(value, str) else value for name, value in found.items()}
+    return {name: valid(value) if isinstance(value, str) else value for name, value in row.items()}
 
 
 def metrics_of(record: Record) -> list[Metric]:
     """Return the numbers of a record that are followed: without those that follow from others, and with the smallest
     SQNR of its outputs, which is rounded so that the last digits of a float are not an event."""
-    found = [metric for metric in record.metrics if metric.name not in DERIVED]
-    sqnr = [each.sqnr_db for each in record.accuracy if each.sqnr_db is not None]
+    metrics = [metric for metric in record.metrics if metric.name not in DERIVED]
+    sqnr = [output.sqnr_db for output in record.accuracy if output.sqnr_db is not None]
     if sqnr:
-        found.append(Metric("sqnr_db", round(min(sqnr), 2), "dB", COMPUTED))
-    return found
+        metrics.append(Metric("sqnr_db", round(min(sqnr), 2), "dB", COMPUTED))
+    return metrics
 
 
 def digest_of(parts: Sequence[str]) -> str:

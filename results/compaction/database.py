@@ -51,13 +51,13 @@ def execute(
     with ThreadPoolExecutor(1) as worker:
         answer = worker.submit(database.execute, query, list(parameters))
         try:
-            found: duckdb.DuckDBPyConnection | None = answer.result()
+            result: duckdb.DuckDBPyConnection | None = answer.result()
         except BaseException:
             database.interrupt()
             raise
-    if found is None:
+    if result is None:
         raise UsageError("DuckDB cannot answer it: the query is empty", hint="`DESCRIBE points` lists the columns")
-    return found
+    return result
 
 
 @contextmanager
@@ -110,8 +110,8 @@ def create_records(database: duckdb.DuckDBPyConnection, lacking: Mapping[Path, f
     groups: dict[frozenset[str], list[Path]] = {}
     for path, names in lacking.items():
         groups.setdefault(names, []).append(path)
-    keyless = [_table(*each) for each in groups.items() if each[0] & _KEY]
-    keyed = [_table(*each) for each in groups.items() if not each[0] & _KEY]
+    keyless = [_table(*group) for group in groups.items() if group[0] & _KEY]
+    keyed = [_table(*group) for group in groups.items() if not group[0] & _KEY]
     if not keyless:
         database.execute(f"CREATE VIEW records AS {' UNION ALL '.join(keyed)}")
         return

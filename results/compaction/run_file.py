@@ -144,11 +144,11 @@ def compact_records(
         night: what is known of the night that they are of; None for other runs.
         counts: which of the records count in their run; empty for all.
     """
-    made = [row_of(number, item) for number, item in enumerate(stored)]
-    source = hashlib.sha256("\n".join(json.dumps(row, sort_keys=True) for row in made).encode()).hexdigest()
+    rows = [row_of(number, item) for number, item in enumerate(stored)]
+    source = hashlib.sha256("\n".join(json.dumps(row, sort_keys=True) for row in rows).encode()).hexdigest()
     facts = asdict(night if night is not None else NightFacts())
-    counting = counts or [True] * len(made)
-    rows = [json.dumps({**row, **facts, "counts": each}) for row, each in zip(made, counting, strict=True)]
+    counting = counts or [True] * len(rows)
+    lines = [json.dumps({**row, **facts, "counts": counted}) for row, counted in zip(rows, counting, strict=True)]
     if night is not None:
         source = hashlib.sha256("\n".join([source, json.dumps([facts, list(counts)])]).encode()).hexdigest()
     history.mkdir(parents=True, exist_ok=True)
@@ -158,8 +158,8 @@ def compact_records(
     of_night = night is None and path.exists() and _marks_of(path).get(_NIGHT, "")
     fresh = not (path.exists() and (of_night or _marks_of(path).get(_SOURCE) == source))
     if fresh:
-        _write(path, rows, {_SOURCE: source, **({_NIGHT: "yes"} if night is not None else {})})
-    return Compacted(path, len(rows), fresh, tuple(skipped))
+        _write(path, lines, {_SOURCE: source, **({_NIGHT: "yes"} if night is not None else {})})
+    return Compacted(path, len(lines), fresh, tuple(skipped))
 
 
 def _require_name(path: Path) -> None:
@@ -186,31 +186,31 @@ def _write(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
 
 def _write_anew(path: Path, rows: Sequence[str], marks: Mapping[str, str]) -> None:
     of_file = {_MARK: SCHEMA_VERSION, _ADDED: " ".join(ADDED), **marks}
-    told = ", ".join(f"{name}: '{value}'" for name, value in of_file.items())
+    pairs = ", ".join(f"{name}: '{value}'" for name, value in of_file.items())
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=_WRITING) as folder:
-        lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
+        lines, table = Path(folder, "rows.jsonl"), Path(folder, "rows.made")
         lines.write_text("\n".join(rows), encoding="utf-8")
         with open_database() as database:
             database.execute(
-                f"COPY (FROM {ROWS}) TO '{quoted(made)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{told}}})",
+                f"COPY (FROM {ROWS}) TO '{quoted(table)}' (FORMAT parquet, COMPRESSION zstd, KV_METADATA {{{pairs}}})",
                 [literal(lines)],
             )
-        with made.open("rb") as file:
+        with table.open("rb") as file:
             os.fsync(file.fileno())
-        made.replace(path)
+        table.replace(path)
 
 
 def lacking(paths: Sequence[Path]) -> dict[Path, frozenset[str]]:
     """Return which of the columns `ADDED` each file does not have. Errors are those of `all_marks`."""
     marks = all_marks(paths)
-    found = {path: frozenset(ADDED).difference(marks[path].get(_ADDED, "").split()) for path in paths}
-    silent = [literal(path) for path in paths if found[path]]
+    columns = {path: frozenset(ADDED).difference(marks[path].get(_ADDED, "").split()) for path in paths}
+    silent = [literal(path) for path in paths if columns[path]]
     if silent:
-        asked = "SELECT file_name, name FROM parquet_schema(?) WHERE list_contains(?, name)"
+        query = "SELECT file_name, name FROM parquet_schema(?) WHERE list_contains(?, name)"
         with open_database() as database:
-            for name, column in database.execute(asked, [silent, list(ADDED)]).fetchall():
-                found[Path(name)] -= {column}
-    return found
+            for name, column in database.execute(query, [silent, list(ADDED)]).fetchall():
+                columns[Path(name)] -= {column}
+    return columns
 
 
 def _marks_of(path: Path) -> dict[str, str]:
@@ -229,21 +229,21 @@ def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
 
     for path in paths:
         _require_name(path)
-    found: dict[Path, dict[str, str]] = {path: {} for path in paths}
+    by_path: dict[Path, dict[str, str]] = {path: {} for path in paths}
     with open_database() as database:
         try:
-            asked = "SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata(?)"
-            for name, key, value in database.execute(asked, [[literal(path) for path in paths]]).fetchall():
-                found[Path(name)][key] = value
+            query = "SELECT file_name, decode(key), decode(value) FROM parquet_kv_metadata(?)"
+            for name, key, value in database.execute(query, [[literal(path) for path in paths]]).fetchall():
+                by_path[Path(name)][key] = value
         except duckdb.Error as error:
             for path in paths if len(paths) > 1 else ():
                 all_marks([path])
             paths[0].open("rb").close()  # tells one that cannot be read from one that is damaged
-            told = str(error).splitlines()[0]
-            raise BadHistory(f"{paths[0]} is no Parquet file: {told}", _STRANGER) from error
-    for path, marks in found.items():
+            why = str(error).splitlines()[0]
+            raise BadHistory(f"{paths[0]} is no Parquet file: {why}", _STRANGER) from error
+    for path, marks in by_path.items():
         if _MARK not in marks:
             raise BadHistory(f"{path} is a Parquet file, but not of a history of ethos-hil", _STRANGER)
         if marks[_MARK] != SCHEMA_VERSION:
             raise BadHistory(f"{path} has version {marks[_MARK]} of a history; this program reads {SCHEMA_VERSION}")
-    return found
+    return by_path

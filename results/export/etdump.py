@@ -117,7 +117,7 @@ def _taken(op: Op, number: int) -> int:
 
 def _metadata(op: Op, cycles: int, profile: InferenceProfile) -> bytes:
     cost = profile.costs.get(op.id)
-    found = {
+    metadata = {
         "npu_op": op.npu_op,
         "tosa_op": op.tosa_op,
         "module": op.module,
@@ -129,7 +129,7 @@ def _metadata(op: Op, cycles: int, profile: InferenceProfile) -> bytes:
         "bound_by": cost.bound_by if cost is not None else "",
         "vela_cycles": cost.vela_cycles if cost is not None else None,
     }
-    return json.dumps(found).encode()
+    return json.dumps(metadata).encode()
 
 
 def _encoded(blocks: Sequence[Sequence[ProfileEvent]]) -> bytes:

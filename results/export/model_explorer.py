@@ -45,8 +45,8 @@ def graph(record: Record) -> str:
         node["incomingEdges"] = incoming[name]
         if name in written:
             node["outputsMetadata"] = [{"id": "0", "attrs": _attributes({"bytes": written[name]})}]
-    found = {"id": _graph_id(record), "nodes": [{"id": name, **node} for name, node in nodes.items()]}
-    return json.dumps({"label": _graph_id(record), "graphs": [found]}, allow_nan=False) + "\n"
+    model_graph = {"id": _graph_id(record), "nodes": [{"id": name, **node} for name, node in nodes.items()]}
+    return json.dumps({"label": _graph_id(record), "graphs": [model_graph]}, allow_nan=False) + "\n"
 
 
 def cycles(record: Record) -> str:
@@ -87,7 +87,7 @@ def _overlay(record: Record, values: Mapping[str, int | None], name: str) -> str
 
 
 def _operation(op: Op, cost: OpCost | None) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    attributes: dict[str, Any] = {
         "TOSA": op.tosa_op,
         "operators": " ".join(op.aten_ops),
         "source": op.source,
@@ -98,7 +98,7 @@ def _operation(op: Op, cost: OpCost | None) -> dict[str, Any]:
         **{f"event {name}": count for name, count in op.events.items()},
     }
     if cost is not None:
-        told |= {
+        attributes |= {
             "bound by": cost.bound_by,
             "MACs": cost.macs,
             "IFM": _shape(cost.ifm),
@@ -109,35 +109,35 @@ def _operation(op: Op, cost: OpCost | None) -> dict[str, Any]:
             "cycles (vela)": cost.vela_cycles,
             **dict(_traffic(cost)),
         }
-    return _node(op.npu_op or op.id, op.module, told)
+    return _node(op.npu_op or op.id, op.module, attributes)
 
 
 def _traffic(cost: OpCost) -> Iterator[tuple[str, int]]:
     """Yield the bytes by memory and direction."""
-    memories = dict.fromkeys(each.memory for each in cost.traffic)
+    memories = dict.fromkeys(part.memory for part in cost.traffic)
     for memory in memories:
-        mine = [each for each in cost.traffic if each.memory == memory]
-        yield f"bytes read from {memory}", sum(each.read for each in mine)
-        yield f"bytes written to {memory}", sum(each.written for each in mine)
+        mine = [part for part in cost.traffic if part.memory == memory]
+        yield f"bytes read from {memory}", sum(part.read for part in mine)
+        yield f"bytes written to {memory}", sum(part.written for part in mine)
 
 
 def _kernel(row: CpuRow) -> dict[str, Any]:
     return _node(row.operator, row.module, {"runs on": "CPU", "source": row.source, row.unit or "count": row.count})
 
 
-def _node(label: str, module: str, told: Mapping[str, Any]) -> dict[str, Any]:
+def _node(label: str, module: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return a node without its id and edges. A module is a box in the box of its parent."""
     return {
         "label": escaped(label),
         "namespace": "/".join(escaped(part.replace("/", "|")) for part in module_path(module)),
-        "attrs": _attributes(told),
+        "attrs": _attributes(attributes),
     }
 
 
-def _attributes(told: Mapping[str, Any]) -> list[dict[str, str]]:
+def _attributes(attributes: Mapping[str, Any]) -> list[dict[str, str]]:
     return [
         {"key": key, "value": escaped(f"{value:,}" if isinstance(value, int) else str(value))}
-        for key, value in told.items()
+        for key, value in attributes.items()
         if value not in (None, "", 0)
     ]
 

@@ -109,17 +109,17 @@ def _row(record: Record, kind: str, row: Op | CpuRow) -> dict[str, Any]:
 
 
 def _cost(cost: OpCost) -> dict[str, Any]:
-    found: dict[str, Any] = {name: getattr(cost, name) for name in _COUNTS}
-    found |= {"bound_by": cost.bound_by, "traversal": cost.traversal, "rule": cost.rule}
-    found |= {f"port{port}_cycles": cycles for port, cycles in enumerate(cost.port_cycles)}
+    row: dict[str, Any] = {name: getattr(cost, name) for name in _COUNTS}
+    row |= {"bound_by": cost.bound_by, "traversal": cost.traversal, "rule": cost.rule}
+    row |= {f"port{port}_cycles": cycles for port, cycles in enumerate(cost.port_cycles)}
     for name in _MAPS:
-        found |= {f"{name}_{size}": number for size, number in zip(_SIZES, getattr(cost, name), strict=False)}
-    found |= {f"{place}_{word}": 0 for place in _PLACES for word in ("read", "written")}
+        row |= {f"{name}_{size}": number for size, number in zip(_SIZES, getattr(cost, name), strict=False)}
+    row |= {f"{place}_{word}": 0 for place in _PLACES for word in ("read", "written")}
     for traffic in cost.traffic:
         place = _MEMORIES.get(traffic.memory, _OTHER)
-        found[f"{place}_read"] += traffic.read
-        found[f"{place}_written"] += traffic.written
-    return found
+        row[f"{place}_read"] += traffic.read
+        row[f"{place}_written"] += traffic.written
+    return row
 
 
 EXPORTER = Exporter("parquet", ".parquet", "the rows with their costs as a table, for DuckDB, pandas, ...", write)

@@ -36,7 +36,7 @@ def port_rates(profile: InferenceProfile) -> Iterator[Levels]:
                 names.append(traffic.memory)
     for port in (0, 1):
         for word in ("read", "written"):
-            moved = [(each.begin, each.end, getattr(each, word)[port]) for each in profile.timeline]
+            moved = [(piece.begin, piece.end, getattr(piece, word)[port]) for piece in profile.timeline]
             if any(size for _, _, size in moved):
                 name = f"{'+'.join(sorted(behind.get(port, ['memory'])))} {word} (port {port})"
                 yield Levels(name, "B/cycle", _spread(moved))
@@ -46,7 +46,7 @@ def multiplying(profile: InferenceProfile) -> Iterator[Levels]:
     """Yield how much of its time the MAC engine multiplies, where the timeline has it. A kernel's multiplications are
     spread evenly over it; the engine does 100 % where two kernels overlap and their sum is above.
     """
-    busy = [(each.begin, each.end, 100 * each.mac_cycles) for each in profile.timeline]
+    busy = [(piece.begin, piece.end, 100 * piece.mac_cycles) for piece in profile.timeline]
     if any(amount for _, _, amount in busy):
         yield Levels("MAC utilisation", "%", tuple((time, min(rate, 100.0)) for time, rate in _spread(busy)))
 
@@ -56,18 +56,18 @@ def memory_in_use(record: Record, profile: InferenceProfile) -> Iterator[Levels]
     one begins, so that the value during a row is the sum of the buffers that live in it.
     """
     starts = {instruction: _starts(record, profile, instruction) for instruction in _calls(profile)}
-    for memory in sorted({each.memory for each in profile.buffers}):
+    for memory in sorted({buffer.memory for buffer in profile.buffers}):
         used = []
-        for each in profile.buffers:
-            times = starts[each.instruction]
-            if each.memory == memory and times:
-                first, last = (min(max(row, 0), len(times) - 2) for row in (each.first, each.last))
-                used.append((times[first], times[last + 1], each.size))
+        for buffer in profile.buffers:
+            times = starts[buffer.instruction]
+            if buffer.memory == memory and times:
+                first, last = (min(max(row, 0), len(times) - 2) for row in (buffer.first, buffer.last))
+                used.append((times[first], times[last + 1], buffer.size))
         yield Levels(f"{memory} in use", "bytes", _sums(used))
 
 
 def _calls(profile: InferenceProfile) -> set[int]:
-    return {each.instruction for each in profile.buffers}
+    return {buffer.instruction for buffer in profile.buffers}
 
 
 def _starts(record: Record, profile: InferenceProfile, instruction: int) -> list[int]:
@@ -79,11 +79,11 @@ def _starts(record: Record, profile: InferenceProfile, instruction: int) -> list
     transfers: dict[str, int] = {}
     wanted = set(rows)
     end = -1
-    for each in profile.timeline:
-        if each.row in wanted and each.lane in ("npu", "dma"):
-            first = kernels if each.lane == "npu" else transfers
-            first[each.row] = min(first.get(each.row, each.begin), each.begin)
-            end = max(end, each.end)
+    for piece in profile.timeline:
+        if piece.row in wanted and piece.lane in ("npu", "dma"):
+            first = kernels if piece.lane == "npu" else transfers
+            first[piece.row] = min(first.get(piece.row, piece.begin), piece.begin)
+            end = max(end, piece.end)
     if end < 0:
         return []
     times = [end]
@@ -179,15 +179,15 @@ def tracks(record: Record) -> TrackGroup:
     clock = profile.clock_hz if known else 1e9
     _check(profile.timeline, clock)
     notes = (f"{clock / 1e6:g} MHz" if known else "1 cycle = 1 ns", profile.timeline_from)
-    found = [*_modules(record, profile, clock)]
+    span_tracks = [*_modules(record, profile, clock)]
     rows = _row_details(record, profile)
     for lane, name in _LANES:
-        found += _lanes(name, [each for each in profile.timeline if each.lane == lane], rows, clock)
+        span_tracks += _lanes(name, [piece for piece in profile.timeline if piece.lane == lane], rows, clock)
     levels = (*port_rates(profile), *multiplying(profile), *memory_in_use(record, profile))
     return TrackGroup(
         valid(f"{record.model} on {record.npu} ({', '.join(filter(None, notes))})"),
-        tuple(found),
-        tuple(_counter(each, clock) for each in levels),
+        tuple(span_tracks),
+        tuple(_counter(level, clock) for level in levels),
     )
 
 
@@ -197,10 +197,10 @@ def module_path(module: str) -> tuple[str, ...]:
 
 
 def _check(timeline: Iterable[Slice], clock: float) -> None:
-    for each in timeline:
-        if not 0 <= each.begin <= each.end or _ns(each.end, clock) >= _LONGEST:
+    for piece in timeline:
+        if not 0 <= piece.begin <= piece.end or _ns(piece.end, clock) >= _LONGEST:
             raise NotExportable(
-                f"the record's timeline says that {each.name!r} runs from cycle {each.begin} to {each.end}",
+                f"the record's timeline says that {piece.name!r} runs from cycle {piece.begin} to {piece.end}",
                 "the record is damaged, or another program made it; profile the model again",
             )
 
@@ -212,44 +212,44 @@ def _ns(cycle: int, clock: float) -> int:
 def _lanes(name: str, slices: Iterable[Slice], rows: Mapping[str, Details], clock: float) -> list[SpanTrack]:
     """Return as many tracks as keep slices that overlap apart. A slice is in the first one that is free."""
     lanes: list[list[Slice]] = []
-    for each in sorted(slices, key=lambda one: (one.begin, one.end)):
+    for piece in sorted(slices, key=lambda piece: (piece.begin, piece.end)):
         for lane in lanes:
-            if lane[-1].end <= each.begin:
-                lane.append(each)
+            if lane[-1].end <= piece.begin:
+                lane.append(piece)
                 break
         else:
-            lanes.append([each])
+            lanes.append([piece])
     return [
         SpanTrack(
             name if number == 1 else f"{name} {number}",
             tuple(
-                Span(valid(each.name), _ns(each.begin, clock), _ns(each.end, clock), _details(each, rows))
-                for each in lane
+                Span(valid(piece.name), _ns(piece.begin, clock), _ns(piece.end, clock), _details(piece, rows))
+                for piece in lane
             ),
         )
         for number, lane in enumerate(lanes, start=1)
     ]
 
 
-def _details(each: Slice, rows: Mapping[str, Details]) -> Details:
+def _details(piece: Slice, rows: Mapping[str, Details]) -> Details:
     """Return the slice's own numbers and, behind them, what is known of its row."""
-    numbers: list[tuple[str, str | int]] = [("begin_cycle", each.begin), ("cycles", each.end - each.begin)]
-    if each.mac_cycles:
-        numbers.append(("mac_cycles", each.mac_cycles))
-    for word, moved in (("read", each.read), ("written", each.written)):
+    numbers: list[tuple[str, str | int]] = [("begin_cycle", piece.begin), ("cycles", piece.end - piece.begin)]
+    if piece.mac_cycles:
+        numbers.append(("mac_cycles", piece.mac_cycles))
+    for word, moved in (("read", piece.read), ("written", piece.written)):
         numbers += [(f"port{port}_bytes_{word}", size) for port, size in enumerate(moved) if size]
-    return (*numbers, *rows.get(each.row, (("row", valid(each.row)),) if each.row else ()))
+    return (*numbers, *rows.get(piece.row, (("row", valid(piece.row)),) if piece.row else ()))
 
 
 def _row_details(record: Record, profile: InferenceProfile) -> dict[str, Details]:
     """Return the details by row. Every delegate has a job row of the same id, so that nothing else is said of it."""
-    found: dict[str, Details] = {JOB: (("row", JOB),)}
-    found |= {row.id: _cpu_details(row) for row in profile.cpu}
+    details: dict[str, Details] = {JOB: (("row", JOB),)}
+    details |= {row.id: _cpu_details(row) for row in profile.cpu}
     for op in record.ops:
         if op.id != JOB:
             cost = profile.costs.get(op.id)
-            found[op.id] = _op_details(op, "" if cost is None else cost.bound_by)
-    return found
+            details[op.id] = _op_details(op, "" if cost is None else cost.bound_by)
+    return details
 
 
 def _op_details(op: Op, bound_by: str) -> Details:
@@ -287,16 +287,16 @@ def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[Sp
     running: list[tuple[int, tuple[str, ...]]] = []  # begins, paths
     spans: list[tuple[int, int, tuple[str, ...]]] = []
     now = 0
-    for each in sorted(profile.timeline, key=lambda one: (one.begin, one.end)):
-        path = paths.get(each.row)
-        if path is None or each.lane == "dma":
+    for piece in sorted(profile.timeline, key=lambda piece: (piece.begin, piece.end)):
+        path = paths.get(piece.row)
+        if path is None or piece.lane == "dma":
             continue
         same = len(running[-1][1]) if running else 0
         while path[:same] != (running[same - 1][1] if same else ()):
             same -= 1
-        spans += [(begin, min(now, each.begin), outer) for begin, outer in running[same:]]
-        running[same:] = [(each.begin, path[:depth]) for depth in range(same + 1, len(path) + 1)]
-        now = max(now, each.end)
+        spans += [(begin, min(now, piece.begin), outer) for begin, outer in running[same:]]
+        running[same:] = [(piece.begin, path[:depth]) for depth in range(same + 1, len(path) + 1)]
+        now = max(now, piece.end)
     spans += [(begin, now, path) for begin, path in running]
     spans.sort(key=lambda span: (span[0], len(span[2]), span[1]))
     shown = tuple(

@@ -24,7 +24,7 @@ def write_parquet(results: RunResults, comparison: RunComparison | None) -> byte
 
 
 def _rows(results: RunResults) -> Iterator[dict[str, Any]]:
-    return bench_rows([each.record for each in account_of(results).tests])
+    return bench_rows([test.record for test in account_of(results).tests])
 
 
 CSV = RunExporter("bench-csv", ".csv", "a row for each record with all figures, as CSV", write_csv)

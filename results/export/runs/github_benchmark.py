@@ -29,16 +29,16 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     Raises:
         NotExportable: there is none.
     """
-    records = [each.record for each in account_of(results).tests]
+    records = [test.record for test in account_of(results).tests]
     lines = []
     for record, distinction in zip(records, distinctions(records, _ALWAYS), strict=True):
         if record.verdict == Verdict.FAILED:
             continue  # numbers of a wrong answer are no better for being smaller
         name = f"{record.label} {distinction}"
         lines += [
-            json.dumps(_point(name, record, each), allow_nan=False)
-            for each in record.metrics
-            if each.name not in DERIVED
+            json.dumps(_point(name, record, metric), allow_nan=False)
+            for metric in record.metrics
+            if metric.name not in DERIVED
         ]  # a change is drawn once; more inferences per second are no worse
     if not lines:
         raise NotExportable("no record of the run has a number that counts", "export a run in which something ran")
@@ -60,7 +60,7 @@ def _point(name: str, record: Record, metric: Metric) -> dict[str, Any]:
 def _about(record: Record) -> list[str]:
     lines = [str(record.verdict)]
     if record.artifact is not None:
-        lines += [f"stream {each.stream_sha256}" for each in record.artifact.delegates]
+        lines += [f"stream {delegate.stream_sha256}" for delegate in record.artifact.delegates]
     return lines + [f"{name} {version}" for name, version in record.versions.items() if name != "python"]
 
 

@@ -66,9 +66,9 @@ def _document(results: RunResults, account: Account, *, console: bool, propertie
         SubElement(about, "property", name=_attribute(name), value=_attribute(value))
     counts: Counter[str] = Counter()
     seconds = 0.0
-    found = account.tests
-    for each, distinction in zip(found, distinctions([each.record for each in found], ("npu",)), strict=True):
-        record = each.record
+    tests = account.tests
+    for test, distinction in zip(tests, distinctions([test.record for test in tests], ("npu",)), strict=True):
+        record = test.record
         lasted = _seconds(record)
         place, name = _place_and_name(record.label)
         case = SubElement(suite, "testcase", classname=_attribute(place), name=_attribute(name + distinction),
@@ -78,20 +78,20 @@ def _document(results: RunResults, account: Account, *, console: bool, propertie
             for key, value in _facts(record):
                 if value:
                     SubElement(inside, "property", name=_attribute(key), value=_attribute(value))
-        counts[_tell(case, each)] += 1
-        for attempt in each.spoilt:
+        counts[_tell(case, test)] += 1
+        for attempt in test.spoilt:
             _tell_spoilt(case, attempt, last=record)
         if console and record.verdict in RED and record.console:
             lines = [cut(escaped(line), _LINE) for line in record.console[-_LINES:]]
             SubElement(case, "system-out").text = "\n".join(lines)
         seconds += lasted
     beside = list(_beside(account))
-    for name, said in beside:
+    for name, problem in beside:
         case = SubElement(suite, "testcase", classname=NIGHT, name=_attribute(name), time="0.000")
-        SubElement(case, "failure", type="red", message=_attribute(said)).text = escaped(said)
+        SubElement(case, "failure", type="red", message=_attribute(problem)).text = escaped(problem)
     counts["failure"] += len(beside)
     for element in (root, suite):
-        element.set("tests", str(len(found) + len(beside)))
+        element.set("tests", str(len(tests) + len(beside)))
         element.set("failures", str(counts["failure"]))
         element.set("errors", str(counts["error"]))
         element.set("time", f"{seconds:.3f}")
@@ -103,26 +103,26 @@ def _document(results: RunResults, account: Account, *, console: bool, propertie
 
 def _beside(account: Account) -> Iterator[tuple[str, str]]:
     """Yield a name, and what is wrong, of what is red and no test case's own."""
-    own = {each.sentence for each in account.tests}
-    yield from ((each, each) for each in account.beside if each not in own)
+    own = {test.sentence for test in account.tests}
+    yield from ((sentence, sentence) for sentence in account.beside if sentence not in own)
     changed: dict[Subject, list[str]] = {}
     for change in account.failing:
-        told = f"{change.word}: {change.sentence}: {change.detail}".rstrip(": ")
-        changed.setdefault(change.subject, []).append(told)
-    names = Names((*changed, *(each.subject for each in account.tests)))
-    for subject, told_of in changed.items():
+        text = f"{change.word}: {change.sentence}: {change.detail}".rstrip(": ")
+        changed.setdefault(change.subject, []).append(text)
+    names = Names((*changed, *(test.subject for test in account.tests)))
+    for subject, texts in changed.items():
         place = ", ".join(filter(None, (subject.npu, subject.memory_mode, subject.target, names.more(subject))))
-        yield f"gate {subject.label} [{place}]", "\n".join(told_of)
+        yield f"gate {subject.label} [{place}]", "\n".join(texts)
 
 
-def _tell(case: Element, found: Accounted) -> str:
+def _tell(case: Element, test: Accounted) -> str:
     """Add how a test stands. Return the element's name, "" for a verified one."""
-    record, standing, failure = found.record, found.standing, found.record.failure
-    if not found.red and standing is Standing.VERIFIED:
+    record, standing, failure = test.record, test.standing, test.record.failure
+    if not test.red and standing is Standing.VERIFIED:
         return ""
-    if found.red and not standing.red:  # as of a quarantine that is over, or a target that is not there
-        element = SubElement(case, "failure", type="red", message=_attribute(found.red))
-        element.text = escaped(found.red)
+    if test.red and not standing.red:  # as of a quarantine that is over, or a target that is not there
+        element = SubElement(case, "failure", type="red", message=_attribute(test.red))
+        element.text = escaped(test.red)
         return "failure"
     if standing in (Standing.SKIPPED, Standing.REFUSED, Standing.COMPILED_ONLY, Standing.DEFECT, Standing.QUARANTINED):
         name, kind = "skipped", record.kind if standing in (Standing.SKIPPED, Standing.REFUSED) else None
@@ -130,7 +130,7 @@ def _tell(case: Element, found: Accounted) -> str:
         name, kind = "error" if record.kind in _ERRORS else "failure", record.kind
     message = failure.message if failure is not None else "compiled only, nothing was run"
     if standing in (Standing.DEFECT, Standing.QUARANTINED):
-        message = f"{message} ({standing}: {found.reason})"
+        message = f"{message} ({standing}: {test.reason})"
     element = SubElement(case, name, type=_attribute(str(kind or standing)), message=_attribute(message))
     if name != "skipped":
         element.text = escaped("\n".join(_explanation(record)), keep="\t\n")
@@ -175,8 +175,8 @@ def _facts(record: Record) -> Iterator[tuple[str, str]]:
     if artifact is not None:
         yield "question", artifact.question
         yield "pte_sha256", artifact.sha256
-        for each in artifact.delegates:
-            yield f"stream_sha256 of instruction {each.instruction}", each.stream_sha256
+        for delegate in artifact.delegates:
+            yield f"stream_sha256 of instruction {delegate.instruction}", delegate.stream_sha256
     if test is not None:
         yield from ((("defect", test.defect),) if test.defect else ())
         yield "source", test.source
@@ -217,8 +217,8 @@ def _dotted(file: str) -> str:
 
 def _seconds(record: Record) -> float:
     """Return the wall time of a record, 0 where it has none."""
-    found = (metric.value for name in _SECONDS if (metric := record.metric(name)) is not None)
-    return next((value for value in found if value >= 0), 0.0)
+    seconds = (metric.value for name in _SECONDS if (metric := record.metric(name)) is not None)
+    return next((value for value in seconds if value >= 0), 0.0)
 
 
 def _attribute(text: str) -> str:

@@ -36,10 +36,10 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
     lines = [*_of_run(results), *_of_account(account)]
     lines += _of_comparison(comparison) if comparison is not None else ()
     families: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
-    counting = [each.record for each in account.tests]
+    counting = [test.record for test in account.tests]
     labels = _labels([*results.records, *counting])
-    verified = {_shown(about): float(each.standing is Standing.VERIFIED)
-                for each, about in zip(account.tests, labels[len(results.records) :], strict=True)}  # fmt: skip
+    verified = {_shown(about): float(test.standing is Standing.VERIFIED)
+                for test, about in zip(account.tests, labels[len(results.records) :], strict=True)}  # fmt: skip
     for record, about in zip(results.records, labels, strict=False):
         for metric in record.metrics:
             families[_family(metric)][_shown({**about, "provenance": metric.provenance})] = metric.value
@@ -100,16 +100,16 @@ def _gauge(name: str, unit: str, text: str, values: Mapping[str, float]) -> Iter
 def _labels(records: Sequence[Record]) -> list[dict[str, str]]:
     """Return the labels of each record."""
     parts = [{**parts_of(record), "label": record.label} for record in records]
-    found = [{name: each[name] for name in ("label", *_SHOWN)} for each in parts]
+    all_labels = [{name: facts[name] for name in ("label", *_SHOWN)} for facts in parts]
     for group in alike(range(len(parts)), parts, ("label", *_SHOWN)):
         for name in SELDOM:
             if len({parts[number][name] for number in group} - {""}) > 1:
                 for number in group:
-                    found[number][name] = parts[number][name]
-    for labels, record in zip(found, records, strict=True):
+                    all_labels[number][name] = parts[number][name]
+    for labels, record in zip(all_labels, records, strict=True):
         if record.test is not None:
             labels |= {"operator": record.test.operator, "case": record.test.case, "profile": record.test.profile}
-    return found
+    return all_labels
 
 
 def _family(metric: Metric) -> tuple[str, str]:
@@ -126,8 +126,8 @@ def _word(text: str) -> str:
 
 def _shown(labels: Labels) -> str:
     """Return labels as text, without the empty ones: to OpenMetrics these are absent."""
-    told = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
-    return f"{{{','.join(told)}}}" if told else ""
+    pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
+    return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
 def _escaped(value: str) -> str:

@@ -53,30 +53,30 @@ def write_parquet(results: RunResults, comparison: RunComparison | None) -> byte
     return _table(results, _POINTS, "FORMAT parquet, COMPRESSION zstd", lambda text: text)
 
 
-def _table(results: RunResults, query: str, form: str, told: Callable[[str], str]) -> bytes:
+def _table(results: RunResults, query: str, form: str, convert: Callable[[str], str]) -> bytes:
     rows = [row_of(number, _stored(results, record)) for number, record in enumerate(results.records)]
     if not any(row["metrics"] for row in rows):
         raise NotExportable(f"no record of {results.name} has a metric", "export a run in which something ran")
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder, open_database() as database:
-        lines, made = Path(folder, "rows.jsonl"), Path(folder, "points")
-        lines.write_text("\n".join(json.dumps(_with_texts(row, told)) for row in rows), encoding="utf-8")
+        lines, points = Path(folder, "rows.jsonl"), Path(folder, "points")
+        lines.write_text("\n".join(json.dumps(_with_texts(row, convert)) for row in rows), encoding="utf-8")
         database.execute("SET threads = 1")  # so that the same records make the same bytes
         database.execute(f"CREATE TABLE records AS FROM {ROWS}", [literal(lines)])
-        database.execute(f"COPY ({query} ORDER BY number) TO '{quoted(made)}' ({form})")
-        return made.read_bytes()
+        database.execute(f"COPY ({query} ORDER BY number) TO '{quoted(points)}' ({form})")
+        return points.read_bytes()
 
 
 def _stored(results: RunResults, record: Record) -> StoredRecord:
     return StoredRecord(record.run.name if record.run is not None else results.name, results.created, record)
 
 
-def _with_texts(value: Any, told: Callable[[str], str]) -> Any:
+def _with_texts(value: Any, convert: Callable[[str], str]) -> Any:
     """Return a value of JSON with other texts."""
     if isinstance(value, str):
-        return told(value)
+        return convert(value)
     if isinstance(value, dict):
-        return {name: _with_texts(each, told) for name, each in value.items()}
-    return [_with_texts(each, told) for each in value] if isinstance(value, list) else value
+        return {name: _with_texts(child, convert) for name, child in value.items()}
+    return [_with_texts(child, convert) for child in value] if isinstance(value, list) else value
 
 
 CSV = RunExporter("points-csv", ".csv", "a row for each metric of each record, as CSV", write_csv)

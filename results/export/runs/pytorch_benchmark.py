@@ -32,11 +32,11 @@ _PACKAGES = {"torch": "pytorch/pytorch", "executorch": "pytorch/executorch", "to
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return a list with one object a line. A record that failed has `FAILURE` in place of its metrics."""
     runners = [_runner(manifest) for manifest in results.manifests[:1]]
-    found = account_of(results).tests
+    tests = account_of(results).tests
     lines = []
-    for each, name in zip(found, distinctions([each.record for each in found], ()), strict=True):
-        about = _about(each.record, results, f"{each.record.label}{name}", runners)
-        lines += [json.dumps(about | {"metric": metric}, allow_nan=False) for metric in _metrics(each)]
+    for test, name in zip(tests, distinctions([test.record for test in tests], ()), strict=True):
+        about = _about(test.record, results, f"{test.record.label}{name}", runners)
+        lines += [json.dumps(about | {"metric": metric}, allow_nan=False) for metric in _metrics(test)]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 
@@ -45,7 +45,7 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
     test, artifact = record.test, record.artifact
     scheme = artifact.scheme if artifact is not None else ""
     commit = record.run.commit if record.run is not None else ""
-    streams = " ".join(each.stream_sha256 for each in artifact.delegates) if artifact is not None else ""
+    streams = " ".join(delegate.stream_sha256 for delegate in artifact.delegates) if artifact is not None else ""
     ours = {"npu": record.npu, "memory_mode": record.memory_mode, "system_config": record.system_config,
             "target": record.target.name, "soc": record.target.soc, "method": record.method, "verdict": record.verdict,
             "scheme": scheme, "question": artifact.question if artifact is not None else "", "stream_sha256": streams,
@@ -79,11 +79,11 @@ def _about(record: Record, results: RunResults, name: str, runners: list[dict[st
     return about
 
 
-def _metrics(found: Accounted) -> Iterator[dict[str, Any]]:
-    record = found.record
+def _metrics(test: Accounted) -> Iterator[dict[str, Any]]:
+    record = test.record
     if record.verdict == Verdict.FAILED:
         message = record.failure.message if record.failure is not None else ""
-        why = {"ending": found.standing, "kind": str(record.kind or ""), "message": message}
+        why = {"ending": test.standing, "kind": str(record.kind or ""), "message": message}
         yield {"name": FAILURE, "benchmark_values": [0], "extra_info": _texts(why)}
         return
     for metric in record.metrics:
@@ -114,12 +114,12 @@ def _seconds(text: str) -> int:
 
 def _runner(manifest: Mapping[str, Any]) -> dict[str, Any]:
     machine = manifest.get("machine")
-    found = machine if isinstance(machine, dict) else {}
-    cores = found.get("cores")
+    facts = machine if isinstance(machine, dict) else {}
+    cores = facts.get("cores")
     return {
-        "name": escaped(str(found.get("host", ""))),
-        "type": escaped(str(found.get("system", ""))),
-        "cpu_info": escaped(str(found.get("processor", ""))),
+        "name": escaped(str(facts.get("host", ""))),
+        "type": escaped(str(facts.get("system", ""))),
+        "cpu_info": escaped(str(facts.get("processor", ""))),
         "cpu_count": cores if isinstance(cores, int) and 0 <= cores < 1 << 32 else 0,
     }
 

@@ -40,16 +40,16 @@ def distinctions(records: Sequence[Record], always: Sequence[str]) -> list[str]:
             its number.
     """
     parts = [{**parts_of(record), "label": record.label} for record in records]
-    found = [""] * len(records)
+    texts = [""] * len(records)
     for group in alike(range(len(parts)), parts, ("label", *always)):
-        told = _told([parts[number] for number in group], always)
+        extra = _told([parts[number] for number in group], always)
         seen: Counter[tuple[str, ...]] = Counter()
         for number in group:
-            values = tuple(parts[number][name] for name in (*always, *told))
+            values = tuple(parts[number][name] for name in (*always, *extra))
             seen[values] += 1
             shown = [*filter(None, values), *([f"#{seen[values]}"] if seen[values] > 1 else ())]
-            found[number] = f"[{', '.join(shown)}]" if shown else ""
-    return found
+            texts[number] = f"[{', '.join(shown)}]" if shown else ""
+    return texts
 
 
 def alike(numbers: Iterable[int], parts: Sequence[_Parts], names: Iterable[str]) -> list[list[int]]:
@@ -65,8 +65,8 @@ def _told(group: Sequence[_Parts], always: Sequence[str]) -> list[str]:
     the inputs, which somebody may edit."""
 
     def differing(names: Iterable[str], among: Sequence[str]) -> list[str]:
-        groups = [[group[at] for at in each] for each in alike(range(len(group)), group, among)]
-        return [name for name in names if any(len({parts[name] for parts in each}) > 1 for each in groups)]
+        groups = [[group[at] for at in numbers] for numbers in alike(range(len(group)), group, among)]
+        return [name for name in names if any(len({parts[name] for parts in members}) > 1 for members in groups)]
 
     others = differing((name for name in PARTS if name not in (*always, *SELDOM, "inputs")), ())
     own = differing((name for name in SELDOM if name not in always), others)

@@ -27,7 +27,7 @@ def code(text: str, length: int = 200) -> str:
         return ""
     if "|" in shown:
         # In a cell it would have to be escaped, and elsewhere not. An entity is never markup.
-        plain = "".join(one if one.isalnum() or one == " " else f"&#{ord(one)};" for one in shown)
+        plain = "".join(char if char.isalnum() or char == " " else f"&#{ord(char)};" for char in shown)
         return f"<code>{plain}</code>"
     fence = "`" * (max(map(len, re.findall("`+", shown)), default=0) + 1)
     blank = " " if shown[0] in "` " or shown[-1] in "` " else ""
@@ -62,13 +62,13 @@ _PROFILES = ("MI", "BI")
 def write(results: RunResults, comparison: RunComparison | None) -> str:
     """Return the summary, cut at a line if it would be longer than GitHub shows."""
     account = account_of(results, comparison)
-    found = account.tests
+    tests = account.tests
     changes = comparison.changes if comparison is not None else ()
-    names = Names((*(each.subject for each in found), *(each.subject for each in changes)))
+    names = Names((*(test.subject for test in tests), *(change.subject for change in changes)))
     lines = [
         f"# ethos-hil: {account.colour}{_gate(account)}", "", *_sentences(results, account), "", *_problems(account),
         *(_changes(comparison, names) if comparison is not None else ()),
-        *_failures(found, names), *_matrix(found), *_totals(found), *_versions(results),
+        *_failures(tests, names), *_matrix(tests), *_totals(tests), *_versions(results),
     ]  # fmt: skip
     room = MOST - len(_CUT.format(lines=len(lines)).encode())
     used = 0
@@ -86,8 +86,8 @@ def _gate(account: Account) -> str:
 
 
 def _sentences(results: RunResults, account: Account) -> Iterator[str]:
-    kinds = Counter(str(each.record.failure.kind) for each in account.tests
-                    if each.record.failure is not None and each.standing is Standing.FAILED)  # fmt: skip
+    kinds = Counter(str(test.record.failure.kind) for test in account.tests
+                    if test.record.failure is not None and test.standing is Standing.FAILED)  # fmt: skip
     parts = []
     for standing in Standing:
         if count := account.counts[standing]:
@@ -95,19 +95,19 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
             why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if failed else ""
             parts.append(f"**{count:,} {standing}**{why}")
     yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
-    again = sum(len(each.spoilt) for each in account.tests)
+    again = sum(len(test.spoilt) for test in account.tests)
     if again:
         attempts = counted(again, "attempt")
         yield f"{attempts} that the target has spoilt, and another one has followed, count for nothing."
     comparison = account.comparison
     if comparison is None:
         return
-    told = [f"**{comparison.counts[word]:,} {word}**" for word in Word
-            if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
-    told.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
+    words = [f"**{comparison.counts[word]:,} {word}**" for word in Word
+             if word is not Word.UNCHANGED and comparison.counts.get(word)]  # fmt: skip
+    words.append(f"{comparison.counts.get(Word.UNCHANGED, 0):,} unchanged")
     failing = len(account.failing)
     gate = f"The gate fails for {counted(failing, 'change')}." if failing else "The gate passes."
-    yield f"Against {code(comparison.before)}: {', '.join(told)}. {gate}"
+    yield f"Against {code(comparison.before)}: {', '.join(words)}. {gate}"
     if comparison.notes:
         yield ""
         yield from (f"- {code(note, _NOTE)}" for note in comparison.notes)
@@ -115,12 +115,12 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
 
 def _problems(account: Account) -> Iterator[str]:
     """Yield what is red beside failing tests and numbers that moved."""
-    found = account.beside
-    if found:
+    problems = account.beside
+    if problems:
         yield from ("## What else is red", "")
-        yield from (f"- {code(each, _NOTE)}" for each in found[:_FAILURES])
-        if len(found) > _FAILURES:
-            yield from ("", f"And {len(found) - _FAILURES:,} more.")
+        yield from (f"- {code(problem, _NOTE)}" for problem in problems[:_FAILURES])
+        if len(problems) > _FAILURES:
+            yield from ("", f"And {len(problems) - _FAILURES:,} more.")
         yield ""
 
 
@@ -134,7 +134,7 @@ def _changes(comparison: RunComparison, names: Names) -> Iterator[str]:
         why = ": ".join(filter(None, [str(cause), code(detail, _NOTE)]))
         yield from (f"### {words}" + (f" by {why}" if why else ""), "")
         yield from head(("", "what", "NPU", "number", "before", "after", "", "moved"), right=("before", "after"))
-        yield from (_change(each, names) for each in changes[:_CHANGES])
+        yield from (_change(change, names) for change in changes[:_CHANGES])
         if len(changes) > _CHANGES:
             yield from ("", f"And {len(changes) - _CHANGES:,} more.")
         yield ""
@@ -143,8 +143,8 @@ def _changes(comparison: RunComparison, names: Names) -> Iterator[str]:
 def _change(change: Change, names: Names) -> str:
     number = " ".join(filter(None, [code(change.metric), f"({code(change.provenance)})" if change.provenance else ""]))
     percent = f"{(change.ratio - 1) * 100:+.2f} %" if change.ratio is not None else ""
-    moved = [" ".join(filter(None, [code(each.name), code(each.source), f"{each.old:,} → {each.new:,}"]))
-             for each in change.rows[:_MOVED]]  # fmt: skip
+    moved = [" ".join(filter(None, [code(op.name), code(op.source), f"{op.old:,} → {op.new:,}"]))
+             for op in change.rows[:_MOVED]]  # fmt: skip
     if len(change.rows) > _MOVED:
         moved.append(f"and {len(change.rows) - _MOVED:,} more")
     subject = change.subject
@@ -154,17 +154,17 @@ def _change(change: Change, names: Names) -> str:
 
 
 def _failures(tests: Sequence[Accounted], names: Names) -> Iterator[str]:
-    found = [each for each in tests if each.standing.red]
-    if not found:
+    failures = [test for test in tests if test.standing.red]
+    if not failures:
         return
     yield from ("## Failures", "", *head(("what", "NPU", "target", "kind", "message", "line")))
-    for each in found[:_FAILURES]:
-        record, failure = each.record, each.record.failure
-        place = ", ".join(filter(None, dict.fromkeys((record.npu, *names.where(each.subject)))))
+    for test in failures[:_FAILURES]:
+        record, failure = test.record, test.record.failure
+        place = ", ".join(filter(None, dict.fromkeys((record.npu, *names.where(test.subject)))))
         kind, message = (str(failure.kind), failure.message) if failure is not None else (str(record.verdict), "")
-        yield row(map(code, (names.name(each.subject), place, record.target.name, kind, message, _line(record))))
-    if len(found) > _FAILURES:
-        yield from ("", f"And {len(found) - _FAILURES:,} more.")
+        yield row(map(code, (names.name(test.subject), place, record.target.name, kind, message, _line(record))))
+    if len(failures) > _FAILURES:
+        yield from ("", f"And {len(failures) - _FAILURES:,} more.")
     yield ""
 
 
@@ -175,13 +175,13 @@ def _line(record: Record) -> str:
     return record.test.source if record.test is not None else ""
 
 
-def _matrix(found: Iterable[Accounted]) -> Iterator[str]:
+def _matrix(tests: Iterable[Accounted]) -> Iterator[str]:
     """Yield a table of operators and models by profile; what is of no test is by NPU."""
     table: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    for each in found:
-        test, record = each.record.test, each.record
+    for entry in tests:
+        test, record = entry.record.test, entry.record
         name, column = (test.operator, test.profile) if test is not None else (record.model, record.npu)
-        table[name][column or "host"][each.standing.letter] += 1
+        table[name][column or "host"][entry.standing.letter] += 1
     columns = sorted({column for cells in table.values() for column in cells},
                      key=lambda column: (column not in _PROFILES, column != _PROFILES[0], column))  # fmt: skip
     used = {letter for cells in table.values() for counts in cells.values() for letter in counts}
@@ -189,18 +189,18 @@ def _matrix(found: Iterable[Accounted]) -> Iterator[str]:
     yield from head(("", *map(code, columns)))
     for name, cells in sorted(table.items()):
         yield row([code(name), *(_cell(cells[column]) if column in cells else "" for column in columns)])
-    yield from ("", ", ".join(f"{each.letter} {each}" for each in Standing if each.letter in used), "")
+    yield from ("", ", ".join(f"{standing.letter} {standing}" for standing in Standing if standing.letter in used), "")
 
 
 def _cell(counts: Counter[str]) -> str:
-    return " ".join(f"{counts[each.letter]}{each.letter}" for each in Standing if counts[each.letter])
+    return " ".join(f"{counts[standing.letter]}{standing.letter}" for standing in Standing if counts[standing.letter])
 
 
-def _totals(found: Iterable[Accounted]) -> Iterator[str]:
+def _totals(tests: Iterable[Accounted]) -> Iterator[str]:
     """Yield a table of the sums of the NPU's cycles. Numbers of different provenance are never added."""
     sums: dict[tuple[str, str, str], list[float]] = defaultdict(list)
-    for each in found:
-        record, metric = each.record, each.record.metric("npu_cycles")
+    for test in tests:
+        record, metric = test.record, test.record.metric("npu_cycles")
         if metric is not None and record.verdict != Verdict.FAILED:
             sums[record.npu, record.memory_mode, metric.provenance].append(metric.value)
     if not sums:
@@ -213,13 +213,13 @@ def _totals(found: Iterable[Accounted]) -> Iterator[str]:
 
 
 def _versions(results: RunResults) -> Iterator[str]:
-    found: dict[str, dict[str, None]] = {}
+    by_name: dict[str, dict[str, None]] = {}
     for manifest in results.manifests:
         versions = manifest.get("versions")
         for name, version in versions.items() if isinstance(versions, dict) else ():
-            found.setdefault(str(name), {})[str(version)] = None
-    if found:
-        yield ", ".join(f"{code(name)} {' and '.join(map(code, all_of_it))}" for name, all_of_it in found.items()) + "."
+            by_name.setdefault(str(name), {})[str(version)] = None
+    if by_name:
+        yield ", ".join(f"{code(name)} {' and '.join(map(code, versions))}" for name, versions in by_name.items()) + "."
 
 
 def _value(value: float | str | None) -> str:
