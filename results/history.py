@@ -128,11 +128,11 @@ class History:
 
     def of_runs(self, names: Collection[str]) -> History:
         """Return the history of some runs only; of all where a file has another name than its run."""
-        made = copy.copy(self)
-        made._kept = None
+        part = copy.copy(self)
+        part._kept = None
         files = [path for path in self.files if path.stem in names]
-        made.files = files if len(files) == len(names) else self.files
-        return made
+        part.files = files if len(files) == len(names) else self.files
+        return part
 
     @contextmanager
     def kept_open(self) -> Iterator[None]:
@@ -167,8 +167,8 @@ class History:
             UsageError: DuckDB cannot answer it; the message has DuckDB's.
             OSError: a file cannot be read.
         """
-        with self._answer(query, parameters) as found:
-            return found.df()
+        with self._answer(query, parameters) as answer:
+            return answer.df()
 
     def runs(self) -> list[dict[str, Any]]:
         """Return a row for each run, oldest first: run, created, commit, records, and how many have which verdict.
@@ -243,9 +243,9 @@ class History:
             UsageError: DuckDB cannot answer it; the message has DuckDB's.
             OSError: a file cannot be read.
         """
-        with self._answer(query, parameters) as found:
-            names = [column[0] for column in found.description or ()]
-            return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+        with self._answer(query, parameters) as answer:
+            names = [column[0] for column in answer.description or ()]
+            return [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
 
     @contextmanager
     def _answer(self, query: str, parameters: Sequence[object]) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -257,5 +257,5 @@ class History:
             except (duckdb.IOException, duckdb.OutOfMemoryException):
                 raise
             except duckdb.Error as error:
-                told = one_line(str(error))
-                raise UsageError(f"DuckDB cannot answer it from {self.folder}: {told}", hint=_QUERY) from error
+                why = one_line(str(error))
+                raise UsageError(f"DuckDB cannot answer it from {self.folder}: {why}", hint=_QUERY) from error

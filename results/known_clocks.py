@@ -99,13 +99,13 @@ def stated_clock(text: str) -> StatedClock:
         hz = _parsed(npu)
         return StatedClock(hz, f"stated with --clock {text.strip()}", _parsed(cpu) if several else 0.0)
     wanted = text.strip().lower()
-    part = next((each for each in PARTS if each.name == wanted), None)
+    part = next((part for part in PARTS if part.name == wanted), None)
     if part is not None:
         return part.stated
     system = next((name for name in SYSTEM_CLOCKS if name.lower() == wanted), None)
     if system is not None:
         return StatedClock(SYSTEM_CLOCKS[system], f"Vela's system configuration {system}")
-    names = [each.name for each in PARTS]
+    names = [part.name for part in PARTS]
     known = [*names, *(name.lower() for name in SYSTEM_CLOCKS)]
     within = [name for name in known if len(wanted) > 2 and wanted in name]
     close = within or difflib.get_close_matches(wanted, known, n=1)
@@ -119,13 +119,13 @@ def stated_clock(text: str) -> StatedClock:
 def _parsed(text: str) -> float:
     """Return the Hz of "400MHz", "1e9" or "0.8 GHz"."""
     shown = f"{text.strip()!r:.60}"
-    found = _FREQUENCY.fullmatch(text.strip())
-    if found is None:
+    match = _FREQUENCY.fullmatch(text.strip())
+    if match is None:
         raise _refusal(f"{shown} is not a frequency; write 400MHz, 1GHz or 1e9")
-    scale = _UNITS.get(found[2].lower())
+    scale = _UNITS.get(match[2].lower())
     if scale is None:
-        raise _refusal(f"{shown} has the unit {found[2]!r:.20}; it takes Hz, kHz, MHz and GHz")
-    hz = float(found[1]) * scale
+        raise _refusal(f"{shown} has the unit {match[2]!r:.20}; it takes Hz, kHz, MHz and GHz")
+    hz = float(match[1]) * scale
     if not LEAST_HZ <= hz <= MOST_HZ:
         raise _refusal(f"a clock of {shown} is outside of {frequency(LEAST_HZ)} to {frequency(MOST_HZ)}")
     return hz

@@ -71,16 +71,16 @@ def latency_of(record: RunFacts, clock: StatedClock | None = None) -> Latency | 
     if used is None:
         return None
     counted = record.metric("cpu_cycles")
-    found = Latency(used, cycles.value / used.hz, cycles.provenance)
+    latency = Latency(used, cycles.value / used.hz, cycles.provenance)
     if counted is not None:
         seconds = counted.value / used.cpu_hz if used.cpu_hz else None
         return replace(
-            found, cpu=seconds, counted=round(counted.value), unit="cycles", cpu_provenance=counted.provenance
+            latency, cpu=seconds, counted=round(counted.value), unit="cycles", cpu_provenance=counted.provenance
         )
     instructions = record.metric("cpu_instructions")
     if instructions is None:
-        return found
-    return replace(found, counted=round(instructions.value), unit="instructions", cpu_provenance="instructions")
+        return latency
+    return replace(latency, counted=round(instructions.value), unit="instructions", cpu_provenance="instructions")
 
 
 def with_latency(facts: Facts, clock: StatedClock | None = None) -> Facts:
@@ -92,16 +92,16 @@ def with_latency(facts: Facts, clock: StatedClock | None = None) -> Facts:
         facts: of a run; derived metrics that they have are replaced.
         clock: the clock that the user states, which is kept with them; None for the system configuration's.
     """
-    metrics = tuple(each for each in facts.metrics if each.name not in DERIVED)
-    found = latency_of(facts, clock)
-    added = () if found is None else tuple(_metrics(found))
+    metrics = tuple(metric for metric in facts.metrics if metric.name not in DERIVED)
+    latency = latency_of(facts, clock)
+    added = () if latency is None else tuple(_metrics(latency))
     return replace(facts, metrics=(*metrics, *added), clock=clock or facts.clock)
 
 
-def _metrics(found: Latency) -> Iterator[Metric]:
-    yield Metric(NPU_SECONDS, found.npu, "s", found.provenance)
-    if found.cpu is not None and found.total is not None:
-        yield Metric(CPU_SECONDS, found.cpu, "s", found.cpu_provenance)
-        yield Metric(SECONDS, found.total, "s", found.provenance)
-    if found.per_second is not None:
-        yield Metric(PER_SECOND, found.per_second, "1/s", found.provenance)
+def _metrics(latency: Latency) -> Iterator[Metric]:
+    yield Metric(NPU_SECONDS, latency.npu, "s", latency.provenance)
+    if latency.cpu is not None and latency.total is not None:
+        yield Metric(CPU_SECONDS, latency.cpu, "s", latency.cpu_provenance)
+        yield Metric(SECONDS, latency.total, "s", latency.provenance)
+    if latency.per_second is not None:
+        yield Metric(PER_SECOND, latency.per_second, "1/s", latency.provenance)

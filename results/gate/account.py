@@ -118,8 +118,8 @@ class Account:
     @property
     def whole(self) -> bool:
         """Whether everything that was asked for has an answer, good or bad."""
-        lost = any(each.gap for each in self.problems) or any(each.standing is Standing.MISSING for each in self.tests)
-        return not lost and not self.down
+        missing = any(test.standing is Standing.MISSING for test in self.tests)
+        return not (missing or self.down or any(problem.gap for problem in self.problems))
 
     @property
     def red(self) -> tuple[str, ...]:
@@ -131,9 +131,9 @@ class Account:
         """What is red, and is neither a test's own answer nor a number that moved, as sentences."""
         return (
             *(f"{target} could not be used: {why}" for target, why in self.down.items()),
-            *(each.text for each in self.problems),
-            *(each.sentence for each in self.tests if each.red and not each.standing.red),
-            *(f"{each} differs between two executions of this run" for each in self.unstable),
+            *(problem.text for problem in self.problems),
+            *(test.sentence for test in self.tests if test.red and not test.standing.red),
+            *(f"{name} differs between two executions of this run" for name in self.unstable),
         )
 
     @property
@@ -177,18 +177,18 @@ class Account:
             comparison: with another run.
             observed: what the run's own records say.
         """
-        allowed = {of_record(each.record).subject for each in self.tests if each.standing is Standing.QUARANTINED}
+        allowed = {of_record(test.record).subject for test in self.tests if test.standing is Standing.QUARANTINED}
         changes = comparison.failing if comparison is not None else ()
-        failing = tuple(each for each in changes if each.subject not in allowed)
+        failing = tuple(change for change in changes if change.subject not in allowed)
         return replace(self, comparison=comparison, failing=failing, unstable=tuple(_unstable(observed)))
 
     def _red(self) -> Iterator[str]:
-        yield from (each.text for each in self.problems)
+        yield from (problem.text for problem in self.problems)
         yield from (test.sentence for test in self.tests if test.red)
         for change in self.failing:
             head = f"{change.word}: {change.subject.name} {change.subject.npu}"
             yield f"{head}: {change.sentence}: {change.detail}".rstrip(": ")
-        yield from (f"unstable: {each}" for each in self.unstable)
+        yield from (f"unstable: {name}" for name in self.unstable)
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ class JudgedResults(RunResults):
     @classmethod
     def of(cls, results: RunResults, account: Account) -> JudgedResults:
         """Return results with their account."""
-        return cls(**{each.name: getattr(results, each.name) for each in fields(RunResults)}, account=account)
+        return cls(**{member.name: getattr(results, member.name) for member in fields(RunResults)}, account=account)
 
 
 def account_of(results: RunResults, comparison: RunComparison | None = None) -> Account:
@@ -229,21 +229,21 @@ def take_account(
         problems: what else is red.
         down: targets that could not be used, and why.
     """
-    mine = [each for each in results.records if not is_audit(each) and (parts is None or part_of(each) in parts)]
+    own = [record for record in results.records if not is_audit(record) and (parts is None or part_of(record) in parts)]
     missing = [
-        _lost(each, selection, (parts or {}).get(selection.part, ""), _how(results, each))
-        for selection, each in _without_record(results, parts)
+        _lost(test, selection, (parts or {}).get(selection.part, ""), _how(results, test))
+        for selection, test in _without_record(results, parts)
     ]
-    tests = [_accounted(found, parts, quarantine, today) for found in _attempts(mine)]
-    tests += [_judged(each, parts, quarantine, today, missing=True) for each in missing]
+    tests = [_accounted(records, parts, quarantine, today) for records in _attempts(own)]
+    tests += [_judged(record, parts, quarantine, today, missing=True) for record in missing]
     if parts is not None:
         order = {part: number for number, part in enumerate(parts)}
         tests.sort(key=lambda test: (order[test.part], test.name))
-    used = {each for test in tests for each in quarantine if each.matches(*_place(test.record, parts))}
-    notes = [f"in quarantine, and not among the tests: {each.id}" for each in quarantine if each not in used]
-    found = [*problems, *_unreadable(results), *_of_sessions(results, tests)]
-    functions = {(end.part, each) for end in results.sessions for each in end.ran - end.idle}
-    return Account(tuple(tests), tuple(found), tuple(notes), down or {}, functions=len(functions))
+    used = {entry for test in tests for entry in quarantine if entry.matches(*_place(test.record, parts))}
+    notes = [f"in quarantine, and not among the tests: {entry.id}" for entry in quarantine if entry not in used]
+    red = [*problems, *_unreadable(results), *_of_sessions(results, tests)]
+    functions = {(end.part, name) for end in results.sessions for name in end.ran - end.idle}
+    return Account(tuple(tests), tuple(red), tuple(notes), down or {}, functions=len(functions))
 
 
 def part_of(record: Record) -> str:
@@ -293,17 +293,17 @@ def _has_place(record: Record) -> bool:
 
 
 def _accounted(
-    found: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
+    records: Sequence[Record], parts: Mapping[str, str] | None, quarantine: Sequence[Quarantined], today: date
 ) -> Accounted:
     """Return a test by all of its records. An attempt that could not be made counts only where there is no other."""
-    in_time = sorted(found, key=lambda each: (attempt_of(each), each.created))
-    made = [each for each in in_time if each.kind not in NOT_ATTEMPTED]
-    counting = made or in_time[-1:]
-    judged = [_judged(each, parts, quarantine, today) for each in reversed(counting)]
-    worst = min(judged, key=lambda each: WORST.index(each.standing))
-    spoilt = tuple(each for each in in_time if not any(each is one for one in counting))
-    shards = Counter(each.run.shard for each in found if each.run is not None)  # each runs the known model
-    return replace(worst, spoilt=spoilt, attempts=max(shards.values(), default=len(found)))
+    in_time = sorted(records, key=lambda record: (attempt_of(record), record.created))
+    attempts = [record for record in in_time if record.kind not in NOT_ATTEMPTED]
+    counting = attempts or in_time[-1:]
+    judged = [_judged(record, parts, quarantine, today) for record in reversed(counting)]
+    worst = min(judged, key=lambda test: WORST.index(test.standing))
+    spoilt = tuple(record for record in in_time if not any(record is other for other in counting))
+    shards = Counter(record.run.shard for record in records if record.run is not None)  # each runs the known model
+    return replace(worst, spoilt=spoilt, attempts=max(shards.values(), default=len(records)))
 
 
 def _judged(
@@ -314,7 +314,7 @@ def _judged(
     *,
     missing: bool = False,
 ) -> Accounted:
-    entries = [each for each in quarantine if each.matches(*_place(record, parts))]
+    entries = [entry for entry in quarantine if entry.matches(*_place(record, parts))]
     return Accounted(record=record, **vars(ending_of(record, entries, today, missing=missing)))
 
 
@@ -331,15 +331,15 @@ def _without_record(results: RunResults, parts: Mapping[str, str] | None) -> Ite
     there = {(part_of(record), record.name) for record in results.records}
     for selection in results.selections:
         if parts is None or selection.part.removesuffix(AUDIT) in parts:
-            for each in selection.tests:
-                if (selection.part, each.id) not in there and not selection.part.endswith(AUDIT):
-                    yield selection, each
+            for test in selection.tests:
+                if (selection.part, test.id) not in there and not selection.part.endswith(AUDIT):
+                    yield selection, test
 
 
 def _how(results: RunResults, test: Selected) -> str:
     """Return how it came that a test has no record, by what pytest says."""
-    found = (each for end in results.sessions for each in end.complaints if each.id == test.id)
-    crash = next((each.message for each in found if each.when == _CRASH), "")
+    complaints = (complaint for end in results.sessions for complaint in end.complaints if complaint.id == test.id)
+    crash = next((complaint.message for complaint in complaints if complaint.when == _CRASH), "")
     skipped = any(test.id in end.ran for end in results.sessions)
     return crash or ("a mark or a hook of pytest skipped it" if skipped else "")
 
@@ -347,7 +347,7 @@ def _how(results: RunResults, test: Selected) -> str:
 def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record:
     """Return a record that says that there is none."""
     why = how or "it did not run, or what ran it ended before there was one"
-    said = f"it was chosen and has no record: {why}"
+    message = f"it was chosen and has no record: {why}"
     facts = RunFacts(
         model=(f"{test.operator}_{test.case}" if test.case else test.operator) or test.id,
         npu=test.npu,
@@ -355,28 +355,28 @@ def _lost(test: Selected, selection: Selection, target: str, how: str) -> Record
         test=SuiteTest(test.id, test.operator, test.case, test.profile, "") if test.operator else None,
         run=RunInfo("", shard=selection.shard, part=selection.part),
     )
-    stopped = Failure(FailureKind.INTERNAL, said, "run it alone, to see why")
+    stopped = Failure(FailureKind.INTERNAL, message, "run it alone, to see why")
     return Findings(facts, Evidence(stopped=stopped)).record
 
 
 def _unreadable(results: RunResults) -> Iterator[Problem]:
-    for each in results.skipped:
-        yield Problem(f"{each.where} cannot be read: {each.why}")
+    for skipped in results.skipped:
+        yield Problem(f"{skipped.where} cannot be read: {skipped.why}")
 
 
 def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Problem]:
     """Yield what pytest called failed, and is not red by a verdict of its own."""
-    told = {(part_of(each), attempt_of(each), each.name) for each in results.records if standing_of(each).red}
+    red = {(part_of(record), attempt_of(record), record.name) for record in results.records if standing_of(record).red}
     lost = {(test.part, test.name) for test in tests if test.standing is Standing.MISSING}
     for end in results.sessions:
-        for each in end.complaints:
-            known = (end.part, end.attempt, each.id) in told or (end.part, each.id) in lost
-            if not (known and each.when in ("call", _CRASH)):
-                gap = each.when in (_CRASH, "collect")
-                yield Problem(f"{_where(end.part, end.shard)}{each}", gap)
+        for complaint in end.complaints:
+            known = (end.part, end.attempt, complaint.id) in red or (end.part, complaint.id) in lost
+            if not (known and complaint.when in ("call", _CRASH)):
+                gap = complaint.when in (_CRASH, "collect")
+                yield Problem(f"{_where(end.part, end.shard)}{complaint}", gap)
     for selection in results.selections:
-        ran = {each for end in results.sessions if (end.part, end.shard) == (selection.part, selection.shard)
-               for each in (*end.ran, *(one.id for one in end.complaints))}  # fmt: skip
+        ran = {name for end in results.sessions if (end.part, end.shard) == (selection.part, selection.shard)
+               for name in (*end.ran, *(complaint.id for complaint in end.complaints))}  # fmt: skip
         for name in selection.functions:
             if name not in ran:
                 yield Problem(f"{_where(selection.part, selection.shard)}{name} was chosen and did not run")
@@ -390,22 +390,22 @@ def _of_sessions(results: RunResults, tests: Sequence[Accounted]) -> Iterator[Pr
                 yield Problem(f"{_where(selection.part, selection.shard)}{test.id} {why}")
 
 
-def _not_audited(found: Sequence[Record]) -> str:
+def _not_audited(audits: Sequence[Record]) -> str:
     """Return why a test has no second answer; "" where it has one, whatever it is."""
-    if not found:
+    if not audits:
         return "was chosen and has no record"
-    last = found[-1].failure
-    spoilt = all(each.kind in NOT_ATTEMPTED for each in found)
+    last = audits[-1].failure
+    spoilt = all(record.kind in NOT_ATTEMPTED for record in audits)
     return f"could not run a second time: {last.kind}: {one_line(last.message)}" if spoilt and last is not None else ""
 
 
 def _where(part: str, shard: str) -> str:
-    told = ", ".join(filter(None, (f"shard {shard}" if shard else "", part)))
-    return f"{told}: " if told else ""
+    place = ", ".join(filter(None, (f"shard {shard}" if shard else "", part)))
+    return f"{place}: " if place else ""
 
 
-def _unstable(found: Iterable[Observation]) -> Iterator[str]:
-    for each in found:
-        if each.unstable:
-            keys = sorted(" ".join(filter(None, key)) for key in each.unstable)
-            yield f"{each.subject.label} ({', '.join(keys)})"
+def _unstable(observations: Iterable[Observation]) -> Iterator[str]:
+    for observation in observations:
+        if observation.unstable:
+            keys = sorted(" ".join(filter(None, key)) for key in observation.unstable)
+            yield f"{observation.subject.label} ({', '.join(keys)})"

@@ -78,23 +78,23 @@ def accept(
     """
     paired = pair(baseline, run, {})
     known = {id(new): old for old, new in paired.same}
-    kept = {each.subject: each for each in baseline}
+    kept = {observation.subject: observation for observation in baseline}
     updated, added, refused = [], [], []
-    for one in run:
-        before, each = known.get(id(one)), _kept(one)
-        if each.wrong and not failures and (before is None or before.verdict != each.verdict):
-            refused.append(each.subject)
+    for observation in run:
+        before, after = known.get(id(observation)), _kept(observation)
+        if after.wrong and not failures and (before is None or before.verdict != after.verdict):
+            refused.append(after.subject)
             continue
         if before is None:
-            added.append(each.subject)
-            kept[each.subject] = each
+            added.append(after.subject)
+            kept[after.subject] = after
             continue
-        each = replace(each, subject=both_know(before.subject, each.subject))
-        if before.subject != each.subject or _different(before, each):
-            updated.append(each.subject)
+        after = replace(after, subject=both_know(before.subject, after.subject))
+        if before.subject != after.subject or _different(before, after):
+            updated.append(after.subject)
             del kept[before.subject]
-            kept[each.subject] = each
-    gone = {each.subject for each in (*paired.missing, *paired.unclear)}
+            kept[after.subject] = after
+    gone = {observation.subject for observation in (*paired.missing, *paired.unclear)}
     gone |= {old.subject for old, _ in (*paired.renamed, *paired.moved)}
     removed = sorted(gone) if prune else []
     for subject in removed:
@@ -102,9 +102,9 @@ def accept(
     return Acceptance(tuple(kept[subject] for subject in sorted(kept)), *map(tuple, (updated, added, removed, refused)))
 
 
-def _kept(each: Observation) -> Observation:
-    numbers = {key: number for key, number in each.numbers.items() if key[1] != "host"}
-    return replace(each, numbers=numbers, record=None)
+def _kept(observation: Observation) -> Observation:
+    numbers = {key: number for key, number in observation.numbers.items() if key[1] != "host"}
+    return replace(observation, numbers=numbers, record=None)
 
 
 def _different(before: Observation, after: Observation) -> bool:
@@ -127,34 +127,34 @@ def dumps(observations: Iterable[Observation]) -> str:
     """Return the text of a baseline."""
     environments: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
-    for each in sorted(observations, key=lambda one: one.subject):
+    for observation in sorted(observations, key=lambda observation: observation.subject):
         environment = {
-            "facts": {str(cause): each.facts.get(cause, "") for cause in _OF_PLACE},
-            "versions": dict(sorted(each.versions.items())),
-            "lowering": each.lowering,
-            "flags": list(each.flags),
+            "facts": {str(cause): observation.facts.get(cause, "") for cause in _OF_PLACE},
+            "versions": dict(sorted(observation.versions.items())),
+            "lowering": observation.lowering,
+            "flags": list(observation.flags),
         }
         name = hashlib.sha256(json.dumps(environment, sort_keys=True).encode()).hexdigest()[:8]
         environments[name] = environment
-        lines += map(_line, _rows(each, name))
+        lines += map(_line, _rows(observation, name))
     head = [{_MARK: SCHEMA_VERSION}, *({"environment": name, **environments[name]} for name in sorted(environments))]
     return "\n".join([*map(_line, head), *lines]) + "\n"
 
 
-def _rows(each: Observation, environment: str) -> Iterator[object]:
-    subject = asdict(each.subject)
+def _rows(observation: Observation, environment: str) -> Iterator[object]:
+    subject = asdict(observation.subject)
     yield {
         "subject": {name: value for name, value in subject.items() if value or name not in _LATER},
-        "verdict": each.verdict,
-        "question": each.question,
-        "inputs": each.inputs,
-        **{str(cause): each.facts.get(cause, "") for cause in _OF_PROGRAM},
+        "verdict": observation.verdict,
+        "question": observation.question,
+        "inputs": observation.inputs,
+        **{str(cause): observation.facts.get(cause, "") for cause in _OF_PROGRAM},
         "environment": environment,
     }
-    for (metric, provenance), number in sorted(each.numbers.items()):
+    for (metric, provenance), number in sorted(observation.numbers.items()):
         value = int(number.value) if float(number.value).is_integer() else number.value
         samples = [list(number.samples)] if noisy(provenance) else []
-        yield [each.subject.label, each.subject.npu, metric, provenance, value, number.unit, *samples]
+        yield [observation.subject.label, observation.subject.npu, metric, provenance, value, number.unit, *samples]
 
 
 def _line(row: object) -> str:
@@ -175,21 +175,21 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
     if head[_MARK] != SCHEMA_VERSION:
         raise _refusal(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
     environments: dict[str, Mapping[str, Any]] = {}
-    found: list[Observation] = []
+    observations: list[Observation] = []
     for number, row in enumerate(rows, start=2):
         try:
             if isinstance(row, dict) and "subject" in row:
-                found.append(_observation(row, environments[row["environment"]]))
+                observations.append(_observation(row, environments[row["environment"]]))
             elif isinstance(row, dict):
                 environments[row["environment"]] = row
             else:
-                found[-1] = _with_number(found[-1], row)
+                observations[-1] = _with_number(observations[-1], row)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise _refusal(f"{path}:{number} is no line of a baseline: {_words(error)}") from error
-    subjects = [each.subject for each in found]
+    subjects = [observation.subject for observation in observations]
     if sorted(set(subjects)) != subjects:
         raise _refusal(f"{path} has a subject twice, or is not sorted")
-    return tuple(found)
+    return tuple(observations)
 
 
 def _refusal(message: str) -> UsageError:
@@ -231,16 +231,16 @@ def _observation(row: Mapping[str, Any], environment: Mapping[str, Any]) -> Obse
     )
 
 
-def _with_number(each: Observation, row: object) -> Observation:
+def _with_number(observation: Observation, row: object) -> Observation:
     """Return an observation with the number of a line, which has to be one of the same subject."""
-    if not isinstance(row, list) or row[:2] != [each.subject.label, each.subject.npu]:
+    if not isinstance(row, list) or row[:2] != [observation.subject.label, observation.subject.npu]:
         raise ValueError("it is about another subject than the line before")
     metric, provenance, value, unit, *rest = row[2:]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError(f"{value!r} is no number")
     key: Key = (str(metric), str(provenance))
-    if key in each.numbers:
+    if key in observation.numbers:
         raise ValueError(f"{metric} is there twice")
     samples = tuple(map(float, rest[0])) if rest else (value,)
-    numbers = {**each.numbers, key: Number(value, str(unit), samples)}
-    return replace(each, numbers=numbers)
+    numbers = {**observation.numbers, key: Number(value, str(unit), samples)}
+    return replace(observation, numbers=numbers)

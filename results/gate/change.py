@@ -223,13 +223,13 @@ def _is_verdict(value: object) -> bool:
 
 
 def _plain(change: Change) -> dict[str, Any]:
-    found = asdict(change)
-    return {name: json_number(value) for name, value in found.items()}
+    values = asdict(change)
+    return {name: json_number(value) for name, value in values.items()}
 
 
 def grouped(changes: Iterable[Change]) -> dict[tuple[Cause, str], list[Change]]:
     """Return changes by cause and its words, in the order of the first of each."""
-    found: dict[tuple[Cause, str], list[Change]] = {}
+    groups: dict[tuple[Cause, str], list[Change]] = {}
     for change in changes:
-        found.setdefault((change.cause, change.detail), []).append(change)
-    return found
+        groups.setdefault((change.cause, change.detail), []).append(change)
+    return groups

@@ -41,21 +41,21 @@ def compare_runs(
         partial: whether `after` is a part of what was asked, so that nothing is missing in it.
     """
     pairing = pair(before, after, policy.aliases)
-    found = list(_changes(pairing, policy))
+    changes = list(_changes(pairing, policy))
     if baseline is not None:
         accepted = _changes(pair(baseline, after, policy.aliases), policy)
-        found = _accepted(found, list(accepted), policy)
+        changes = _accepted(changes, list(accepted), policy)
     if partial:
-        found = [change for change in found if change.word is not Word.MISSING or change.metric != VERDICT]
-    waiting = sum(change.effect is Effect.ACCEPT for change in found)
-    found = [replace(change, effect=Effect.FAIL) if change.effect is Effect.ACCEPT else change for change in found]
-    counts = Counter(change.word for change in found)
-    told = [change for change in found if change.word is not Word.UNCHANGED and change.effect is not Effect.IGNORE]
-    told.sort(key=_order)
+        changes = [change for change in changes if change.word is not Word.MISSING or change.metric != VERDICT]
+    waiting = sum(change.effect is Effect.ACCEPT for change in changes)
+    changes = [replace(change, effect=Effect.FAIL) if change.effect is Effect.ACCEPT else change for change in changes]
+    counts = Counter(change.word for change in changes)
+    shown = [change for change in changes if change.word is not Word.UNCHANGED and change.effect is not Effect.IGNORE]
+    shown.sort(key=_order)
     notes = [*_notes(before, after), *_to_accept(waiting)]
     if not partial:
         notes += policy.unfitting((*before, *after))
-    return RunComparison(*names, tuple(told), dict(counts), len(pairing.same), tuple(notes))
+    return RunComparison(*names, tuple(shown), dict(counts), len(pairing.same), tuple(notes))
 
 
 def _order(change: Change) -> tuple[object, ...]:
@@ -76,14 +76,14 @@ def _changes(pairing: Pairing, policy: Policy) -> Iterator[Change]:
         yield _whole(Word.INCOMPARABLE, new, policy, old.verdict, new.verdict, cause, detail)
         if _with_numbers(old) and _with_numbers(new):
             yield from moved_numbers(old, new, policy, Word.INCOMPARABLE, cause, detail)
-    for each in pairing.missing:
-        yield _whole(Word.MISSING, each, policy, each.verdict, None, Cause.NONE, "")
-    for each in pairing.unclear:
+    for observation in pairing.missing:
+        yield _whole(Word.MISSING, observation, policy, observation.verdict, None, Cause.NONE, "")
+    for observation in pairing.unclear:
         detail = "it failed before it knew its place, and may be any of several that are new"
-        found = _whole(Word.MISSING, each, policy, each.verdict, None, Cause.NONE, detail)
-        yield found if found.effect is Effect.IGNORE else replace(found, effect=Effect.WARN)
-    for each in pairing.new:
-        yield _whole(Word.NEW, each, policy, None, each.verdict, Cause.NONE, "")
+        change = _whole(Word.MISSING, observation, policy, observation.verdict, None, Cause.NONE, detail)
+        yield change if change.effect is Effect.IGNORE else replace(change, effect=Effect.WARN)
+    for observation in pairing.new:
+        yield _whole(Word.NEW, observation, policy, None, observation.verdict, Cause.NONE, "")
 
 
 def _compared(before: Observation, after: Observation, policy: Policy) -> Iterator[Change]:
@@ -113,9 +113,9 @@ def _compared(before: Observation, after: Observation, policy: Policy) -> Iterat
     yield from numbers
 
 
-def _with_numbers(each: Observation) -> bool:
+def _with_numbers(observation: Observation) -> bool:
     """Return whether its numbers count: those of a wrong answer say nothing."""
-    return each.verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
+    return observation.verdict in (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
 
 
 def _edit(before: Observation, after: Observation) -> tuple[Cause, str] | None:
@@ -155,14 +155,14 @@ def _verdict_cause(before: Observation, after: Observation) -> tuple[Cause, str]
 
 
 def _whole(
-    word: Word, each: Observation, policy: Policy, before: str | None, after: str | None, cause: Cause, detail: str
+    word: Word, side: Observation, policy: Policy, before: str | None, after: str | None, cause: Cause, detail: str
 ) -> Change:
     """Return a change of a subject as a whole."""
-    effects = policy.of(VERDICT, "", each.subject.label, each.subject.npu).effects
-    return Change(word, each.subject, VERDICT, "", "", before, after, cause, detail, effects[word])
+    effects = policy.of(VERDICT, "", side.subject.label, side.subject.npu).effects
+    return Change(word, side.subject, VERDICT, "", "", before, after, cause, detail, effects[word])
 
 
-def _accepted(found: Sequence[Change], against: Sequence[Change], policy: Policy) -> list[Change]:
+def _accepted(changes: Sequence[Change], against: Sequence[Change], policy: Policy) -> list[Change]:
     """Return changes; those after which nothing differs from the baseline become `accepted`."""
     open_series = {_series(change) for change in against if change.word is not Word.UNCHANGED}
     open_subjects = {change.subject for change in against if change.metric == VERDICT
@@ -175,7 +175,7 @@ def _accepted(found: Sequence[Change], against: Sequence[Change], policy: Policy
         and change.subject not in open_subjects
         and (change.subject in known or change.word is Word.MISSING)
         else change
-        for change in found
+        for change in changes
     ]
 
 
@@ -200,15 +200,15 @@ def _notes(before: Sequence[Observation], after: Sequence[Observation]) -> Itera
         if old.get(name, "") != new.get(name, "") and old and new:
             yield f"{name} {old.get(name) or 'none'} became {new.get(name) or 'none'}"
     for cause in (Cause.TIMING_MODEL, Cause.FIRMWARE, Cause.TARGET):
-        sides = [sorted({each.facts[cause] for each in side if each.facts.get(cause)}) for side in (before, after)]
+        sides = [sorted({test.facts[cause] for test in side if test.facts.get(cause)}) for side in (before, after)]
         if all(sides) and sides[0] != sides[1]:
             yield f"{cause} {', '.join(sides[0])} became {', '.join(sides[1])}"
 
 
 def _versions(side: Sequence[Observation]) -> Mapping[str, str]:
     """Return all versions of each tool on a side, as text."""
-    found: dict[str, set[str]] = {}
-    for each in side:
-        for name, version in each.versions.items():
-            found.setdefault(name, set()).add(version)
-    return {name: ", ".join(sorted(versions)) for name, versions in found.items()}
+    by_tool: dict[str, set[str]] = {}
+    for test in side:
+        for name, version in test.versions.items():
+            by_tool.setdefault(name, set()).add(version)
+    return {name: ", ".join(sorted(versions)) for name, versions in by_tool.items()}

@@ -65,8 +65,8 @@ def side(text: str, history: Path | None = None) -> Side:
     if path.is_file() and is_baseline(path):
         return Side(str(path), read_baseline(path), accepted=True)
     if path.exists():
-        found = find_results([path])
-        return side_of(found if path.is_dir() else replace(found, name=str(path)))
+        results = find_results([path])
+        return side_of(results if path.is_dir() else replace(results, name=str(path)))
     if history is not None and history.is_dir():
         return _of_history(history, text)
     where = f", nor a run of {history}" if history is not None else ""
@@ -76,8 +76,8 @@ def side(text: str, history: Path | None = None) -> Side:
 def side_of(results: RunResults) -> Side:
     """Return a run as a side."""
     account = take_account(results)
-    gaps = [each.text for each in account.problems if each.gap]
-    gaps += [each.sentence for each in account.tests if each.standing is Standing.MISSING]
+    gaps = [problem.text for problem in account.problems if problem.gap]
+    gaps += [test.sentence for test in account.tests if test.standing is Standing.MISSING]
     return Side(results.name, observations(results.records), results.records, results.skipped, gaps=tuple(gaps))
 
 
@@ -119,33 +119,33 @@ def gate(
         OSError: a file cannot be read.
         UsageError: a side, baseline or policy is none, or `only` leaves nothing.
     """
-    sides = [_side(each, history) for each in (before, after, baseline) if each is not None]
+    sides = [_side(side, history) for side in (before, after, baseline) if side is not None]
     if len(sides) < 2:
         raise UsageError("there is nothing to compare with", hint="give a second run, or a baseline")
-    sides = [replace(each, observations=chosen(each.observations, only)) for each in sides]
-    if only and not any(each.observations for each in sides):
+    sides = [replace(side, observations=chosen(side.observations, only)) for side in sides]
+    if only and not any(side.observations for side in sides):
         raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="give another text")
-    one, two = sides[:2] if after is not None else sides[::-1]
-    found = compare_runs(
-        one.observations,
-        two.observations,
+    old, new = sides[:2] if after is not None else sides[::-1]
+    comparison = compare_runs(
+        old.observations,
+        new.observations,
         policy=read_policy(Path(policy)) if policy is not None else DEFAULT,
-        names=(one.name, two.name),
+        names=(old.name, new.name),
         baseline=sides[2].observations if len(sides) > 2 else None,
         partial=partial,
     )
-    return replace(found, gaps=() if only else two.gaps)
+    return replace(comparison, gaps=() if only else new.gaps)
 
 
-def chosen(found: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
+def chosen(observations: Sequence[Observation], only: Sequence[str]) -> tuple[Observation, ...]:
     """Return those whose label has one of the texts in it, or fits it as a pattern; all where there are none."""
     return tuple(
-        each for each in found
-        if not only or any(text in each.subject.label or fnmatchcase(each.subject.label, text) for text in only)
+        test for test in observations
+        if not only or any(text in test.subject.label or fnmatchcase(test.subject.label, text) for text in only)
     )  # fmt: skip
 
 
-def _side(given: str | Path | Side, history: str | Path | None) -> Side:
-    if isinstance(given, Side):
-        return given
-    return side(str(given), Path(history) if history is not None else None)
+def _side(source: str | Path | Side, history: str | Path | None) -> Side:
+    if isinstance(source, Side):
+        return source
+    return side(str(source), Path(history) if history is not None else None)

@@ -104,8 +104,8 @@ def moved_rows(before: Record | None, after: Record | None) -> tuple[RowDifferen
     """Return the operations whose cycles differ, the largest difference first; none where a record is not at hand."""
     if before is None or after is None:
         return ()
-    found = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
-    return tuple(sorted(found, key=lambda row: -abs(row.delta)))
+    rows = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
+    return tuple(sorted(rows, key=lambda row: -abs(row.delta)))
 
 
 LIMIT = 0.002
@@ -183,18 +183,18 @@ def moved_numbers(
     one of too few samples to tell. After a move, such numbers are left out: the move fails the gate already, and its
     numbers are there to be read.
     """
-    for found in compare_numbers(before, after, policy):
-        effects = policy.of(found.metric, found.provenance, after.subject.label, after.subject.npu).effects
-        within = (found.metric, found.provenance) in after.unstable
-        quiet = found.word is Word.NEW and found.effect is Effect.IGNORE  # a run of an earlier version lacks it
-        if within or quiet or found.word in (Word.UNCHANGED, Word.INCOMPARABLE, Word.UNKNOWN):
+    for change in compare_numbers(before, after, policy):
+        effects = policy.of(change.metric, change.provenance, after.subject.label, after.subject.npu).effects
+        within = (change.metric, change.provenance) in after.unstable
+        quiet = change.word is Word.NEW and change.effect is Effect.IGNORE  # a run of an earlier version lacks it
+        if within or quiet or change.word in (Word.UNCHANGED, Word.INCOMPARABLE, Word.UNKNOWN):
             if word is Word.EDITED:
-                yield found
+                yield change
         elif word is Word.EDITED:
-            yield replace(found, word=word, cause=cause, detail=detail, effect=effects[word])
-        elif found.before is not None and found.after is not None:
+            yield replace(change, word=word, cause=cause, detail=detail, effect=effects[word])
+        elif change.before is not None and change.after is not None:
             shown = Effect.IGNORE if effects[word] is Effect.IGNORE else Effect.WARN
-            yield replace(found, word=word, cause=cause, detail=detail, effect=shown, rows=())
+            yield replace(change, word=word, cause=cause, detail=detail, effect=shown, rows=())
 
 
 def _compared(before: Observation, after: Observation, key: Key, allowance: Allowance) -> Change:
@@ -215,21 +215,21 @@ def _compared(before: Observation, after: Observation, key: Key, allowance: Allo
         return _change(Word.UNSTABLE, after, key, old, new, cause, "nothing that decides it is different", allowance)
     if word is Word.REGRESSED and abs(new.value - old.value) <= abs(old.value) * allowance.allowed_percent / 100:
         word = Word.CHANGED
-    found = _change(word, after, key, old, new, cause, detail, allowance)
+    change = _change(word, after, key, old, new, cause, detail, allowance)
     if key[0] == "npu_cycles":
-        return replace(found, rows=moved_rows(before.record, after.record))
-    return found
+        return replace(change, rows=moved_rows(before.record, after.record))
+    return change
 
 
 def _noisy(after: Observation, key: Key, old: Number, new: Number, allowance: Allowance) -> Change:
     least = allowance.least_samples
-    found = difference(old.samples, new.samples, smallest=allowance.smallest_percent / 100, least=least)
-    if found is SampleDifference.TOO_FEW:
+    outcome = difference(old.samples, new.samples, smallest=allowance.smallest_percent / 100, least=least)
+    if outcome is SampleDifference.TOO_FEW:
         detail = f"{len(old.samples)} and {len(new.samples)} samples; each side needs {least}"
         return _change(Word.UNKNOWN, after, key, old, new, Cause.NONE, detail, allowance)
-    if found is SampleDifference.NONE:
+    if outcome is SampleDifference.NONE:
         return _change(Word.UNCHANGED, after, key, old, new, Cause.NONE, "", allowance)
-    word = (_BETTER if found is SampleDifference.LESS else _WORSE)[allowance.better]
+    word = (_BETTER if outcome is SampleDifference.LESS else _WORSE)[allowance.better]
     return _change(word, after, key, old, new, Cause.NONE, "by the samples of both sides", allowance)
 
 
@@ -242,7 +242,7 @@ def _change(
         after.subject,
         metric=key[0],
         provenance=key[1],
-        unit=next(each.unit for each in (new, old) if each is not None),
+        unit=next(number.unit for number in (new, old) if number is not None),
         before=None if old is None else old.value,
         after=None if new is None else new.value,
         cause=cause,

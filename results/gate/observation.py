@@ -95,17 +95,17 @@ def of_record(record: Record) -> Observation:
     artifact, target = record.artifact, record.target
     calls = artifact.delegates if artifact is not None else ()
     facts = {
-        Cause.TOSA: digest_of([each.tosa_sha256 for each in calls]),
-        Cause.WEIGHTS: digest_of([each.weights_sha256 for each in calls]),
-        Cause.STREAM: digest_of([each.stream_sha256 for each in calls]),
+        Cause.TOSA: digest_of([call.tosa_sha256 for call in calls]),
+        Cause.WEIGHTS: digest_of([call.weights_sha256 for call in calls]),
+        Cause.STREAM: digest_of([call.stream_sha256 for call in calls]),
         Cause.PROGRAM: artifact.sha256[:DIGITS] if artifact is not None else "",
         Cause.TIMING_MODEL: record.timing_model,
         Cause.FIRMWARE: record.firmware_sha256[:DIGITS],
         Cause.TARGET: _target_fact(record.versions.get("fvp", ""), record.timing_adapters, target.rules),
     }
     numbers = {
-        (each.name, each.provenance): Number(each.value, each.unit, each.samples or (each.value,))
-        for each in metrics_of(record)
+        (metric.name, metric.provenance): Number(metric.value, metric.unit, metric.samples or (metric.value,))
+        for metric in metrics_of(record)
     }
     if artifact is not None:
         numbers |= _counted(artifact.npu_ops, artifact.delegated, len(artifact.cpu_ops), artifact.pte_bytes)
@@ -136,11 +136,11 @@ def of_row(row: Mapping[str, Any]) -> Observation:
         Cause.TARGET: _target_fact(row["fvp"], row["timing_adapters"], [row["rules"]] if row["rules"] else ()),
     }
     numbers = {
-        (each["metric"], each["provenance"]): Number(
-            each["value"], each["unit"], tuple(each["samples"]) or (each["value"],)
+        (entry["metric"], entry["provenance"]): Number(
+            entry["value"], entry["unit"], tuple(entry["samples"]) or (entry["value"],)
         )
-        for each in row["metrics"]
-        if each["metric"] not in DERIVED
+        for entry in row["metrics"]
+        if entry["metric"] not in DERIVED
     }
     numbers |= _counted(row["npu_ops"], row["delegated"], row["cpu_ops"], row["pte_bytes"])
     return Observation(
@@ -169,27 +169,27 @@ def _counted(
     }
 
 
-def merged(found: Iterable[Observation]) -> tuple[Observation, ...]:
+def merged(observations: Iterable[Observation]) -> tuple[Observation, ...]:
     """Return one observation for each subject, in order.
 
     A subject that ran several times counts once: samples are put together, and exact numbers that differ are unstable.
     An attempt that could not be made counts only where there is no other.
     """
     by_subject: dict[Subject, list[Observation]] = {}
-    for each in found:
-        by_subject.setdefault(each.subject, []).append(each)
+    for observation in observations:
+        by_subject.setdefault(observation.subject, []).append(observation)
     return tuple(_one(by_subject[subject]) for subject in sorted(by_subject))
 
 
-def _one(found: Sequence[Observation]) -> Observation:
-    if len(found) == 1:
-        return found[0]
-    made = [each for each in found if each.verdict.partition(": ")[2] not in NOT_ATTEMPTED] or found[-1:]
-    last = next((each for each in reversed(made) if not each.verified), made[-1])  # the worst that it was
-    unstable = {(VERDICT, "")} if len({each.verdict for each in made}) > 1 else set()
+def _one(runs: Sequence[Observation]) -> Observation:
+    if len(runs) == 1:
+        return runs[0]
+    counting = [run for run in runs if run.verdict.partition(": ")[2] not in NOT_ATTEMPTED] or runs[-1:]
+    last = next((run for run in reversed(counting) if not run.verified), counting[-1])  # the worst that it was
+    unstable = {(VERDICT, "")} if len({run.verdict for run in counting}) > 1 else set()
     numbers = {}
-    for key in dict.fromkeys(key for each in made for key in each.numbers):
-        of_key = [each.numbers[key] for each in made if key in each.numbers]
+    for key in dict.fromkeys(key for run in counting for key in run.numbers):
+        of_key = [run.numbers[key] for run in counting if key in run.numbers]
         samples = tuple(sample for number in of_key for sample in number.samples)
         if key[1] in NOISY:
             numbers[key] = Number(statistics.median_low(samples), of_key[0].unit, samples)

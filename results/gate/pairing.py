@@ -48,26 +48,26 @@ def pair(before: Sequence[Observation], after: Sequence[Observation], aliases: M
     another place: see `_nearest`.
     """
     was = {now: then for now, then in aliases.items() if now != then}
-    old = {each.subject: each for each in before}
+    old = {test.subject: test for test in before}
     same, new = [], []
-    for each in after:
-        other = old.pop(each.subject, None)
-        if other is None and each.subject.label in was:
-            other = old.pop(replace(each.subject, label=was[each.subject.label]), None)
+    for test in after:
+        other = old.pop(test.subject, None)
+        if other is None and test.subject.label in was:
+            other = old.pop(replace(test.subject, label=was[test.subject.label]), None)
         if other is None:
-            new.append(each)
+            new.append(test)
         else:
-            same.append((other, each))
+            same.append((other, test))
     nearest, missing, new = _nearest(list(old.values()), new)
     renamed, missing, new = _matched(missing, new, _asked)
     moved: _Pairs = []
     for _, names in _FIELDS:
-        found, missing, new = _matched(missing, new, lambda each, names=names: _without(each.subject, names))  # type: ignore[misc]
-        moved += found
-    found, missing, new = _matched(missing, new, lambda each: (each.subject.label, each.subject.case))
-    unclear = [each for each in missing if not each.verified and any(_candidates([each], new))]
-    missing = [each for each in missing if each not in unclear]
-    pairs = (*same, *nearest), tuple(renamed), (*moved, *found)
+        matches, missing, new = _matched(missing, new, lambda test, names=names: _without(test.subject, names))  # type: ignore[misc]
+        moved += matches
+    matches, missing, new = _matched(missing, new, lambda test: (test.subject.label, test.subject.case))
+    unclear = [test for test in missing if not test.verified and any(_candidates([test], new))]
+    missing = [test for test in missing if test not in unclear]
+    pairs = (*same, *nearest), tuple(renamed), (*moved, *matches)
     return Pairing(*pairs, tuple(missing), tuple(new), tuple(unclear))
 
 
@@ -86,19 +86,19 @@ def both_know(before: Subject, after: Subject) -> Subject:
     return replace(after, **{name: getattr(before, name) for name in EARLY + ALWAYS if getattr(after, name) in UNKNOWN})
 
 
-def _asked(each: Observation) -> Hashable:
+def _asked(test: Observation) -> Hashable:
     """Return what a renamed test has in common with itself; None for one whose question is not known."""
-    return (each.question, each.inputs, replace(each.subject, label="", case="")) if each.question else None
+    return (test.question, test.inputs, replace(test.subject, label="", case="")) if test.question else None
 
 
 def _without(subject: Subject, names: Iterable[str]) -> Hashable:
     return replace(subject, **dict.fromkeys(names, ""))
 
 
-def _unknown(each: Observation) -> Iterator[str]:
+def _unknown(test: Observation) -> Iterator[str]:
     """Yield the names of what is not known of a subject. Of an answer that was right, all is known."""
-    for name in ALWAYS if each.verified else EARLY + ALWAYS:
-        if getattr(each.subject, name) in UNKNOWN:
+    for name in ALWAYS if test.verified else EARLY + ALWAYS:
+        if getattr(test.subject, name) in UNKNOWN:
             yield name
 
 
@@ -110,21 +110,21 @@ def _nearest(
     Two belong together where each is nearer to the other than any third is: the same question counts most, then how
     many fields are the same. Where several are equally near, none is paired.
     """
-    found: _Pairs = []
+    nearest: _Pairs = []
     candidates = list(_candidates(old, new))
     while candidates:
         best: dict[int, tuple[_Nearness, int]] = {}
-        for one, two, score in candidates:
-            for side in (id(one), id(two)):
+        for left, right, score in candidates:
+            for side in (id(left), id(right)):
                 most, count = best.get(side, (score, 0))
                 best[side] = (score, 1) if score > most else (most, count + (score == most))
-        pairs = [(one, two) for one, two, score in candidates if best[id(one)] == best[id(two)] == (score, 1)]
+        pairs = [(left, right) for left, right, score in candidates if best[id(left)] == best[id(right)] == (score, 1)]
         if not pairs:
             break
-        found += pairs
-        taken = {id(each) for both in pairs for each in both}
-        candidates = [each for each in candidates if taken.isdisjoint(map(id, each[:2]))]
-    return found, *_left(found, old, new)
+        nearest += pairs
+        taken = {id(test) for both in pairs for test in both}
+        candidates = [candidate for candidate in candidates if taken.isdisjoint(map(id, candidate[:2]))]
+    return nearest, *_left(nearest, old, new)
 
 
 _Nearness = tuple[bool, int]
@@ -135,27 +135,27 @@ def _candidates(
 ) -> Iterator[tuple[Observation, Observation, _Nearness]]:
     """Yield two that may be one, and how near they are."""
     by_label: dict[str, list[Observation]] = {}
-    for each in new:
-        by_label.setdefault(each.subject.label, []).append(each)
-    for one in old:
-        for two in by_label.get(one.subject.label, ()):
-            equal = {name for name in FIELDS if getattr(one.subject, name) == getattr(two.subject, name)}
-            if equal.union(_unknown(one), _unknown(two)).issuperset(FIELDS):
-                yield one, two, (bool(one.question) and one.question == two.question, len(equal))
+    for test in new:
+        by_label.setdefault(test.subject.label, []).append(test)
+    for left in old:
+        for right in by_label.get(left.subject.label, ()):
+            equal = {name for name in FIELDS if getattr(left.subject, name) == getattr(right.subject, name)}
+            if equal.union(_unknown(left), _unknown(right)).issuperset(FIELDS):
+                yield left, right, (bool(left.question) and left.question == right.question, len(equal))
 
 
 def _matched(
-    old: Sequence[Observation], new: Sequence[Observation], key: Callable[[Observation], Hashable]
+    old: Sequence[Observation], new: Sequence[Observation], key_of: Callable[[Observation], Hashable]
 ) -> tuple[_Pairs, list[Observation], list[Observation]]:
     """Return pairs that have a key in common which no other has, and what is left on either side."""
     sides: list[dict[Hashable, list[Observation]]] = []
     for side in (old, new):
         by_key: dict[Hashable, list[Observation]] = {}
-        for each in side:
-            by_key.setdefault(key(each), []).append(each)
+        for test in side:
+            by_key.setdefault(key_of(test), []).append(test)
         sides.append(by_key)
-    keys = [each for each in sides[0] if each is not None and len(sides[0][each]) == len(sides[1].get(each, ())) == 1]
-    pairs = [(sides[0][each][0], sides[1][each][0]) for each in keys]
+    keys = [key for key in sides[0] if key is not None and len(sides[0][key]) == len(sides[1].get(key, ())) == 1]
+    pairs = [(sides[0][key][0], sides[1][key][0]) for key in keys]
     return pairs, *_left(pairs, old, new)
 
 
@@ -163,5 +163,5 @@ def _left(
     pairs: _Pairs, old: Sequence[Observation], new: Sequence[Observation]
 ) -> tuple[list[Observation], list[Observation]]:
     """Return what is in no pair."""
-    taken = {id(each) for both in pairs for each in both}
-    return [each for each in old if id(each) not in taken], [each for each in new if id(each) not in taken]
+    taken = {id(test) for both in pairs for test in both}
+    return [test for test in old if id(test) not in taken], [test for test in new if id(test) not in taken]

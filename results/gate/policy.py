@@ -140,7 +140,7 @@ class Policy:
     @property
     def accepts(self) -> bool:
         """Whether some change waits until a baseline has it."""
-        return any(Effect.ACCEPT in each.values() for each in (self.effects, *(rule.effects for rule in self.rules)))
+        return any(Effect.ACCEPT in table.values() for table in (self.effects, *(rule.effects for rule in self.rules)))
 
     def of(self, metric: str, provenance: str, label: str, npu: str) -> Allowance:
         """Return what is allowed of a number."""
@@ -149,11 +149,11 @@ class Policy:
             self._allowances[matching] = _allowance(self.effects, compress(self.rules, matching))
         return self._allowances[matching]
 
-    def unfitting(self, found: Iterable[Observation]) -> tuple[str, ...]:
+    def unfitting(self, tests: Iterable[Observation]) -> tuple[str, ...]:
         """Return a sentence for each rule of the file that is about nothing of a comparison: it may have a typo."""
         own = self.rules[len(RULES) :] if self.rules[: len(RULES)] == RULES else self.rules
         numbers = dict.fromkeys(
-            (*key, each.subject.label, each.subject.npu) for each in found for key in (*each.numbers, (VERDICT, ""))
+            (*key, test.subject.label, test.subject.npu) for test in tests for key in (*test.numbers, (VERDICT, ""))
         )
         return tuple(
             f"the policy's rule {at} ({_shown(rule)}) fits nothing{_suggestion(rule, numbers)}"
@@ -169,8 +169,8 @@ class Policy:
 
 def _shown(rule: PolicyRule) -> str:
     """Return a rule's patterns as they are in the file."""
-    given = ((name, getattr(rule, name)) for name in _PATTERNS)
-    return ", ".join(f"{name} = {json.dumps(text)}" for name, text in given if text != "*") or "without a pattern"
+    patterns = ((name, getattr(rule, name)) for name in _PATTERNS)
+    return ", ".join(f"{name} = {json.dumps(text)}" for name, text in patterns if text != "*") or "without a pattern"
 
 
 def _suggestion(rule: PolicyRule, numbers: Iterable[tuple[str, ...]]) -> str:
@@ -184,14 +184,14 @@ def _suggestion(rule: PolicyRule, numbers: Iterable[tuple[str, ...]]) -> str:
 
 
 def _allowance(effects: Mapping[Word, Effect], rules: Iterable[PolicyRule]) -> Allowance:
-    found: dict[str, Any] = {"effects": dict(effects)}
+    settings: dict[str, Any] = {"effects": dict(effects)}
     for rule in rules:
-        found["effects"] |= rule.effects
-        found |= {name: value for name in _SETTINGS if (value := getattr(rule, name)) is not None}
-    return Allowance(**found)
+        settings["effects"] |= rule.effects
+        settings |= {name: value for name in _SETTINGS if (value := getattr(rule, name)) is not None}
+    return Allowance(**settings)
 
 
-_SETTINGS = tuple(each.name for each in fields(Allowance) if each.name != "effects")
+_SETTINGS = tuple(member.name for member in fields(Allowance) if member.name != "effects")
 DEFAULT = Policy()
 
 
@@ -217,12 +217,12 @@ def read_policy(path: Path) -> Policy:
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a policy."""
-    found: dict[str, Any] = json.loads(resources.files(__package__).joinpath(SCHEMA).read_text())
-    return found
+    document: dict[str, Any] = json.loads(resources.files(__package__).joinpath(SCHEMA).read_text())
+    return document
 
 
 def _policy(data: Mapping[str, Any]) -> Policy:
-    rules = tuple(PolicyRule(**{**each, "effects": _effects(each.get("effects", {}))}) for each in data.get("rule", ()))
+    rules = tuple(PolicyRule(**{**rule, "effects": _effects(rule.get("effects", {}))}) for rule in data.get("rule", ()))
     return replace(
         DEFAULT,
         effects={**EFFECTS, **_effects(data.get("gate", {}))},

@@ -62,17 +62,17 @@ def merged(rows: Iterable[LedgerRow]) -> Merged:
     contradictions: list[Contradiction] = []
     for row in rows:
         same = kept.setdefault(_identity(row), [])
-        found: Contradiction | None = None
+        contradiction: Contradiction | None = None
         for at, other in enumerate(same):
-            found = _contradiction(other, row)
-            if found is None:
+            contradiction = _contradiction(other, row)
+            if contradiction is None:
                 same[at] = _both(other, row)
                 updated += same[at] != other
                 repeated += same[at] == other
                 break
         else:
             same.append(row)
-            contradictions += [found] if found is not None else []
+            contradictions += [contradiction] if contradiction is not None else []
     return Merged(tuple(row for same in kept.values() for row in same), repeated, updated, tuple(contradictions))
 
 
@@ -114,11 +114,11 @@ def _completed(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> Le
 
 def _newer_model(row: LedgerRow, newest: dict[tuple[Place, str], LedgerRow]) -> dict[str, object]:
     """Return the modelled cycles that are newer than the row's own; the sum of all operations that share its count."""
-    found = [newest.get((place(replace(row, row=each)), "modelled")) for each in row.row.split("+")]
-    parts = [part for part in found if part is not None]
+    rows = [newest.get((place(replace(row, row=name)), "modelled")) for name in row.row.split("+")]
+    parts = [part for part in rows if part is not None]
     newer = row.modelled is None or all(part.created > row.created for part in parts)
     models, rules = {part.timing_model for part in parts}, {part.rule for part in parts}
-    if len(parts) < len(found) or len(models) > 1 or not newer:
+    if len(parts) < len(rows) or len(models) > 1 or not newer:
         return {}
     return {
         "modelled": sum(part.modelled or 0 for part in parts),
@@ -131,23 +131,23 @@ def _identity(row: LedgerRow) -> tuple[object, ...]:
     return (*place(row), row.case, row.vela, row.provenance, *(getattr(row, name) for name in _OF_COUNT))
 
 
-def _contradiction(one: LedgerRow, other: LedgerRow) -> Contradiction | None:
+def _contradiction(row: LedgerRow, other: LedgerRow) -> Contradiction | None:
     """Return what two rows of one count cannot both be right about."""
     for name in (*COUNTED, *_ESTIMATES, "modelled"):
-        values = getattr(one, name), getattr(other, name)
-        if None in values or (name == "modelled" and one.timing_model != other.timing_model):
+        values = getattr(row, name), getattr(other, name)
+        if None in values or (name == "modelled" and row.timing_model != other.timing_model):
             continue
-        if abs(values[0] - values[1]) > (one.spread + other.spread if name in COUNTED else 0):
-            return Contradiction(one, other, name)
+        if abs(values[0] - values[1]) > (row.spread + other.spread if name in COUNTED else 0):
+            return Contradiction(row, other, name)
     return None
 
 
-def _both(one: LedgerRow, other: LedgerRow) -> LedgerRow:
+def _both(row: LedgerRow, other: LedgerRow) -> LedgerRow:
     """Return what two rows that agree say together. The first one stays where the other adds nothing."""
-    changes = {name: getattr(other, name) for name in _ESTIMATES if getattr(one, name) is None}
-    newer = one.timing_model != other.timing_model and other.created > one.created
-    if other.modelled is not None and (one.modelled is None or newer):
+    changes = {name: getattr(other, name) for name in _ESTIMATES if getattr(row, name) is None}
+    newer = row.timing_model != other.timing_model and other.created > row.created
+    if other.modelled is not None and (row.modelled is None or newer):
         changes |= {name: getattr(other, name) for name in (*_OF_MODEL, "created")}
-    elif other.rule and not one.rule and one.timing_model == other.timing_model:
+    elif other.rule and not row.rule and row.timing_model == other.timing_model:
         changes["rule"] = other.rule
-    return replace(one, **changes)
+    return replace(row, **changes)

@@ -33,7 +33,7 @@ _NAMES: Mapping[str, str] = {
     "LOGICAL_XOR MAXIMUM MINIMUM MUL NEGATE RESCALE SELECT SUB",
 }
 """Names of operations, by Vela 5 and by TOSA."""
-_CLASSES: Mapping[str, str] = {each: word for word, names in _NAMES.items() for each in names.split()}
+_CLASSES: Mapping[str, str] = {name: word for word, names in _NAMES.items() for name in names.split()}
 
 
 def operation_class(npu_op: str, tosa_op: str, *, kernels: int = 1, transfers: int = 0) -> str:
@@ -69,8 +69,8 @@ def rows_of(record: Record) -> tuple[LedgerRow, ...]:
     """
     if record.verdict not in (Verdict.VERIFIED, Verdict.COMPILED_ONLY):
         return ()
-    made = (_network(record), *(_operation(record, ops) for ops in _together(record.ops)))
-    return tuple(row for row in made if row.comparable)
+    rows = (_network(record), *(_operation(record, ops) for ops in _together(record.ops)))
+    return tuple(row for row in rows if row.comparable)
 
 
 def _network(record: Record) -> LedgerRow:
@@ -104,9 +104,9 @@ def _operation(record: Record, ops: Sequence[Op]) -> LedgerRow:
     if last.cycles is not None:
         if last.provenance in COUNTED:
             numbers[last.provenance] = last.cycles if active is None else active
-        said = {MODELLED: MODELLED, VELA: "vela_op"}.get(last.provenance)
-        if said is not None and numbers[said] is None:
-            numbers[said] = last.cycles
+        column = {MODELLED: MODELLED, VELA: "vela_op"}.get(last.provenance)
+        if column is not None and numbers[column] is None:
+            numbers[column] = last.cycles
     classes = [
         operation_class(op.npu_op, op.tosa_op, kernels=cost.kernels, transfers=cost.transfers)
         if cost is not None
@@ -143,7 +143,7 @@ def _row(record: Record, **own: Any) -> LedgerRow:
         memory_mode=record.memory_mode,
         system_config=record.system_config,
         question=artifact.question.removeprefix("pte:")[:DIGITS] if artifact is not None else "",
-        stream=digest_of([each.stream_sha256 for each in artifact.delegates]) if artifact is not None else "",
+        stream=digest_of([delegate.stream_sha256 for delegate in artifact.delegates]) if artifact is not None else "",
         target=record.target.name if counted else "",
         simulator=record.versions.get("fvp", "") if own.get(FVP) is not None else "",
         vela=record.versions.get("ethos-u-vela", ""),
@@ -181,9 +181,9 @@ def _total(costs: Iterable[OpCost | None], name: str) -> int | None:
 
 def _sum(values: Iterable[int | None]) -> int | None:
     """Return a sum of which every part is known, else None."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) if known and len(known) == len(found) else None
+    parts = list(values)
+    known = [value for value in parts if value is not None]
+    return sum(known) if known and len(known) == len(parts) else None
 
 
 def _active(ops: Sequence[Op], provenance: str) -> int | None:

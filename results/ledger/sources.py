@@ -70,8 +70,8 @@ def with_rows(path: Path, rows: Iterable[LedgerRow], *, who: str = "") -> tuple[
     before = read_contribution(path) if path.exists() else Contribution((), who)
     if who and before.who and who != before.who:
         raise UsageError(f"{path} is by {before.who!r}, not by {who!r}", hint="contribute to another file")
-    found = merged([*before.rows, *rows])
-    return dumps(Contribution(found.rows, before.who or who)), found
+    union = merged([*before.rows, *rows])
+    return dumps(Contribution(union.rows, before.who or who)), union
 
 
 def dumps(contribution: Contribution) -> str:
@@ -79,11 +79,11 @@ def dumps(contribution: Contribution) -> str:
     setups: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
     for row in sorted(contribution.rows, key=_order):
-        told = {name: getattr(row, name) for name, default in _DEFAULTS.items() if getattr(row, name) != default}
-        setup = {name: told.pop(name) for name in _SETUP if name in told}
+        cells = {name: getattr(row, name) for name, default in _DEFAULTS.items() if getattr(row, name) != default}
+        setup = {name: cells.pop(name) for name in _SETUP if name in cells}
         name = hashlib.sha256(_line(setup).encode()).hexdigest()[:8]
         setups[name] = setup
-        lines.append(_line({"case": told.pop("case"), **told, "setup": name}))
+        lines.append(_line({"case": cells.pop("case"), **cells, "setup": name}))
     lines = [*(_line({"setup": name, **setups[name]}) for name in sorted(setups)), *lines]
     head = {_MARK: SCHEMA_VERSION, "who": valid(contribution.who), "rows": len(contribution.rows)}
     return "\n".join([_line({**head, "sha256": _digest(head, lines)}), *lines]) + "\n"
@@ -102,8 +102,8 @@ def read_contribution(path: Path) -> Contribution:
         raise _refusal(f"{path} is no text of a ledger: {error}") from error
     lines = text.removesuffix("\n").split("\n")
     head = _head(path, lines[0])
-    told = {name: value for name, value in head.items() if name != "sha256"}
-    if _digest(told, lines[1:]) != head.get("sha256"):
+    facts = {name: value for name, value in head.items() if name != "sha256"}
+    if _digest(facts, lines[1:]) != head.get("sha256"):
         raise _refusal(
             f"{path} is not as it was written: its digest is another one, so a number or a line was edited, or a merge "
             "left its mark"
@@ -112,12 +112,12 @@ def read_contribution(path: Path) -> Contribution:
     rows: list[LedgerRow] = []
     for number, line in enumerate(lines[1:], start=2):
         try:
-            found = json.loads(line)
-            name = found.pop("setup")
-            if "case" in found:
-                rows.append(LedgerRow.from_json({**setups[name], **found}))
+            data = json.loads(line)
+            name = data.pop("setup")
+            if "case" in data:
+                rows.append(LedgerRow.from_json({**setups[name], **data}))
             else:
-                setups[name] = found
+                setups[name] = data
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _refusal(f"{path}:{number} is no row of a ledger: {error}") from error
     if len(rows) != head.get("rows"):
@@ -194,8 +194,8 @@ def ledger_source(path: Path) -> LedgerSource:
             return LedgerSource(path, tuple(_of_history(path)))
         return _of_runs(path)
     if is_contribution(path):
-        found = read_contribution(path)
-        return LedgerSource(path, found.rows, found.who)
+        contribution = read_contribution(path)
+        return LedgerSource(path, contribution.rows, contribution.who)
     if not path.stat().st_size:
         raise UsageError(f"{path} is empty", hint=LISTED)
     try:
@@ -206,7 +206,7 @@ def ledger_source(path: Path) -> LedgerSource:
 
 
 def _of_runs(path: Path) -> LedgerSource:
-    folders = [path] if (path / MANIFEST).exists() else sorted(each for each in path.iterdir() if _is_run(each))
+    folders = [path] if (path / MANIFEST).exists() else sorted(folder for folder in path.iterdir() if _is_run(folder))
     if not folders:
         raise UsageError(f"{path} is no run folder, and has no runs and no history in it", hint=LISTED)
     rows: list[LedgerRow] = []
@@ -229,8 +229,8 @@ def _rows(records: Sequence[Any]) -> tuple[LedgerRow, ...]:
 
 
 def _of_history(path: Path) -> Iterator[LedgerRow]:
-    for found in History(path).rows(_TOTALS):
-        counted = found["counted"] or {}
+    for total in History(path).rows(_TOTALS):
+        counted = total["counted"] or {}
         provenance = str(counted.get("provenance", ""))
         known = provenance in ("modelled", *COUNTED)
         real = provenance in COUNTED
@@ -238,24 +238,24 @@ def _of_history(path: Path) -> Iterator[LedgerRow]:
         samples = counted.get("samples") or ()
         row = LedgerRow(
             NETWORK,
-            case_name(str(found["label"])),
-            str(found["npu"]),
-            memory_mode=str(found["memory_mode"]),
-            system_config=str(found["system_config"]),
-            question=str(found["question"]),
-            stream=str(found["stream"]),
-            vela_op=None if found["estimate"] is None else int(found["estimate"]),
+            case_name(str(total["label"])),
+            str(total["npu"]),
+            memory_mode=str(total["memory_mode"]),
+            system_config=str(total["system_config"]),
+            question=str(total["question"]),
+            stream=str(total["stream"]),
+            vela_op=None if total["estimate"] is None else int(total["estimate"]),
             counter="cycles" if real else "",
-            target=str(found["target"]) if real else "",
-            simulator=str(found["fvp"]) if provenance == "fvp" else "",
-            vela=str(json.loads(found["versions"]).get("ethos-u-vela", "")),
-            firmware=str(found["firmware"]) if real else "",
-            timing_adapters=str(found["timing_adapters"]) if real else "",
-            timing_model=str(found["timing_model"]) if provenance == "modelled" else "",
-            clock_hz=float(found["clock_hz"]),
+            target=str(total["target"]) if real else "",
+            simulator=str(total["fvp"]) if provenance == "fvp" else "",
+            vela=str(json.loads(total["versions"]).get("ethos-u-vela", "")),
+            firmware=str(total["firmware"]) if real else "",
+            timing_adapters=str(total["timing_adapters"]) if real else "",
+            timing_model=str(total["timing_model"]) if provenance == "modelled" else "",
+            clock_hz=float(total["clock_hz"]),
             samples=max(1, len(samples)) if real else 0,
             spread=int(max(samples) - min(samples)) if real and samples else 0,
-            created=f"{found['created'].isoformat()}+00:00" if found["created"] is not None else "",
+            created=f"{total['created'].isoformat()}+00:00" if total["created"] is not None else "",
             **numbers,  # type: ignore[arg-type]
         )
         if row.comparable:

@@ -52,8 +52,8 @@ def confidence(rule: str, rules: Rules) -> str:
         return one_line(f"{rule}: {facts.title} ({facts.source}); not validated")
     errors = [f"{word} {value:{sign}.1%}" for word, value, sign in
               (("median error", facts.median, ""), ("worst", facts.worst, "+")) if value is not None]  # fmt: skip
-    told = f": {', '.join(errors)}" if errors else ""
-    return one_line(f"{rule}: {facts.title} ({facts.source}); validated on {facts.validated_on}{told}")
+    figures = f": {', '.join(errors)}" if errors else ""
+    return one_line(f"{rule}: {facts.title} ({facts.source}); validated on {facts.validated_on}{figures}")
 
 
 ALL = "all operations"
@@ -147,12 +147,12 @@ def summarise(rows: Iterable[LedgerRow], by: Grouping = Grouping.CLASS) -> Ledge
 
     A count that several cases or firmwares gave alike, for one program, counts once.
     """
-    found = _once(rows)
-    counted = [row for row in found if row.reference is not None]
+    unique = _once(rows)
+    counted = [row for row in unique if row.reference is not None]
     places = {place(part) for row in counted for part in (row, *_parts(row))}
-    others = [row for row in found if row.reference is None and place(row) not in places]
+    others = [row for row in unique if row.reference is None and place(row) not in places]
     usable = [row for row in counted if row.reference and any(getattr(row, name) is not None for name in ESTIMATES)]
-    models = Counter(row.timing_model for row in found if row.modelled is not None)
+    models = Counter(row.timing_model for row in unique if row.modelled is not None)
     return LedgerSummary(
         by,
         _groups(usable, by, lambda row: {name: (getattr(row, name), row.reference) for name in ESTIMATES}),
@@ -161,14 +161,14 @@ def summarise(rows: Iterable[LedgerRow], by: Grouping = Grouping.CLASS) -> Ledge
         len(counted),
         len(counted) - len(usable),
         dict(sorted(models.items())),
-        tuple(sorted({row.rule for row in found if row.modelled is not None and row.operation != NETWORK})),
+        tuple(sorted({row.rule for row in unique if row.modelled is not None and row.operation != NETWORK})),
     )
 
 
 def spread_of(ratios: Sequence[tuple[float, LedgerRow]]) -> RatioSpread:
     """Return the median and the worst of some ratios; of an even number the median is the mean of the middle two."""
     values = [ratio for ratio, _ in ratios]
-    worst, row = max(ratios, key=lambda each: _distance(each[0]))
+    worst, row = max(ratios, key=lambda pair: _distance(pair[0]))
     return RatioSpread(len(values), statistics.median(values), statistics.median(map(_distance, values)), worst, row)
 
 
@@ -178,7 +178,7 @@ def _distance(ratio: float) -> float:
 
 def _parts(row: LedgerRow) -> Iterable[LedgerRow]:
     """Return a row for each of several operations that share a count."""
-    return (replace(row, row=each) for each in row.row.split("+")) if "+" in row.row else ()
+    return (replace(row, row=name) for name in row.row.split("+")) if "+" in row.row else ()
 
 
 def _once(rows: Iterable[LedgerRow]) -> list[LedgerRow]:
@@ -203,23 +203,23 @@ def _groups(rows: Sequence[LedgerRow], by: Grouping, pairs: _Pairs) -> tuple[Led
     for row in rows:
         for key in _keys(row, by):
             grouped.setdefault(key, []).append(row)
-    made = (_group(name, where, found, pairs) for (name, where), found in sorted(grouped.items(), key=_order))
-    return tuple(group for group in made if group.ratios)
+    groups = (_group(name, where, members, pairs) for (name, where), members in sorted(grouped.items(), key=_order))
+    return tuple(group for group in groups if group.ratios)
 
 
 def _group(name: str, where: str, rows: Sequence[LedgerRow], pairs: _Pairs) -> LedgerGroup:
     ratios: dict[str, list[tuple[float, LedgerRow]]] = {}
     for row in rows:
-        for estimate, (one, other) in pairs(row).items():
-            if one is not None and other:
-                ratios.setdefault(estimate, []).append((one / other, row))
+        for estimate, (cycles, base) in pairs(row).items():
+            if cycles is not None and base:
+                ratios.setdefault(estimate, []).append((cycles / base, row))
     return LedgerGroup(
         name,
         where,
         len(rows),
         sum(row.held_out for row in rows),
         dict(sorted(Counter(row.provenance or "vela" for row in rows).items())),
-        {estimate: spread_of(found) for estimate, found in ratios.items()},
+        {estimate: spread_of(samples) for estimate, samples in ratios.items()},
     )
 
 
@@ -256,30 +256,30 @@ OVER_VELA: Mapping[str, str] = {
 """What is divided by what, by the name in `LedgerGroup.ratios`."""
 
 
-def heading(found: LedgerSummary) -> str:
+def heading(summary: LedgerSummary) -> str:
     """Return the line that says how many rows there are, who counted them, and by how many timing models."""
-    text = f"{found.rows:,} rows, {found.references:,} of them counted by an FVP or a board"
-    if found.without_ratio:
-        text += f", {found.without_ratio:,} of these without a ratio"
-    models = ", ".join(f"{name or 'not named'} ({count:,})" for name, count in found.timing_models.items())
+    text = f"{summary.rows:,} rows, {summary.references:,} of them counted by an FVP or a board"
+    if summary.without_ratio:
+        text += f", {summary.without_ratio:,} of these without a ratio"
+    models = ", ".join(f"{name or 'not named'} ({count:,})" for name, count in summary.timing_models.items())
     return f"{text}; modelled by timing model {models}" if models else text
 
 
-def trust(found: LedgerSummary, rules: Rules) -> tuple[str, ...]:
+def trust(summary: LedgerSummary, rules: Rules) -> tuple[str, ...]:
     """Return a line for each rule of the timing model that decides some of the cycles, and how well it is validated."""
-    return tuple(confidence(name, rules) for name in found.rules)
+    return tuple(confidence(name, rules) for name in summary.rules)
 
 
 SCHEMA_VERSION = 1
 
 
-def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, rules: Rules) -> dict[str, Any]:
+def document(summary: LedgerSummary, rows: Sequence[LedgerRow], merge: Merged, rules: Rules) -> dict[str, Any]:
     """Return everything for JSON.
 
     Args:
         summary: of the rows.
         rows: as `ethos_hil.results.ledger.merge.joined` returns them.
-        found: how they were merged.
+        merge: how they were merged.
         rules: what is known of the timing model's rules.
     """
     return {
@@ -288,22 +288,22 @@ def document(summary: LedgerSummary, rows: Sequence[LedgerRow], found: Merged, r
         "rows": summary.rows,
         "references": summary.references,
         "without_ratio": summary.without_ratio,
-        "repeated": found.repeated,
-        "updated": found.updated,
-        "contradictions": [str(each) for each in found.contradictions],
+        "repeated": merge.repeated,
+        "updated": merge.updated,
+        "contradictions": [str(contradiction) for contradiction in merge.contradictions],
         "timing_models": dict(summary.timing_models),
         "rules": {name: confidence(name, rules) for name in summary.rules},
-        "counted": [_group_json(each, summary.by, rules) for each in summary.counted],
-        "estimated": [_group_json(each, summary.by, rules) for each in summary.estimated],
+        "counted": [_group_json(group, summary.by, rules) for group in summary.counted],
+        "estimated": [_group_json(group, summary.by, rules) for group in summary.estimated],
         "ledger": [asdict(row) for row in rows],
     }
 
 
 def _group_json(group: LedgerGroup, by: Grouping, rules: Rules) -> dict[str, Any]:
     ratios = {
-        name: {"count": each.count, "median": each.median, "error": each.error, "worst": each.worst,
-               "worst_case": each.worst_row.case, "worst_row": each.worst_row.row, "worst_npu": each.worst_row.npu}
-        for name, each in group.ratios.items()
+        name: {"count": ratio.count, "median": ratio.median, "error": ratio.error, "worst": ratio.worst,
+               "worst_case": ratio.worst_row.case, "worst_row": ratio.worst_row.row, "worst_npu": ratio.worst_row.npu}
+        for name, ratio in group.ratios.items()
     }  # fmt: skip
     trust = {"confidence": confidence(group.name, rules)} if by is Grouping.RULE else {}
     return {"name": group.name, "where": group.where, "rows": group.rows, "held_out": group.held_out,
