@@ -97,18 +97,18 @@ def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunR
 
 def branch_of(results: RunResults) -> str:
     """Return the branch that all folders of a run were made on; "" where that is not known or not one."""
-    found = {str(manifest.get("branch") or "") for manifest in results.manifests}
-    return found.pop() if len(found) == 1 else ""
+    branches = {str(manifest.get("branch") or "") for manifest in results.manifests}
+    return branches.pop() if len(branches) == 1 else ""
 
 
 def _manifest(folder: Path) -> Mapping[str, Any]:
     try:
-        found = json.loads(read_text(folder / MANIFEST))
+        manifest = json.loads(read_text(folder / MANIFEST))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{folder / MANIFEST} is damaged: {error}", hint=_WHOLE) from error
-    if not isinstance(found, dict) or "created" not in found:
+    if not isinstance(manifest, dict) or "created" not in manifest:
         raise UsageError(f"{folder / MANIFEST} is no manifest of a run", hint=_WHOLE)
-    return found
+    return manifest
 
 
 def find_results(paths: Sequence[Path]) -> RunResults:
@@ -125,16 +125,16 @@ def find_results(paths: Sequence[Path]) -> RunResults:
     once: dict[Path, Path] = {}
     for path in paths:
         once.setdefault(path.resolve(), path)
-    found = [_results(path) for path in once.values()]
+    shards = [_results(path) for path in once.values()]
     return RunResults(
-        found[0].name,
-        min(each.created for each in found),
-        tuple(record for each in found for record in each.records),
-        tuple(manifest for each in found for manifest in each.manifests),
-        tuple(folder for each in found for folder in each.folders),
-        tuple(skipped for each in found for skipped in each.skipped),
-        tuple(selection for each in found for selection in each.selections),
-        tuple(session for each in found for session in each.sessions),
+        shards[0].name,
+        min(shard.created for shard in shards),
+        tuple(record for shard in shards for record in shard.records),
+        tuple(manifest for shard in shards for manifest in shard.manifests),
+        tuple(folder for shard in shards for folder in shard.folders),
+        tuple(skipped for shard in shards for skipped in shard.skipped),
+        tuple(selection for shard in shards for selection in shard.selections),
+        tuple(session for shard in shards for session in shard.sessions),
     )
 
 
@@ -143,7 +143,7 @@ def _results(path: Path) -> RunResults:
         return _of_lines(path) if path.suffix == ".jsonl" else _of_records(path, [find_record(path)])
     if (path / MANIFEST).exists():
         return read_results([path])
-    inside = sorted((each for each in path.iterdir() if (each / MANIFEST).exists()), reverse=True)
+    inside = sorted((folder for folder in path.iterdir() if (folder / MANIFEST).exists()), reverse=True)
     if not inside:
         raise UsageError(f"{path} is no run folder, and has none in it", hint=LISTED)
     for folder in inside:

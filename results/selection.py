@@ -96,9 +96,9 @@ class Selection:
             BadSelection: what is there is damaged.
         """
         before = read_selection(folder, self.part)
-        tests = {each.id: each for each in (*(before.tests if before is not None else ()), *self.tests)}
+        tests = {test.id: test for test in (*(before.tests if before is not None else ()), *self.tests)}
         functions = dict.fromkeys((*(before.functions if before is not None else ()), *self.functions))
-        document = {**asdict(self), "tests": [_short(each) for each in tests.values()], "functions": list(functions)}
+        document = {**asdict(self), "tests": [_short(test) for test in tests.values()], "functions": list(functions)}
         _write(_path(folder, _CHOSEN, self.part), document)
 
 
@@ -211,8 +211,8 @@ def read_sessions(folder: Path) -> Iterator[Selection | SessionEnd | BadSelectio
                 yield error
 
 
-def _short(each: Selected) -> dict[str, str]:
-    return {name: value for name, value in asdict(each).items() if value}
+def _short(test: Selected) -> dict[str, str]:
+    return {name: value for name, value in asdict(test).items() if value}
 
 
 def _selection(path: Path) -> Selection:

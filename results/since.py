@@ -96,8 +96,8 @@ def red_since(history: History, tonight: RunResults, red: Sequence[Subject]) -> 
     lost = ", ".join(f"'{kind}'" for kind in sorted(NOT_ATTEMPTED))
     # The worst attempt that could be made counts, as in the night itself.
     same = f"bool_or(verdict IN ({reds}) AND failure NOT IN ({lost})) OR NOT bool_or(verdict NOT IN ({reds}))"
-    found = _stretches(history, tonight, red, same, [])
-    return {subject: found[at] for at, subject in enumerate(red) if at in found}
+    since = _stretches(history, tonight, red, same, [])
+    return {subject: since[at] for at, subject in enumerate(red) if at in since}
 
 
 def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberNow]) -> Mapping[NumberNow, Since]:
@@ -106,12 +106,12 @@ def value_since(history: History, tonight: RunResults, numbers: Sequence[NumberN
     Raises:
         OSError, ValueError: the history cannot be read.
     """
-    found = _stretches(history, tonight, [each.subject for each in numbers], f"bool_or({_VALUE} = value)", numbers)
-    return {each: found[at] for at, each in enumerate(numbers) if at in found}
+    since = _stretches(history, tonight, [number.subject for number in numbers], f"bool_or({_VALUE} = value)", numbers)
+    return {number: since[at] for at, number in enumerate(numbers) if at in since}
 
 
 _VALUE = "list_filter(metrics, lambda one: one.metric = asked_metric AND one.provenance = asked_provenance)[1].value"
-_UNKNOWN = ", ".join(f"'{each}'" for each in UNKNOWN)
+_UNKNOWN = ", ".join(f"'{word}'" for word in UNKNOWN)
 _ANY = ("runner",)
 """What may be another one without a new stretch: a runner is often built for each night."""
 
@@ -141,8 +141,8 @@ def _stretches(
     if not subjects:
         return {}
     counted, values = _that_count(history, tonight)
-    asked: list[Any] = [[getattr(each, name) for each in subjects] for name in FIELDS]
-    asked += [[each[at] for each in numbers] for at in (1, 2, 3)] if numbers else [[], [], []]
+    asked: list[Any] = [[getattr(subject, name) for subject in subjects] for name in FIELDS]
+    asked += [[number[at] for number in numbers] for at in (1, 2, 3)] if numbers else [[], [], []]
     columns = ", ".join(f"unnest(?::VARCHAR[]) AS asked_{name}" for name in (*FIELDS, "metric", "provenance"))
     counting = f"{_VALUE} IS NOT NULL" if numbers else "true"
     others = _others(tonight, subjects)
@@ -174,7 +174,7 @@ def _stretches(
 
 def _facts(history: History, nights: Sequence[Mapping[str, Any]]) -> Mapping[tuple[str, int], Mapping[str, str]]:
     """Return `FACTS` of some records, by run and number: of a number that moved, the gate knows what is different."""
-    runs, numbers = ({each[name] for each in nights} for name in ("run", "number"))
+    runs, numbers = ({night[name] for night in nights} for name in ("run", "number"))
     if not runs:
         return {}
     rows = history.rows(
@@ -189,13 +189,13 @@ def _others(tonight: RunResults, subjects: Iterable[Subject]) -> list[str]:
     """Return the subjects that tonight has several of under a name that is asked for, as `_TEXT` has them: a row that
     is one of them is not another one of them. What failed before it was compiled may be any.
     """
-    labels = {each.label for each in subjects}
+    labels = {subject.label for subject in subjects}
     known: dict[str, dict[Subject, bool]] = {}
     for record in tonight.records:
         if record.label in labels:
             known.setdefault(record.label, {})[subject_of(record)] = record.artifact is not None
-    several = [each for found in known.values() if len(found) > 1 for each, compiled in found.items() if compiled]
-    return [chr(31).join(astuple(each)) for each in several]
+    several = [subject for alike in known.values() if len(alike) > 1 for subject, compiled in alike.items() if compiled]
+    return [chr(31).join(astuple(subject)) for subject in several]
 
 
 def _that_count(history: History, tonight: RunResults) -> tuple[str, list[str]]:
@@ -222,5 +222,5 @@ def _since(row: Mapping[str, Any], facts: Mapping[tuple[str, int], Mapping[str, 
     return Since(_night(row["first"]), _night(last), row["runs"], of_last)
 
 
-def _night(found: Mapping[str, Any] | None) -> PastNight | None:
-    return PastNight(found["run"], found["created"], found["commit"] or "", found["job"] or "") if found else None
+def _night(row: Mapping[str, Any] | None) -> PastNight | None:
+    return PastNight(row["run"], row["created"], row["commit"] or "", row["job"] or "") if row else None

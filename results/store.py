@@ -178,8 +178,8 @@ def find_record(path: Path) -> Record:
 
 def no_record(path: Path, why: str) -> UsageError:
     """Return the error of a file or folder without a record; `why` may be empty."""
-    told = f"{path} has no record{f': {why}' if why else ''}"
-    return UsageError(told, hint="give what `ethos-hil run --json FILE` wrote, or a run folder")
+    message = f"{path} has no record{f': {why}' if why else ''}"
+    return UsageError(message, hint="give what `ethos-hil run --json FILE` wrote, or a run folder")
 
 
 def _parsed(text: str | bytes) -> Record:

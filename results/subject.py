@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 
 from ethos_hil.base.record import Record
@@ -56,7 +56,7 @@ class Subject:
         return f"{self.label} ({more})" if more else self.label
 
 
-FIELDS = tuple(each.name for each in fields(Subject))
+FIELDS = tuple(field.name for field in fields(Subject))
 _COLUMNS = {"case": "bench_case", "scheme": f"CASE WHEN {IS_MODEL} THEN scheme ELSE '' END"}
 COLUMNS = {name: _COLUMNS.get(name, name) for name in FIELDS}
 """The subject of a row of a history's view `records`, field by field, as SQL."""
@@ -91,25 +91,25 @@ class Names:
     def __init__(self, subjects: Iterable[Subject]) -> None:
         """Look at all that the output names."""
         by_label: dict[str, list[Subject]] = {}
-        for each in dict.fromkeys(subjects):
-            by_label.setdefault(each.label, []).append(each)
+        for subject in dict.fromkeys(subjects):
+            by_label.setdefault(subject.label, []).append(subject)
         self._more: dict[Subject, str] = {}
         self._where: dict[Subject, tuple[str, ...]] = {}
-        for found in by_label.values():
-            if len(found) > 1:
-                self._tell_apart(found)
+        for alike in by_label.values():
+            if len(alike) > 1:
+                self._tell_apart(alike)
 
-    def _tell_apart(self, found: list[Subject]) -> None:
-        own = _several(found, ("method", "case", "scheme"), UNKNOWN)
-        where = _several(found, _WHERE, UNKNOWN)
+    def _tell_apart(self, subjects: list[Subject]) -> None:
+        own = _several(subjects, ("method", "case", "scheme"), UNKNOWN)
+        where = _several(subjects, _WHERE, UNKNOWN)
         alike: dict[tuple[str, ...], list[Subject]] = {}
-        for each in found:
-            alike.setdefault(_values(each, (*_WHERE, *own)), []).append(each)
+        for subject in subjects:
+            alike.setdefault(_values(subject, (*_WHERE, *own)), []).append(subject)
         for group in alike.values():
             rest = _several(group, (name for name in FIELDS if name not in own))
-            for each in group:
-                self._more[each] = ", ".join(filter(None, _values(each, (*own, *rest))))
-                self._where[each] = tuple(part for part in _values(each, where) if part not in UNKNOWN)
+            for subject in group:
+                self._more[subject] = ", ".join(filter(None, _values(subject, (*own, *rest))))
+                self._where[subject] = tuple(part for part in _values(subject, where) if part not in UNKNOWN)
 
     def more(self, subject: Subject) -> str:
         """Return what tells a subject from others of its label wherever these are: "a16w8"; "" for nothing."""
@@ -134,7 +134,6 @@ def _values(subject: Subject, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(getattr(subject, name) for name in names)
 
 
-def _several(found: Iterable[Subject], names: Iterable[str], unknown: Iterable[str] = ()) -> tuple[str, ...]:
+def _several(group: Sequence[Subject], names: Iterable[str], unknown: Iterable[str] = ()) -> tuple[str, ...]:
     """Return in which of some fields subjects differ. What is not known of one is not another one."""
-    subjects = list(found)
-    return tuple(name for name in names if len({getattr(each, name) for each in subjects}.difference(unknown)) > 1)
+    return tuple(name for name in names if len({getattr(subject, name) for subject in group}.difference(unknown)) > 1)

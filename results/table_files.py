@@ -45,21 +45,21 @@ def as_parquet(columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) ->
         duckdb.connect(config=settings) as database,
         tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder,
     ):
-        lines, made = Path(folder, "rows.jsonl"), Path(folder, "rows.parquet")
+        lines, table = Path(folder, "rows.jsonl"), Path(folder, "rows.parquet")
         lines.write_text("".join(f"{json.dumps(_valid(row), allow_nan=False)}\n" for row in rows), encoding="utf-8")
         database.execute(f"CREATE TABLE row_table ({types})")
         named = ", ".join(f"'{name}': '{kind}'" for name, kind in columns.items())
         form = f"format = 'newline_delimited', hive_partitioning = false, columns = {{{named}}}"
         database.execute(f"INSERT INTO row_table FROM read_json(?, {form})", [literal(lines)])
-        database.table("row_table").write_parquet(str(made), compression="zstd")
-        return made.read_bytes()
+        database.table("row_table").write_parquet(str(table), compression="zstd")
+        return table.read_bytes()
 
 
 def _cell(value: Any) -> Any:
     if not isinstance(value, str):
         return "" if value is None else repr(value) if isinstance(value, float) else value
-    told = escaped(value, keep="")
-    return f"'{told}" if _FORMULA.match(told) else told
+    text = escaped(value, keep="")
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _valid(value: Any) -> Any:
@@ -67,5 +67,5 @@ def _valid(value: Any) -> Any:
     if isinstance(value, str):
         return valid(value)
     if isinstance(value, Mapping):
-        return {valid(name): _valid(each) for name, each in value.items()}
-    return [_valid(each) for each in value] if isinstance(value, list | tuple) else value
+        return {valid(name): _valid(child) for name, child in value.items()}
+    return [_valid(child) for child in value] if isinstance(value, list | tuple) else value

@@ -65,31 +65,31 @@ class HeatMap:
 
 def heat_maps(points: Sequence[PlottedPoint]) -> tuple[HeatMap, ...]:
     """Return the maps of all memory modes and targets that have something in them."""
-    found = []
-    for target in dict.fromkeys(each.figures.target for each in points):
-        mine = [each for each in points if each.figures.target == target]
+    maps = []
+    for target in dict.fromkeys(point.figures.target for point in points):
+        mine = [point for point in points if point.figures.target == target]
         modes = memory_modes(mine)
-        if len({each.figures.label for each in mine}) <= FEW and len(modes) > 1:
-            labels = list(dict.fromkeys(each.figures.label for each in mine))
-            mine.sort(key=lambda each: (labels.index(each.figures.label), modes.index(each.figures.memory_mode)))
-            made = _heat_map("", target, mine)
-            found += [made] if made.cases else []
+        if len({point.figures.label for point in mine}) <= FEW and len(modes) > 1:
+            labels = list(dict.fromkeys(point.figures.label for point in mine))
+            mine.sort(key=lambda point: (labels.index(point.figures.label), modes.index(point.figures.memory_mode)))
+            heat_map = _heat_map("", target, mine)
+            maps += [heat_map] if heat_map.cases else []
             continue
         for mode in modes:
-            made = _heat_map(mode, target, [each for each in mine if each.figures.memory_mode == mode])
-            if made.cases:
-                found.append(made)
-    return tuple(found)
+            heat_map = _heat_map(mode, target, [point for point in mine if point.figures.memory_mode == mode])
+            if heat_map.cases:
+                maps.append(heat_map)
+    return tuple(maps)
 
 
 def _heat_map(mode: str, target: str, points: Sequence[PlottedPoint]) -> HeatMap:
-    columns = npus(each for each in points if each.cycles)
-    alone = len({each.figures.label for each in points}) == 1
+    columns = npus(point for point in points if point.cycles)
+    alone = len({point.figures.label for point in points}) == 1
     cases: dict[str, dict[str, float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}
-    for each in points:
-        figures = each.figures
-        row = cases.setdefault(_row_name(each, mode, alone), {})
+    for point in points:
+        figures = point.figures
+        row = cases.setdefault(_row_name(point, mode, alone), {})
         if figures.utilisation:
             row[figures.npu] = max(figures.utilisation, row.get(figures.npu, 0.0))
             groups.setdefault(figures.group, {}).setdefault(figures.npu, []).append(figures.utilisation)
@@ -111,8 +111,8 @@ def _row_name(point: PlottedPoint, mode: str, alone: bool) -> str:
     return figures.memory_mode if alone else f"{figures.label} {figures.memory_mode}"
 
 
-def _heat_rows(found: Mapping[str, Mapping[str, float]], columns: Sequence[str]) -> tuple[HeatRow, ...]:
-    return tuple((name, tuple(row.get(npu) for npu in columns)) for name, row in found.items())
+def _heat_rows(rows: Mapping[str, Mapping[str, float]], columns: Sequence[str]) -> tuple[HeatRow, ...]:
+    return tuple((name, tuple(row.get(npu) for npu in columns)) for name, row in rows.items())
 
 
 def heat_step(utilisation: float | None) -> int:
@@ -133,15 +133,15 @@ def bench_answers(records: Sequence[Record], folders: Iterable[Path]) -> tuple[t
     Raises:
         OSError: a folder cannot be read.
     """
-    asked: list[AskedBudget] = []
+    budgets: list[AskedBudget] = []
     problem = ""
     for folder in folders:
         try:
-            asked += [each for each in budgets_of(folder) if each not in asked]
+            budgets += [budget for budget in budgets_of(folder) if budget not in budgets]
         except UsageError as error:
             problem = str(error)
     points = [record for record in records if record.bench is not None]
-    return tuple(_answer(each, points) for each in asked if points), problem
+    return tuple(_answer(budget, points) for budget in budgets if points), problem
 
 
 def _answer(asked: AskedBudget, records: Iterable[Record]) -> BudgetAnswer:
@@ -188,33 +188,33 @@ class BenchPage:
     refusals: tuple[RefusedPoints, ...]
 
 
-def bench_page(asked: Sequence[Accounted], folders: Iterable[Path] = ()) -> BenchPage | None:
+def bench_page(tests: Sequence[Accounted], folders: Iterable[Path] = ()) -> BenchPage | None:
     """Return the section of a run's benchmark; None where the run has none. Raises OSError.
 
     Args:
-        asked: what was asked in the run.
+        tests: what was asked in the run.
         folders: of the run, which say which budgets it was asked about.
     """
-    points = plotted(asked)
-    return _page(points, [each.record for each in asked], folders) if points else None
+    points = plotted(tests)
+    return _page(points, [test.record for test in tests], folders) if points else None
 
 
-def plotted(asked: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
+def plotted(tests: Sequence[Accounted]) -> tuple[PlottedPoint, ...]:
     """Return the points of a run: those of a benchmark, and those of models that ran at several places."""
     places: dict[str, set[tuple[str, str, str]]] = {}
-    for each in asked:
-        if each.record.test is None:
-            places.setdefault(each.label, set()).add(_place(each.record))
-    shown = [each for each in asked if each.record.bench is not None or len(places.get(each.label, ())) >= _PLACES]
+    for test in tests:
+        if test.record.test is None:
+            places.setdefault(test.label, set()).add(_place(test.record))
+    shown = [test for test in tests if test.record.bench is not None or len(places.get(test.label, ())) >= _PLACES]
     names = Names(map(_case, shown))
     return tuple(
-        PlottedPoint(replace(figures_of(each.record), label=names.name(_case(each))), each.standing) for each in shown
+        PlottedPoint(replace(figures_of(test.record), label=names.name(_case(test))), test.standing) for test in shown
     )
 
 
-def _case(asked: Accounted) -> Subject:
+def _case(test: Accounted) -> Subject:
     """Return a point's subject under its case, whose place is told beside it."""
-    return replace(asked.subject, label=asked.name, case=asked.label, system_config="", soc="", runner="")
+    return replace(test.subject, label=test.name, case=test.label, system_config="", soc="", runner="")
 
 
 def _place(record: Record) -> tuple[str, str, str]:
@@ -222,22 +222,22 @@ def _place(record: Record) -> tuple[str, str, str]:
 
 
 def _page(points: Sequence[PlottedPoint], records: Sequence[Record], folders: Iterable[Path]) -> BenchPage:
-    timed = [each for each in points if each.cycles]
+    timed = [point for point in points if point.cycles]
     by_case = _by_case(points)
     medians = median_lines(scaling_lines(mine) for mine in by_case.values()) if len(by_case) > FEW else ()
     rooflines: dict[str, list[PlaceRoofline]] = {}
     for plot in place_rooflines(timed):
         rooflines.setdefault(plot.mode, []).append(plot)
     groups: dict[str, list[CaseTable]] = {}
-    for each in case_tables(by_case.values(), alone=not rooflines):
-        groups.setdefault(each.group if len(by_case) > FEW else f"{each.label} {each.target}", []).append(each)
+    for table in case_tables(by_case.values(), alone=not rooflines):
+        groups.setdefault(table.group if len(by_case) > FEW else f"{table.label} {table.target}", []).append(table)
     answers, problem = bench_answers(records, folders)
-    grids = dict.fromkeys(each.bench.grid for each in records if each.bench is not None)
+    grids = dict.fromkeys(record.bench.grid for record in records if record.bench is not None)
     return BenchPage(
         title=f"{f'grid {listed(grids)}, ' if grids else ''}{counted(len(points), 'point')}",
         facts=(*_facts(points, timed), *((("budgets", problem),) if problem else ())),
         answers=answers,
-        families=tuple(dict.fromkeys(each.family for each in sorted(timed, key=lambda point: point.size[1]))),
+        families=tuple(dict.fromkeys(point.family for point in sorted(timed, key=lambda point: point.size[1]))),
         modes=memory_modes(timed),
         heat_maps=heat_maps(points),
         heat_key=key(),
@@ -257,33 +257,33 @@ def _by_case(points: Iterable[PlottedPoint]) -> dict[tuple[str, str, str], list[
 
     What has no cycles is with the first of its case and target that has some.
     """
-    found: dict[tuple[str, str, str], list[PlottedPoint]] = {}
+    cases: dict[tuple[str, str, str], list[PlottedPoint]] = {}
     first: dict[tuple[str, str], str] = {}
-    for each in points:
-        if each.cycles:
-            first.setdefault((each.figures.label, each.figures.target), each.figures.provenance)
-    for each in points:
-        place = each.figures.label, each.figures.target
-        provenance = each.figures.provenance if each.cycles else first.get(place, "")
-        found.setdefault((*place, provenance), []).append(each)
-    return found
+    for point in points:
+        if point.cycles:
+            first.setdefault((point.figures.label, point.figures.target), point.figures.provenance)
+    for point in points:
+        place = point.figures.label, point.figures.target
+        provenance = point.figures.provenance if point.cycles else first.get(place, "")
+        cases.setdefault((*place, provenance), []).append(point)
+    return cases
 
 
 def _facts(points: Sequence[PlottedPoint], timed: Sequence[PlottedPoint]) -> Iterator[tuple[str, str]]:
-    cases = len({each.figures.label for each in points})
-    without = Counter(each.standing for each in points if not each.cycles)
+    cases = len({point.figures.label for point in points})
+    without = Counter(point.standing for point in points if not point.cycles)
     rest = "".join(f"; {count:,} {standing}, without cycles" for standing, count in without.most_common())
-    yield "points", f"{counted(cases, 'case')} on {counted(len({each.npu for each in points}), 'NPU')}{rest}"
-    tally = Counter(each.standing for each in timed)
+    yield "points", f"{counted(cases, 'case')} on {counted(len({point.npu for point in points}), 'NPU')}{rest}"
+    tally = Counter(point.standing for point in timed)
     stands = ", ".join(f"{tally[standing]:,} {standing}" for standing in Standing if tally[standing])
     unseen = ": compiled and timed, with answers that nobody looked at" if tally[Standing.COMPILED_ONLY] else ""
     yield "answers", f"{stands or 'none'}{unseen}"
-    whence = Counter(each.figures.provenance for each in timed)
+    whence = Counter(point.figures.provenance for point in timed)
     yield "cycles are", ", ".join(f"{name} ({count:,})" for name, count in whence.items()) or "not known"
     clocks: dict[str, dict[str, None]] = {}
-    for each in sorted(timed, key=lambda point: (point.size[1], point.size)):
-        if each.figures.clock_hz > 0:
-            told = f"{frequency(each.figures.clock_hz)} ({each.figures.clock_of})"
-            clocks.setdefault(told, {})[each.npu] = None
-    for told, names in clocks.items():
-        yield "clock", f"{told}: {', '.join(names)}"
+    for point in sorted(timed, key=lambda point: (point.size[1], point.size)):
+        if point.figures.clock_hz > 0:
+            clock = f"{frequency(point.figures.clock_hz)} ({point.figures.clock_of})"
+            clocks.setdefault(clock, {})[point.npu] = None
+    for clock, names in clocks.items():
+        yield "clock", f"{clock}: {', '.join(names)}"

@@ -35,14 +35,14 @@ class PlottedPoint:
     @property
     def family(self) -> str:
         """The NPU without its size: "u55"; a name of another form as it is."""
-        found = _NPU.fullmatch(self.figures.npu)
-        return found[1] if found is not None else self.figures.npu
+        match = _NPU.fullmatch(self.figures.npu)
+        return match[1] if match is not None else self.figures.npu
 
     @property
     def macs(self) -> int:
         """Products a cycle of the NPU, 0 where its name does not tell."""
-        found = _NPU.fullmatch(self.figures.npu)
-        return int(found[2]) if found is not None else 0
+        match = _NPU.fullmatch(self.figures.npu)
+        return int(match[2]) if match is not None else 0
 
     @property
     def npu(self) -> str:
@@ -57,8 +57,8 @@ class PlottedPoint:
     @property
     def millis(self) -> float:
         """Milliseconds of the NPU at its stated clock, 0 where there are none."""
-        found = (self.figures.npu_s or 0.0) * 1e3
-        return found if 0 < found < _LONGEST else 0.0
+        millis = (self.figures.npu_s or 0.0) * 1e3
+        return millis if 0 < millis < _LONGEST else 0.0
 
     @property
     def reason(self) -> str:
@@ -105,14 +105,14 @@ def sample(family: str) -> Markup:
 
 def npus(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
     """Return the names of all NPUs, by family and size."""
-    found = {each.figures.npu: (family_order(each.family), each.size) for each in points}
-    return tuple(sorted(found, key=lambda name: found[name]))
+    ranks = {point.figures.npu: (family_order(point.family), point.size) for point in points}
+    return tuple(sorted(ranks, key=lambda name: ranks[name]))
 
 
 def memory_modes(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
     """Return all memory modes, the one with the most in SRAM first."""
-    found = dict.fromkeys(each.figures.memory_mode for each in points)
-    return tuple(sorted(found, key=_mode_order))
+    modes = dict.fromkeys(point.figures.memory_mode for point in points)
+    return tuple(sorted(modes, key=_mode_order))
 
 
 def _mode_order(mode: str) -> int:
@@ -120,16 +120,16 @@ def _mode_order(mode: str) -> int:
     return next((at for at, known in enumerate(_MODES) if mode.startswith(known)), len(_MODES))
 
 
-def mark(point: PlottedPoint, x: float, y: float, told: str) -> Markup:
+def mark(point: PlottedPoint, x: float, y: float, title: str) -> Markup:
     """Return a point's mark: its form and colour are the family's; one that is not verified is hollow.
 
     Args:
         point: the point.
         x, y: where its middle is.
-        told: what is said of it.
+        title: what is said of it.
     """
     classes = f"point {family_class(point.family)}{'' if point.standing is Standing.VERIFIED else ' hollow'}"
-    return shape(point.family, x, y, classes, element("title", told))
+    return shape(point.family, x, y, classes, element("title", title))
 
 
 def told(point: PlottedPoint) -> str:

@@ -42,9 +42,9 @@ class Pareto:
 
 def pareto(name: str, points: Sequence[PlottedPoint]) -> Pareto:
     """Return the front, the ladder and the picture of some points. What has no cycles is left out."""
-    timed = [each for each in points if each.cycles]
-    unit = "ms" if timed and all(each.millis for each in timed) else "cycles"
-    placed = [each for each in timed if each.figures.sram_peak is not None and each.figures.sram_peak >= 0]
+    timed = [point for point in points if point.cycles]
+    unit = "ms" if timed and all(point.millis for point in timed) else "cycles"
+    placed = [point for point in timed if point.figures.sram_peak is not None and point.figures.sram_peak >= 0]
     front = tuple(_front(placed, unit))
     plot = _plot(name, placed, front, unit) if placed else Markup()
     return Pareto(unit, front, tuple(_ladder(timed, unit)), plot)
@@ -65,7 +65,7 @@ def _least(point: PlottedPoint) -> float:
 
 def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
     best = None
-    for point in sorted(points, key=lambda each: (_sram(each), _time(each, unit), each.size)):
+    for point in sorted(points, key=lambda point: (_sram(point), _time(point, unit), point.size)):
         if best is None or _time(point, unit) < best:
             best = _time(point, unit)
             yield point
@@ -73,7 +73,7 @@ def _front(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
 
 def _ladder(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]:
     kept: list[tuple[float, float]] = []
-    for point in sorted(points, key=lambda each: (each.size, _time(each, unit), _least(each))):
+    for point in sorted(points, key=lambda point: (point.size, _time(point, unit), _least(point))):
         time, sram = _time(point, unit), _least(point)
         if not any(other <= time and less <= sram for other, less in kept):
             kept.append((time, sram))
@@ -81,11 +81,11 @@ def _ladder(points: Iterable[PlottedPoint], unit: str) -> Iterator[PlottedPoint]
 
 
 def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoint], unit: str) -> Markup:
-    least = min((_sram(each) for each in points if _sram(each)), default=1)
-    x = log_axis((_sram(each) or least / 2 for each in points), _FRAME.left, _FRAME.right)
-    y = log_axis((_time(each, unit) for each in points), _FRAME.bottom, _FRAME.top)
-    places = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in points]
-    corners = [(x.at(_sram(each)), y.at(_time(each, unit))) for each in front]
+    least = min((_sram(point) for point in points if _sram(point)), default=1)
+    x = log_axis((_sram(point) or least / 2 for point in points), _FRAME.left, _FRAME.right)
+    y = log_axis((_time(point, unit) for point in points), _FRAME.bottom, _FRAME.top)
+    places = [(x.at(_sram(point)), y.at(_time(point, unit))) for point in points]
+    corners = [(x.at(_sram(point)), y.at(_time(point, unit))) for point in front]
     fastest = front[-1]
     label = (f"{name}, {counted(len(points), 'point')}: {unit} against SRAM, {len(front)} on the front; the fastest is "
              f"{told(fastest)}, with {memory_size(_sram(fastest))} of SRAM. The tables have the same numbers."
@@ -153,15 +153,15 @@ def case_tables(cases: Iterable[Sequence[PlottedPoint]], *, alone: bool) -> Iter
     for points in cases:
         first = points[0].figures
         name = first.label
-        found, lines = pareto(name, points), scaling_lines(points)
-        timed = sorted((each for each in points if each.cycles), key=lambda each: (each.millis, each.cycles))
-        rest = [each for each in points if not each.cycles]
+        tradeoff, lines = pareto(name, points), scaling_lines(points)
+        timed = sorted((point for point in points if point.cycles), key=lambda point: (point.millis, point.cycles))
+        rest = [point for point in points if not point.cycles]
         yield CaseTable(
             label=name,
             group=first.group,
             target=first.target,
             summary=_summary(timed, rest),
-            pareto=found,
+            pareto=tradeoff,
             scaling=scaling_plot(name, lines),
             scaling_lines=lines,
             roofline=case_roofline(name, timed) if alone else Markup(),
@@ -172,7 +172,7 @@ def case_tables(cases: Iterable[Sequence[PlottedPoint]], *, alone: bool) -> Iter
 
 def several_configs(points: Sequence[PlottedPoint]) -> bool:
     """Return whether an NPU and memory mode has several system configurations."""
-    places = {(each.figures.npu, each.figures.memory_mode, each.figures.system_config) for each in points}
+    places = {(point.figures.npu, point.figures.memory_mode, point.figures.system_config) for point in points}
     return len({place[:2] for place in places}) < len(places)
 
 
@@ -183,28 +183,28 @@ def _summary(timed: Sequence[PlottedPoint], rest: Sequence[PlottedPoint]) -> str
 
 def costliest(points: Sequence[PlottedPoint], most: int) -> tuple[PlottedPoint, ...]:
     """Return the points with the longest times, or the most cycles where there are no times."""
-    return tuple(sorted(points, key=lambda each: (-each.millis, -each.cycles))[:most])
+    return tuple(sorted(points, key=lambda point: (-point.millis, -point.cycles))[:most])
 
 
 def refusals(points: Iterable[PlottedPoint]) -> tuple[RefusedPoints, ...]:
     """Return what has no cycles, by reason, the most frequent first."""
-    found: dict[tuple[str, Standing], list[PlottedPoint]] = {}
-    for each in points:
-        if not each.cycles:
-            found.setdefault((each.reason, each.standing), []).append(each)
+    reasons: dict[tuple[str, Standing], list[PlottedPoint]] = {}
+    for point in points:
+        if not point.cycles:
+            reasons.setdefault((point.reason, point.standing), []).append(point)
     rows = [
         RefusedPoints(
             reason,
             standing,
             len(mine),
-            listed(f"{npu} ({count})" for npu, count in Counter(each.npu for each in mine).most_common()),
-            listed(dict.fromkeys(each.figures.label for each in mine), 5),
+            listed(f"{npu} ({count})" for npu, count in Counter(point.npu for point in mine).most_common()),
+            listed(dict.fromkeys(point.figures.label for point in mine), 5),
         )
-        for (reason, standing), mine in found.items()
+        for (reason, standing), mine in reasons.items()
     ]
     rows.sort(key=lambda row: -row.count)
     rest = rows[_REASONS:]
     if rest:
         others = f"{counted(len(rest), 'other reason')}, which the tables of the cases have"
-        rows[_REASONS:] = [RefusedPoints(others, Standing.SKIPPED, sum(each.count for each in rest), "", "")]
+        rows[_REASONS:] = [RefusedPoints(others, Standing.SKIPPED, sum(row.count for row in rest), "", "")]
     return tuple(rows)

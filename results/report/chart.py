@@ -33,10 +33,10 @@ def element(name: str, /, *children: Markup | str, **attributes: object) -> Mark
         children: elements, and text, which is escaped.
         attributes: by name: `view_box` is viewBox, `class_` is class, any other `_` is `-`. None leaves one out.
     """
-    told = "".join(f' {_NAMES.get(key) or key.replace("_", "-")}="{escape(value_text(value))}"'
-                   for key, value in attributes.items() if value is not None)  # fmt: skip
+    parts = "".join(f' {_NAMES.get(key) or key.replace("_", "-")}="{escape(value_text(value))}"'
+                    for key, value in attributes.items() if value is not None)  # fmt: skip
     inside = "".join(text_of(child) for child in children)
-    return Markup(f"<{name}{told}>{inside}</{name}>" if inside else f"<{name}{told}/>")
+    return Markup(f"<{name}{parts}>{inside}</{name}>" if inside else f"<{name}{parts}/>")
 
 
 _NAMES = {"class_": "class", "view_box": "viewBox"}
@@ -145,30 +145,30 @@ class LogAxis(Axis):
 
     def powers(self) -> tuple[float, ...]:
         """Return the powers of ten on the axis."""
-        found = range(round(math.log10(self.low)), math.floor(math.log10(self.high) + 1e-9) + 1)
-        return tuple(10.0**power for power in found)
+        exponents = range(round(math.log10(self.low)), math.floor(math.log10(self.high) + 1e-9) + 1)
+        return tuple(10.0**power for power in exponents)
 
     def tens(self, most: int) -> tuple[float, ...]:
         """Return round numbers on the axis, about `most`: 1, 2, 5, 10, or every tenth power, or fewer."""
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         for factors in _FACTORS:
-            found = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
-            found = [tick for tick in found if self._has(tick)]
-            if len(found) <= most:
+            ticks = [factor * 10.0**power for power in range(first, last + 1) for factor in factors]
+            ticks = [tick for tick in ticks if self._has(tick)]
+            if len(ticks) <= most:
                 break
-        return tuple(found[:: -(-len(found) // most) or 1])
+        return tuple(ticks[:: -(-len(ticks) // most) or 1])
 
     def twos(self, most: int) -> tuple[float, ...]:
         """Return powers of two on the axis, about `most`."""
         powers = range(math.floor(math.log2(self.low)), math.ceil(math.log2(self.high)) + 1)
-        found = [2.0**power for power in powers if self._has(2.0**power)]
-        return tuple(found[:: -(-len(found) // most) or 1])
+        ticks = [2.0**power for power in powers if self._has(2.0**power)]
+        return tuple(ticks[:: -(-len(ticks) // most) or 1])
 
     def sizes(self, most: int) -> tuple[float, ...]:
         """Return bytes on the axis, about `most`: powers of two, or round numbers of KiB where there are few powers."""
-        found = self.twos(most)
-        if len(found) > 2:
-            return found
+        powers = self.twos(most)
+        if len(powers) > 2:
+            return powers
         return tuple(tick * 1024 for tick in round_ticks(self.low / 1024, self.high / 1024, most - 2))
 
     def _has(self, value: float) -> bool:
@@ -183,8 +183,8 @@ def log_axis(values: Iterable[float], begin: float, end: float, room: float = 1.
         begin, end: where the axis begins and ends.
         room: the factor.
     """
-    found = list(values)
-    return LogAxis(min(found) / room, max(found) * room, begin, end)
+    numbers = list(values)
+    return LogAxis(min(numbers) / room, max(numbers) * room, begin, end)
 
 
 @dataclass(frozen=True)
@@ -207,24 +207,24 @@ class PlotFrame:
         return picture(self.width, self.height, label, *parts)
 
     def levels(
-        self, axis: Axis, ticks: Iterable[float], title: str = "", told: Callable[[float], str] = amount
+        self, axis: Axis, ticks: Iterable[float], title: str = "", show: Callable[[float], str] = amount
     ) -> Iterator[Markup]:
         """Yield a level line at each tick with its value on the left, and the title above."""
         places = [(axis.at(tick), tick) for tick in ticks]
         lines = (f"M{number(self.left)} {number(y)}H{number(self.right)}" for y, _ in places)
         yield element("path", d=Markup("".join(lines)), class_="grid")
-        yield from (text(self.left - 6, y + 3.5, told(tick), "tick", "end") for y, tick in places)
+        yield from (text(self.left - 6, y + 3.5, show(tick), "tick", "end") for y, tick in places)
         if title:
             yield text(4, self.top - 10, title, "tick", "start")
 
     def uprights(
-        self, axis: Axis, ticks: Iterable[float], title: str = "", told: Callable[[float], str] = amount
+        self, axis: Axis, ticks: Iterable[float], title: str = "", show: Callable[[float], str] = amount
     ) -> Iterator[Markup]:
         """Yield an upright line at each tick with its value below, and the title at the right."""
         places = [(axis.at(tick), tick) for tick in ticks]
         lines = (f"M{number(x)} {number(self.top)}V{number(self.bottom)}" for x, _ in places)
         yield element("path", d=Markup("".join(lines)), class_="grid")
-        yield from (self.below(x, told(tick)) for x, tick in places)
+        yield from (self.below(x, show(tick)) for x, tick in places)
         if title:
             yield text(self.right, self.bottom + 30, title, "tick", "end")
 
@@ -254,12 +254,12 @@ class PlotFrame:
                 for left, top, right, low in boxes
                 if left >= self.left and right <= self.right + 12 and self.top - 8 <= top <= self.bottom
             ]
-            free = [each for each in inside if not any(_meet(each, other) for other in taken)]
+            free = [box for box in inside if not any(_meet(box, other) for other in taken)]
             if free:
-                chosen = min(free, key=lambda each: sum(_meet(each, (a - 4, b - 4, a + 4, b + 4)) for a, b in marks))
+                chosen = min(free, key=lambda box: sum(_meet(box, (a - 4, b - 4, a + 4, b + 4)) for a, b in marks))
                 taken.append(chosen)
                 yield text(chosen[0], chosen[3] - 2, name, "strong", "start")
 
 
-def _meet(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meet(box: _Box, other: _Box) -> bool:
+    return box[0] < other[2] and other[0] < box[2] and box[1] < other[3] and other[1] < box[3]

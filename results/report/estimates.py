@@ -86,54 +86,55 @@ _Cycles = dict[str, float]
 """Cycles by provenance."""
 
 
-def estimates(asked: Sequence[Accounted], names: Names) -> Estimates:
+def estimates(tests: Sequence[Accounted], names: Names) -> Estimates:
     """Return both tables. Only verified answers count."""
     points: dict[Subject, tuple[Accounted, _Cycles]] = {}
-    for each in asked:
-        if each.standing is Standing.VERIFIED:
-            anywhere = replace(each.subject, target="", soc="", runner="")  # each target has a count of its own
-            _, found = points.setdefault(anywhere, (each, {}))
-            found.update(_cycles(each))
+    for entry in tests:
+        if entry.standing is Standing.VERIFIED:
+            anywhere = replace(entry.subject, target="", soc="", runner="")  # each target has a count of its own
+            _, cycles = points.setdefault(anywhere, (entry, {}))
+            cycles.update(_cycles(entry))
     models: dict[tuple[str, str], list[_Cycles]] = {}
     operators: dict[tuple[str, str], list[_Cycles]] = {}
-    for each, found in points.values():
-        if not found:
+    for entry, cycles in points.values():
+        if not cycles:
             continue
-        test, npu = each.record.test, each.record.npu
-        if each.record.bench is not None and each.record.bench.group:
-            operators.setdefault((each.record.bench.group, npu), []).append(found)
-        elif is_model(each.record) or test is None:
-            models.setdefault((test.operator if test is not None else names.name(each.subject), npu), []).append(found)
+        test, npu = entry.record.test, entry.record.npu
+        if entry.record.bench is not None and entry.record.bench.group:
+            operators.setdefault((entry.record.bench.group, npu), []).append(cycles)
+        elif is_model(entry.record) or test is None:
+            name = test.operator if test is not None else names.name(entry.subject)
+            models.setdefault((name, npu), []).append(cycles)
         else:
-            operators.setdefault((test.operator, npu), []).append(found)
+            operators.setdefault((test.operator, npu), []).append(cycles)
     there = {
         name for rows in (models, operators) for points_of in rows.values() for point in points_of for name in point
     }
-    shown = tuple(each for each in PROVENANCES if each in there)
+    shown = tuple(provenance for provenance in PROVENANCES if provenance in there)
     return Estimates(
         tuple(_rows(models, shown)),
         tuple(_rows(operators, shown)),
-        tuple(COLUMNS[each] for each in shown),
-        any(each in COUNTED for each in shown),
+        tuple(COLUMNS[provenance] for provenance in shown),
+        any(provenance in COUNTED for provenance in shown),
     )
 
 
-def _cycles(asked: Accounted) -> Iterator[tuple[str, float]]:
+def _cycles(test: Accounted) -> Iterator[tuple[str, float]]:
     """Yield cycles of the whole program by provenance."""
     for name, provenances in (("npu_cycles_estimate", ("vela",)), ("npu_cycles", PROVENANCES)):
-        metric = asked.record.metric(name)
+        metric = test.record.metric(name)
         if metric is not None and metric.provenance in provenances:
             yield metric.provenance, metric.value
 
 
-def _rows(found: Mapping[tuple[str, str], Sequence[_Cycles]], shown: Sequence[str]) -> Iterator[EstimateRow]:
-    for (name, npu), points in sorted(found.items()):
+def _rows(groups: Mapping[tuple[str, str], Sequence[_Cycles]], shown: Sequence[str]) -> Iterator[EstimateRow]:
+    for (name, npu), points in sorted(groups.items()):
         # Sums are only of tests that have all that any of the row's has: else they are of different things.
-        names = {each for point in points for each in point}
+        names = {provenance for point in points for provenance in point}
         whole = [point for point in points if point.keys() == names] or list(points)
         real = max(names, key=PROVENANCES.index)
-        sums = {each: sum(point.get(each, 0.0) for point in whole) for each in names}
-        cells = tuple(_cell(each, sums, real) for each in shown)
+        sums = {provenance: sum(point.get(provenance, 0.0) for point in whole) for provenance in names}
+        cells = tuple(_cell(provenance, sums, real) for provenance in shown)
         yield EstimateRow(name, npu.removeprefix("ethos-"), counted(len(whole), "test"), cells, _spread(whole, real))
 
 
@@ -182,8 +183,8 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
     """
     own = [row for record in records for row in rows_of(record)]
     streams = {row.stream for row in own if row.stream}
-    found = merged([*own, *(row for row in ledger if row.stream in streams)])
-    summary = summarise(joined(found.rows))
+    union = merged([*own, *(row for row in ledger if row.stream in streams)])
+    summary = summarise(joined(union.rows))
     tables: list[ErrorTable] = []
     if summary.counted:
         tables.append(("Estimates over what an FVP or a board counted.", summary.counted, OVER_COUNT))
@@ -191,8 +192,8 @@ def estimate_errors(records: Iterable[Record], ledger: Sequence[LedgerRow], rule
         tables.append((NOT_COUNTED if summary.counted else NOTHING_COUNTED, summary.estimated, OVER_VELA))
     if not tables:
         return None
-    told = tuple(map(str, found.contradictions))
-    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), told, bool(summary.counted))
+    contradictions = tuple(map(str, union.contradictions))
+    return EstimateErrors(heading(summary), tuple(tables), trust(summary, rules), contradictions, bool(summary.counted))
 
 
 def ratio_cells(ratio: RatioSpread | None) -> tuple[str, str, str]:

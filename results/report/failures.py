@@ -56,25 +56,25 @@ class FailureGroup:
 
 
 def failure_groups(
-    asked: Iterable[Accounted], run: str, since: Mapping[Subject, Since], names: Names
+    tests: Iterable[Accounted], run: str, since: Mapping[Subject, Since], names: Names
 ) -> tuple[FailureGroup, ...]:
     """Return what is not verified: red ones first, of these what is new, then those with the most tests.
 
     Args:
-        asked: all that was asked.
+        tests: all that was asked.
         run: the name of the run's folder, "" where there is none.
         since: since when tests are red.
         names: what to call tests and models.
     """
-    found: dict[tuple[object, ...], list[Accounted]] = {}
-    for each in asked:
-        if each.standing not in _FINE:
-            failure = each.record.failure
+    by_kind: dict[tuple[object, ...], list[Accounted]] = {}
+    for test in tests:
+        if test.standing not in _FINE:
+            failure = test.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
-            known = since.get(each.subject)
+            known = since.get(test.subject)
             new = known.new if known is not None else None
-            found.setdefault((each.standing, each.record.kind, message, each.reason, new), []).append(each)
-    groups = (_group(each, run, since, names) for each in found.values())
+            by_kind.setdefault((test.standing, test.record.kind, message, test.reason, new), []).append(test)
+    groups = (_group(alike, run, since, names) for alike in by_kind.values())
     return tuple(sorted(groups, key=_order))
 
 
@@ -84,8 +84,8 @@ def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
 
 def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since], names: Names) -> FailureGroup:
     first = alike[0].record
-    known = [since.get(each.subject) for each in alike]
-    others = [names.full(each.subject) for each in alike[1:]]
+    known = [since.get(test.subject) for test in alike]
+    others = [names.full(test.subject) for test in alike[1:]]
     return FailureGroup(
         standing=alike[0].standing,
         first=first,
@@ -100,29 +100,30 @@ def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since],
     )
 
 
-def divergence_rows(found: Divergence) -> Iterator[tuple[str, str]]:
+def divergence_rows(divergence: Divergence) -> Iterator[tuple[str, str]]:
     """Yield the place where a wrong answer begins, by what a reader asks first."""
-    yield "where it begins", found.message
-    names = [found.npu_op, found.tosa_op, ", ".join(found.aten_ops)]
-    told = {
+    yield "where it begins", divergence.message
+    names = [divergence.npu_op, divergence.tosa_op, ", ".join(divergence.aten_ops)]
+    rows = {
         "operation": " ← ".join(name for name in names if name),
-        "line": " in ".join(name for name in (found.source, found.module) if name),
-        "tensor": f"{found.tensor} {list(found.shape)} {found.dtype}" if found.tensor else "",
-        "first element": f"{list(found.index)}: {found.expected} expected, {found.found} found"
-        if found.index is not None
+        "line": " in ".join(name for name in (divergence.source, divergence.module) if name),
+        "tensor": f"{divergence.tensor} {list(divergence.shape)} {divergence.dtype}" if divergence.tensor else "",
+        "first element": f"{list(divergence.index)}: {divergence.expected} expected, {divergence.found} found"
+        if divergence.index is not None
         else "",
-        "elements that differ": f"{found.mismatches:,}" if found.mismatches is not None else "",
-        "on the functional NPU": {True: "the same answer", False: "another answer"}.get(found.reproduced, "")
-        if found.reproduced is not None
+        "elements that differ": f"{divergence.mismatches:,}" if divergence.mismatches is not None else "",
+        "on the functional NPU": {True: "the same answer", False: "another answer"}.get(divergence.reproduced, "")
+        if divergence.reproduced is not None
         else "",
     }
-    yield from ((name, value) for name, value in told.items() if value)
+    yield from ((name, value) for name, value in rows.items() if value)
 
 
 def wrong_outputs(record: Record) -> Iterator[str]:
     """Yield the outputs that are wrong, in words."""
-    for each in record.outputs:
-        if each.mismatches:
-            first = f", the first at {each.first_mismatch}" if each.first_mismatch else ""
-            yield (f"{each.name} ({each.dtype}, {list(each.shape)}): {each.mismatches:,} of {each.compared:,} elements "
-                   f"differ from {each.reference or 'nothing'}, by {each.max_abs_error:g} at most{first}")  # fmt: skip
+    for output in record.outputs:
+        if output.mismatches:
+            first = f", the first at {output.first_mismatch}" if output.first_mismatch else ""
+            yield (f"{output.name} ({output.dtype}, {list(output.shape)}): {output.mismatches:,} of "
+                   f"{output.compared:,} elements differ from {output.reference or 'nothing'}, "
+                   f"by {output.max_abs_error:g} at most{first}")  # fmt: skip

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from ethos_hil.base.record import Record
 from ethos_hil.base.verdict import RED
-from ethos_hil.base.wording import amount, change, counted
+from ethos_hil.base.wording import amount, counted
+from ethos_hil.base.wording import change as change_text
 from ethos_hil.results.comparison import RowChange
 from ethos_hil.results.gate.change import VERDICT, Cause, Change, Effect, RunComparison, Word
 from ethos_hil.results.report.matrix import Moved
@@ -122,40 +123,40 @@ class FeedContext:
 
 def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, ...]:
     """Return what changed, by cause: what fails the gate first, then what is new, then the largest."""
-    changed = {each.subject.label for each in comparison.changes}
-    found: dict[tuple[str, str, Cause, bool | None], list[Change]] = {}
+    changed = {change.subject.label for change in comparison.changes}
+    by_title: dict[tuple[str, str, Cause, bool | None], list[Change]] = {}
     for (cause, detail), changes in comparison.by_cause().items():
         new = _new(changes, comparison.before == context.newest, context)
-        for each in changes:
-            if _shown_as_failure(each, context):
+        for change in changes:
+            if _shown_as_failure(change, context):
                 continue
             # What is on one side only has no cause: what is gone is told apart from what is new.
-            title = _ONE_SIDED.get(each.word, TITLES[cause])
-            found.setdefault((title, detail, cause, new[each.subject]), []).append(each)
+            title = _ONE_SIDED.get(change.word, TITLES[cause])
+            by_title.setdefault((title, detail, cause, new[change.subject]), []).append(change)
     groups = [
         (_group(title, detail, cause, new, changes, changed, context), max(map(moved_by, changes)))
-        for (title, detail, cause, new), changes in found.items()
+        for (title, detail, cause, new), changes in by_title.items()
     ]
-    groups.sort(key=lambda each: (not each[0].fails, each[0].new is False, -each[1]))
+    groups.sort(key=lambda group: (not group[0].fails, group[0].new is False, -group[1]))
     return tuple(group for group, _ in groups)
 
 
-def _shown_as_failure(found: Change, context: FeedContext) -> bool:
+def _shown_as_failure(change: Change, context: FeedContext) -> bool:
     """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
-    record = context.records.get(found.subject)
+    record = context.records.get(change.subject)
     failing = record is not None and record.verdict in RED
-    return failing and found.metric == VERDICT and found.word in (Word.REGRESSED, Word.UNSTABLE)
+    return failing and change.metric == VERDICT and change.word in (Word.REGRESSED, Word.UNSTABLE)
 
 
 def numbers_now(comparison: RunComparison) -> Iterator[NumberNow]:
     """Yield the numbers that moved and are not small print."""
-    for each in comparison.changes:
-        if isinstance(each.after, int | float) and each.before is not None and moved_by(each) >= SMALL:
-            yield _number_now(each)
+    for change in comparison.changes:
+        if isinstance(change.after, int | float) and change.before is not None and moved_by(change) >= SMALL:
+            yield _number_now(change)
 
 
-def _number_now(found: Change) -> NumberNow:
-    return NumberNow(found.subject, found.metric, found.provenance, float(found.after or 0))
+def _number_now(change: Change) -> NumberNow:
+    return NumberNow(change.subject, change.metric, change.provenance, float(change.after or 0))
 
 
 def moved_cells(comparison: RunComparison) -> Moved:
@@ -163,14 +164,14 @@ def moved_cells(comparison: RunComparison) -> Moved:
 
     The cycles of the NPU, or that the test is new, or else that something changed.
     """
-    found: dict[Subject, tuple[str, bool]] = {}
-    for each in comparison.changes:
-        worse = each.effect is Effect.FAIL and each.word not in _HARMLESS
-        if each.metric == "npu_cycles" and moved_by(each) >= SMALL:
-            found[each.subject] = (change(each.ratio), worse)
-        elif each.metric == VERDICT and each.word is not Word.CHANGED:
-            found.setdefault(each.subject, (str(each.word), worse))
-    return found
+    cells: dict[Subject, tuple[str, bool]] = {}
+    for change in comparison.changes:
+        worse = change.effect is Effect.FAIL and change.word not in _HARMLESS
+        if change.metric == "npu_cycles" and moved_by(change) >= SMALL:
+            cells[change.subject] = (change_text(change.ratio), worse)
+        elif change.metric == VERDICT and change.word is not Word.CHANGED:
+            cells.setdefault(change.subject, (str(change.word), worse))
+    return cells
 
 
 def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) -> Mapping[Subject, bool | None]:
@@ -182,24 +183,24 @@ def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) ->
         context: what is known.
     """
     if since_newest:
-        return dict.fromkeys((each.subject for each in changes), True)
-    known: dict[Subject, list[bool]] = {each.subject: [] for each in changes}
-    for each in changes:
-        since = _since(each, context)
-        if each.word is Word.NEW:
-            known[each.subject].append(True)
+        return dict.fromkeys((change.subject for change in changes), True)
+    known: dict[Subject, list[bool]] = {change.subject: [] for change in changes}
+    for change in changes:
+        since = _since(change, context)
+        if change.word is Word.NEW:
+            known[change.subject].append(True)
         elif since is not None:
-            known[each.subject].append(since.new)
-    told = [any(found) for found in known.values() if found]
+            known[change.subject].append(since.new)
+    news = [any(flags) for flags in known.values() if flags]
     # What nothing is known of came with the others, for the same cause.
-    rest = all(told) if told and changes[0].cause is not Cause.NONE else None
-    return {subject: any(found) if found else rest for subject, found in known.items()}
+    rest = all(news) if news and changes[0].cause is not Cause.NONE else None
+    return {subject: any(flags) if flags else rest for subject, flags in known.items()}
 
 
-def _since(found: Change, context: FeedContext) -> Since | None:
-    if found.metric == VERDICT:
-        return context.since.get(found.subject)
-    return context.since.get(_number_now(found)) if isinstance(found.after, int | float) else None
+def _since(change: Change, context: FeedContext) -> Since | None:
+    if change.metric == VERDICT:
+        return context.since.get(change.subject)
+    return context.since.get(_number_now(change)) if isinstance(change.after, int | float) else None
 
 
 def _group(
@@ -207,23 +208,23 @@ def _group(
     context: FeedContext,
 ) -> CauseGroup:  # fmt: skip
     by_subject: dict[Subject, list[Change]] = {}
-    for each in changes:
-        by_subject.setdefault(each.subject, []).append(each)
+    for change in changes:
+        by_subject.setdefault(change.subject, []).append(change)
     worst = sorted(by_subject.items(), key=lambda item: (min(map(_weight, item[1])), item[0]))
     large = [item for item in worst if max(map(moved_by, item[1])) >= SMALL]
     small = [item for item in worst if max(map(moved_by, item[1])) < SMALL]
-    labels = [subject.label for subject, found in worst if any(each.after is not None for each in found)]
+    labels = [subject.label for subject, own in worst if any(change.after is not None for change in own)]
     acceptable = labels if context.run and context.baseline else []
     return CauseGroup(
         title=title,
         detail=_without_title(detail),
         whose="" if title in _ONE_SIDED.values() else str(of_cause(cause, detail)),
         tally=_tally(by_subject),
-        fails=any(each.effect is Effect.FAIL for each in changes),
+        fails=any(change.effect is Effect.FAIL for change in changes),
         new=new,
-        since=told([_longest(found, context) for found in by_subject.values()]),
-        subjects=tuple(_subject(subject, found, context) for subject, found in large[:_MOST_SUBJECTS]),
-        small=tuple(_subject(subject, found, context) for subject, found in small[:_MOST_SUBJECTS]),
+        since=told([_longest(own, context) for own in by_subject.values()]),
+        subjects=tuple(_subject(subject, own, context) for subject, own in large[:_MOST_SUBJECTS]),
+        small=tuple(_subject(subject, own, context) for subject, own in small[:_MOST_SUBJECTS]),
         more=max(0, len(large) - _MOST_SUBJECTS) + max(0, len(small) - _MOST_SUBJECTS),
         accept=accept(context.run, context.baseline, acceptable) if acceptable else "",
         also=len(also_accepted(acceptable, changed)) if acceptable else 0,
@@ -232,7 +233,8 @@ def _group(
 
 def _longest(changes: Iterable[Change], context: FeedContext) -> Since | None:
     """Return since when the first of some changes of a test is there."""
-    return max(filter(None, (_since(each, context) for each in changes)), key=lambda each: each.runs, default=None)
+    stretches = filter(None, (_since(change, context) for change in changes))
+    return max(stretches, key=lambda since: since.runs, default=None)
 
 
 def _without_title(detail: str) -> str:
@@ -241,21 +243,21 @@ def _without_title(detail: str) -> str:
     return rest if colon and (head.startswith(("another ", "other ")) or head.endswith("was edited")) else detail
 
 
-def _weight(found: Change) -> tuple[bool, bool, float]:
+def _weight(change: Change) -> tuple[bool, bool, float]:
     """Return what sorts changes, the worst first: failing ones, then by how far the number moved."""
-    return (found.effect is not Effect.FAIL, found.word in _HARMLESS, -moved_by(found))
+    return (change.effect is not Effect.FAIL, change.word in _HARMLESS, -moved_by(change))
 
 
 def _tally(by_subject: Mapping[Subject, Sequence[Change]]) -> str:
     words: dict[Word, set[Subject]] = {}
-    for subject, found in by_subject.items():
-        for each in found:
-            words.setdefault(each.word, set()).add(subject)
+    for subject, changes in by_subject.items():
+        for change in changes:
+            words.setdefault(change.word, set()).add(subject)
     what = ", ".join(f"{len(words[word]):,} {SPOKEN.get(word, word)}" for word in Word if word in words)
     return f"{counted(len(by_subject), 'test')}: {what}"
 
 
-def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) -> MovedSubject:
+def _subject(subject: Subject, changes: Sequence[Change], context: FeedContext) -> MovedSubject:
     record = context.records.get(subject)
     commands = [rerun(record), bundle(context.run, record)] if record is not None else []
     target = subject.target if subject.target != "none" else ""
@@ -263,29 +265,29 @@ def _subject(subject: Subject, found: Sequence[Change], context: FeedContext) ->
     return MovedSubject(
         label=context.names.name(subject),
         place=", ".join(name for name in where if name),
-        numbers=tuple(each for each in sorted(found, key=_weight) if not _says_nothing(each, found)),
-        rows=tuple(_rows(found)),
+        numbers=tuple(change for change in sorted(changes, key=_weight) if not _says_nothing(change, changes)),
+        rows=tuple(_rows(changes)),
         commands=tuple(filter(None, commands)),
-        since=told([_longest(found, context)]),
+        since=told([_longest(changes, context)]),
     )
 
 
-def _says_nothing(found: Change, beside: Sequence[Change]) -> bool:
+def _says_nothing(change: Change, beside: Sequence[Change]) -> bool:
     """Return whether a change is that of a verdict that is as before, beside numbers that are not."""
-    return found.metric == VERDICT and found.before == found.after and len(beside) > 1
+    return change.metric == VERDICT and change.before == change.after and len(beside) > 1
 
 
-def sides(found: Change) -> tuple[str, str]:
+def sides(change: Change) -> tuple[str, str]:
     """Return what was before and what is after, as text."""
-    digests = found.metric == VERDICT and found.word is Word.CHANGED
+    digests = change.metric == VERDICT and change.word is Word.CHANGED
     before, after = (str(side)[:12] if digests and side is not None else amount(side)
-                     for side in (found.before, found.after))  # fmt: skip
+                     for side in (change.before, change.after))  # fmt: skip
     return before or "—", after or "—"
 
 
-def _rows(found: Sequence[Change]) -> Iterator[str]:
+def _rows(changes: Sequence[Change]) -> Iterator[str]:
     """Yield the operations that moved most, each once."""
-    rows = {row: None for each in found for row in each.rows if row.change is not RowChange.UNCHANGED}
+    rows = {row: None for change in changes for row in change.rows if row.change is not RowChange.UNCHANGED}
     most = sorted(rows, key=lambda row: -abs(row.delta))
     for row in most[:_MOST_ROWS]:
         place = " in ".join(name for name in (row.source, row.module) if name)

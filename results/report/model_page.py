@@ -61,26 +61,26 @@ class SourceLine:
     @property
     def maps(self) -> Iterator[str]:
         """The most frequent of what became of it."""
-        found = sorted(self.mapped.items(), key=lambda item: -item[1])
-        for mapped, count in found[:_MAPS]:
+        pairs = sorted(self.mapped.items(), key=lambda item: -item[1])
+        for mapped, count in pairs[:_MAPS]:
             yield f"{mapped} {TIMES}{count}" if count > 1 else mapped
-        if len(found) > _MAPS:
-            yield f"and {len(found) - _MAPS} more"
+        if len(pairs) > _MAPS:
+            yield f"and {len(pairs) - _MAPS} more"
 
 
 def source_lines(record: Record, most: int) -> tuple[tuple[str, SourceLine], ...]:
     """Return the lines of a record in the order of the source; where there are more than `most`, the costliest."""
-    found = _lines(record)
-    kept = sorted(found, key=lambda source: -found[source].cycles - found[source].cpu)[:most]
-    return tuple((source, found[source]) for source in sorted(kept, key=_place))
+    lines = _lines(record)
+    kept = sorted(lines, key=lambda source: -lines[source].cycles - lines[source].cpu)[:most]
+    return tuple((source, lines[source]) for source in sorted(kept, key=_place))
 
 
 def _lines(record: Record) -> dict[str, SourceLine]:
-    found: dict[str, SourceLine] = {}
+    lines: dict[str, SourceLine] = {}
     for op in record.ops:
         if op.id == JOB:
             continue
-        line = found.setdefault(op.source, SourceLine())
+        line = lines.setdefault(op.source, SourceLine())
         line.modules[op.module] = None
         names = [", ".join(map(short_operator, op.aten_ops)), op.tosa_op, op.npu_op]
         mapped = " → ".join(name for name in names if name)
@@ -88,13 +88,13 @@ def _lines(record: Record) -> dict[str, SourceLine]:
         line.cycles += op.cycles or 0
     for row in record.profile.cpu if record.profile is not None else ():
         if row.part == "kernel" and row.count:
-            line = found.setdefault(row.source, SourceLine())
+            line = lines.setdefault(row.source, SourceLine())
             line.modules[row.module] = None
             mapped = f"{short_operator(row.operator)} on the CPU"
             line.mapped[mapped] = line.mapped.get(mapped, 0) + 1
             line.cpu += row.count
             line.unit = row.unit
-    return found
+    return lines
 
 
 def _place(source: str) -> tuple[str, int]:
@@ -167,9 +167,9 @@ def has_page(record: Record) -> bool:
     return record.profile is not None or (is_model(record) and bool(record.ops))
 
 
-def model_page(asked: Accounted, most: int, advise: Advise, name: str) -> ModelPage:
+def model_page(test: Accounted, most: int, advise: Advise, name: str) -> ModelPage:
     """Return what is shown of a record under a name, with `most` operations."""
-    record, profile = asked.record, asked.record.profile
+    record, profile = test.record, test.record.profile
     timeline = npu_timeline(profile.timeline) if profile is not None else ()
     slices, scale = slices_by_row(timeline), time_scale(timeline)
     total = sum(op.cycles or 0 for op in record.ops)
@@ -184,8 +184,8 @@ def model_page(asked: Accounted, most: int, advise: Advise, name: str) -> ModelP
                      key=lambda row: -(row.count or 0))  # fmt: skip
     return ModelPage(
         label=name,
-        place=" · ".join(each for each in where if each),
-        standing=asked.standing,
+        place=" · ".join(part for part in where if part),
+        standing=test.standing,
         total=total,
         facts=tuple(_facts(record, total)),
         bounds=tuple(_bounds(record, total)),
@@ -218,8 +218,8 @@ def _costliest(ops: Sequence[OpLine], most: int) -> list[OpLine]:
 def _op_lines(record: Record, slices: Mapping[str, Sequence[Slice]], scale: Axis | None) -> Iterator[OpLine]:
     """Yield the operations in the order in which they begin."""
     costs: Mapping[str, OpCost] = record.profile.costs if record.profile is not None else {}
-    last = max((each.end for found in slices.values() for each in found), default=0)
-    begins = {row: min(each.begin for each in found) for row, found in slices.items()}
+    last = max((piece.end for pieces in slices.values() for piece in pieces), default=0)
+    begins = {row: min(piece.begin for piece in pieces) for row, pieces in slices.items()}
     _, used = in_use(record)
     order = {row.id: (begins.get(row.id, last if row.id != JOB else -1), at) for at, row in enumerate(record.ops)}
     for row in sorted(record.ops, key=lambda row: order[row.id]) if slices else record.ops:
@@ -230,20 +230,20 @@ def _op_lines(record: Record, slices: Mapping[str, Sequence[Slice]], scale: Axis
 
 def _sums(rows: Iterable[CpuRow]) -> str:
     """Return how much the CPU does, by unit."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for row in rows:
-        found[row.unit] = found.get(row.unit, 0) + (row.count or 0)
-    return ", ".join(f"{count:,} {unit}" for unit, count in found.items())
+        counts[row.unit] = counts.get(row.unit, 0) + (row.count or 0)
+    return ", ".join(f"{count:,} {unit}" for unit, count in counts.items())
 
 
 def _bounds(record: Record, total: int) -> Iterator[tuple[str, str, str]]:
     costs = record.profile.costs if record.profile is not None else {}
-    found: dict[str, int] = {}
+    bounds: dict[str, int] = {}
     for op in record.ops:
         cost = costs.get(op.id)
         if cost is not None and cost.bound_by and op.cycles:
-            found[cost.bound_by] = found.get(cost.bound_by, 0) + op.cycles
-    for name, cycles in sorted(found.items(), key=lambda item: -item[1]):
+            bounds[cost.bound_by] = bounds.get(cost.bound_by, 0) + op.cycles
+    for name, cycles in sorted(bounds.items(), key=lambda item: -item[1]):
         yield name, amount(cycles), share(cycles, total)
 
 
@@ -278,7 +278,7 @@ def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
 
 def _left(calls: Iterable[CpuOp]) -> str:
     """Return what is left to the CPU and why, for the first ones."""
-    told = [
+    texts = [
         f"{short_operator(call.aten or call.operator)} at {call.source or 'no line'} ({call.reason})" for call in calls
     ]
-    return f": {'; '.join(told[:3])}{f' and {len(told) - 3} more' if len(told) > 3 else ''}" if told else ""
+    return f": {'; '.join(texts[:3])}{f' and {len(texts) - 3} more' if len(texts) > 3 else ''}" if texts else ""

@@ -36,38 +36,38 @@ _KERNEL, _DMA = (2.0, 6.0), (9.5, 2.5)
 
 def npu_timeline(timeline: Iterable[Slice]) -> tuple[Slice, ...]:
     """Return what ran on the NPU, without the time in which only the CPU worked: the jobs are laid end to end."""
-    slices = sorted(timeline, key=lambda each: each.begin)
-    cpu = [each for each in slices if each.lane == "cpu"]
-    ends = [each.end for each in cpu]
-    before = [0, *accumulate(each.end - each.begin for each in cpu)]
-    found = []
-    for each in slices:
-        if each.lane != "cpu":
-            cut = before[bisect_right(ends, each.begin)]
-            found.append(replace(each, begin=each.begin - cut, end=each.end - cut))
-    return tuple(found)
+    slices = sorted(timeline, key=lambda piece: piece.begin)
+    cpu = [piece for piece in slices if piece.lane == "cpu"]
+    ends = [piece.end for piece in cpu]
+    before = [0, *accumulate(piece.end - piece.begin for piece in cpu)]
+    pieces = []
+    for piece in slices:
+        if piece.lane != "cpu":
+            cut = before[bisect_right(ends, piece.begin)]
+            pieces.append(replace(piece, begin=piece.begin - cut, end=piece.end - cut))
+    return tuple(pieces)
 
 
 def time_scale(timeline: Sequence[Slice]) -> Axis | None:
     """Return the scale of a timeline, None where nothing is in it."""
-    begin = min((each.begin for each in timeline), default=None)
-    end = max((each.end for each in timeline), default=0)
+    begin = min((piece.begin for piece in timeline), default=None)
+    end = max((piece.end for piece in timeline), default=0)
     return Axis(begin, max(end, begin + 1), 0.0, WIDTH) if begin is not None else None
 
 
 def slices_by_row(timeline: Iterable[Slice]) -> Mapping[str, list[Slice]]:
     """Return the slices of each row."""
-    found: dict[str, list[Slice]] = {}
-    for each in timeline:
-        found.setdefault(each.row, []).append(each)
-    return found
+    rows: dict[str, list[Slice]] = {}
+    for piece in timeline:
+        rows.setdefault(piece.row, []).append(piece)
+    return rows
 
 
 def row_bar(slices: Sequence[Slice], at: Axis) -> Markup:
     """Return the picture of a row. What it says is in words too: from when to when."""
     parts = []
     for lane, (top, height) in (("npu", _KERNEL), ("dma", _DMA)):
-        spans = [(at.at(each.begin), at.at(each.end)) for each in slices if each.lane == lane]
+        spans = [(at.at(piece.begin), at.at(piece.end)) for piece in slices if piece.lane == lane]
         if spans:
             parts.append(element("path", d=bars(spans, top, height), class_=f"lane-{lane}"))
     label = "; ".join(told(slices, lane) for lane in ("npu", "dma") if any(e.lane == lane for e in slices))
@@ -76,7 +76,7 @@ def row_bar(slices: Sequence[Slice], at: Axis) -> Markup:
 
 def told(slices: Iterable[Slice], lane: str) -> str:
     """Return from when to when a lane was busy with a row."""
-    mine = [each for each in slices if each.lane == lane]
+    mine = [piece for piece in slices if piece.lane == lane]
     return f"{lane.upper()} {min(e.begin for e in mine):,} to {max(e.end for e in mine):,}"
 
 
@@ -116,9 +116,9 @@ class MemoryChart:
 def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iterator[MemoryChart]:
     """Yield a chart for each memory of each delegate's call that has something in it."""
     buffers = record.profile.buffers if record.profile is not None else ()
-    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
+    for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
         ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
+        mine = [buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory)]
         used = _in_use(mine, len(ops))
         if max(used, default=0) > 0:
             yield _chart(memory, ops, mine, used, _begins(ops, slices))
@@ -126,56 +126,57 @@ def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iter
 
 def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
     """Return the memory of which most is in use at some time, and how much is while each row runs; "" for none."""
-    found: dict[str, dict[str, int]] = {}
+    by_memory: dict[str, dict[str, int]] = {}
     buffers = record.profile.buffers if record.profile is not None else ()
-    for instruction, memory in dict.fromkeys((each.instruction, each.memory) for each in buffers):
+    for instruction, memory in dict.fromkeys((buffer.instruction, buffer.memory) for buffer in buffers):
         ops = [op for op in record.ops if op.instruction == instruction and op.id != JOB]
-        mine = [each for each in buffers if (each.instruction, each.memory) == (instruction, memory)]
-        found.setdefault(memory, {}).update(zip((op.id for op in ops), _in_use(mine, len(ops)), strict=True))
-    name = max(found, key=lambda memory: max(found[memory].values(), default=0), default="")
-    return name, found.get(name, {})
+        mine = [buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory)]
+        by_memory.setdefault(memory, {}).update(zip((op.id for op in ops), _in_use(mine, len(ops)), strict=True))
+    name = max(by_memory, key=lambda memory: max(by_memory[memory].values(), default=0), default="")
+    return name, by_memory.get(name, {})
 
 
 def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
     """Return the bytes in use during each row."""
     edges = [0] * (rows + 1)
-    for each in buffers:
-        edges[max(0, min(each.first, rows))] += each.size
-        edges[max(0, min(each.last + 1, rows))] -= each.size
-    total, found = 0, []
+    for buffer in buffers:
+        edges[max(0, min(buffer.first, rows))] += buffer.size
+        edges[max(0, min(buffer.last + 1, rows))] -= buffer.size
+    total, used = 0, []
     for edge in edges[:rows]:
         total += edge
-        found.append(max(0, total))
-    return found
+        used.append(max(0, total))
+    return used
 
 
 def _begins(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
     """Return when each row begins, and when the last one ends."""
-    found: list[float] = []
+    begins: list[float] = []
     clock = 0.0
     for op in ops:
-        mine = [each for each in slices.get(op.id, ()) if each.lane == "npu"]
-        begin = max(clock, min((each.begin for each in mine), default=clock)) if found or mine else 0.0
-        found.append(begin)
-        clock = max((each.end for each in mine), default=begin + (op.cycles or 0))
+        mine = [piece for piece in slices.get(op.id, ()) if piece.lane == "npu"]
+        begin = max(clock, min((piece.begin for piece in mine), default=clock)) if begins or mine else 0.0
+        begins.append(begin)
+        clock = max((piece.end for piece in mine), default=begin + (op.cycles or 0))
         clock = max(clock, begin)
-    return [*found, max(clock, (found[-1] if found else 0.0) + 1)]
+    return [*begins, max(clock, (begins[-1] if begins else 0.0) + 1)]
 
 
 def _chart(
     memory: str, ops: Sequence[Op], buffers: Sequence[Buffer], used: Sequence[int], begins: Sequence[float]
 ) -> MemoryChart:
     at = max(range(len(used)), key=lambda row: used[row])
-    living = sorted((each for each in buffers if each.first <= at <= each.last), key=lambda each: -each.size)
-    rest = living[_TENSORS:]
+    living = [buffer for buffer in buffers if buffer.first <= at <= buffer.last]
+    living.sort(key=lambda buffer: -buffer.size)
+    shown, rest = living[:_TENSORS], living[_TENSORS:]
     names = {op.id: f"{op.npu_op} {op.module}".strip() for op in ops}
     place = f" at {ops[at].source}" if ops[at].source else ""
     return MemoryChart(
         memory,
         f"{memory_size(used[at])} at most, while {names[ops[at].id]}{place} runs",
         _plot(memory, used, begins, at),
-        tuple((each.tensor or "—", names.get(each.row, "an input"), amount(each.size)) for each in living[:_TENSORS]),
-        f"and {len(rest):,} more with {memory_size(sum(each.size for each in rest))}" if rest else "",
+        tuple((buffer.tensor or "—", names.get(buffer.row, "an input"), amount(buffer.size)) for buffer in shown),
+        f"and {len(rest):,} more with {memory_size(sum(buffer.size for buffer in rest))}" if rest else "",
     )
 
 
@@ -186,7 +187,7 @@ def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) 
     unit = 1 << 20 if top >= 1 << 21 else 1 << 10 if top >= 1 << 11 else 1
     ticks = (tick * unit for tick in round_ticks(0, top / unit, 4))
     parts = [
-        *_FRAME.levels(y, ticks, told=memory_size),
+        *_FRAME.levels(y, ticks, show=memory_size),
         *(_FRAME.below(x.at(tick), amount(tick)) for tick in x.ticks(4)),
     ]
     parts.append(text(_FRAME.right, _FRAME.bottom + 30, "cycles of the NPU", "tick", "end"))

@@ -46,8 +46,8 @@ def render(content: dict[str, Any]) -> bytes:
     policy = (f"default-src 'none'; style-src {_source(style)}; script-src {_source(script)}; "
               "base-uri 'none'; form-action 'none'")  # fmt: skip
     page = _environment().get_template("report.html")
-    made = page.render(**content, style=Markup(style), script=Markup(script), policy=policy)
-    return made.encode("utf-8")
+    html = page.render(**content, style=Markup(style), script=Markup(script), policy=policy)
+    return html.encode("utf-8")
 
 
 def _source(content: str) -> str:
@@ -59,7 +59,7 @@ def _source(content: str) -> str:
 def _environment() -> jinja2.Environment:
     import jinja2  # late: no other command needs it
 
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
         finalize=_shown,
@@ -67,16 +67,16 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {
+    environment.filters |= {
         "long": _long, "pieces": _pieces, "bound": bound_class, "sample": sample, "heat": heat_step,
         "amount": amount, "percent": percent, "kib": kibibytes, "ms": milliseconds, "clock": clock,
         "per_second": per_second, "operator": short_operator, "share": share, "listed": listed, "change": change,
         "day": day,
     }  # fmt: skip
-    made.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity, "JOB": JOB,
-                     "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
-                     "wrong_outputs": wrong_outputs, "ratio_cells": ratio_cells}  # fmt: skip
-    return made
+    environment.globals |= {"answer_text": answer_text, "intensity": intensity, "op_intensity": op_intensity,
+                            "JOB": JOB, "sides": sides, "VERDICT": VERDICT, "divergence_rows": divergence_rows,
+                            "wrong_outputs": wrong_outputs, "ratio_cells": ratio_cells}  # fmt: skip
+    return environment
 
 
 def _shown(value: Any) -> Any:

@@ -62,14 +62,14 @@ def run_files(folders: Iterable[Path], beside: Path | None, without: Path | None
         beside: the folder that the report is written to; None where it is not known, and links are absolute.
         without: the report itself.
     """
-    found: list[RunFile] = []
+    files: list[RunFile] = []
     for folder in folders:
         for path in _files(folder):
-            if len(found) == _MOST:
-                return tuple(found)
+            if len(files) == _MOST:
+                return tuple(files)
             if without is None or path.resolve() != without.resolve():
-                found.append(_file(path, folder, beside))
-    return tuple(found)
+                files.append(_file(path, folder, beside))
+    return tuple(files)
 
 
 def _files(folder: Path) -> Iterator[Path]:
@@ -142,7 +142,7 @@ def report(
         UsageError: it is damaged, or a record has a number that nothing counts to.
     """
     if clock is not None:
-        results = replace(results, records=tuple(with_latency(each, clock) for each in results.records))
+        results = replace(results, records=tuple(with_latency(record, clock) for record in results.records))
     try:
         with history.kept_open() if history is not None else nullcontext():
             content = _content(results, comparison, history, output, baseline, advise, links)
@@ -157,17 +157,17 @@ def _content(
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the template shows, by name."""
     account = account_of(results, comparison)
-    asked = account.tests
+    tests = account.tests
     run = results.folders[0].name if results.folders else ""
     before = trend(history) if history is not None else None
     newest = night_before(history, results) if history is not None else ""
-    since = _since(history, results, asked, comparison) if history is not None and newest else {}
+    since = _since(history, results, tests, comparison) if history is not None and newest else {}
     changes = comparison.changes if comparison is not None else ()
-    names = Names((*(each.subject for each in asked), *(each.subject for each in changes)))
-    red = {key: each for key, each in since.items() if isinstance(key, Subject)}
-    groups = failure_groups(asked, run, red, names)
+    names = Names((*(test.subject for test in tests), *(change.subject for change in changes)))
+    red = {key: stretch for key, stretch in since.items() if isinstance(key, Subject)}
+    groups = failure_groups(tests, run, red, names)
     new = sum(group.count for group in groups if group.standing.red and group.new)
-    shown = FeedContext({each.subject: each.record for each in asked}, names, run, baseline, since, newest)
+    shown = FeedContext({test.subject: test.record for test in tests}, names, run, baseline, since, newest)
     return {
         "title": results.name,
         "when": moment(results.created),
@@ -185,13 +185,13 @@ def _content(
         "links": links,
         "commit_link": links.to_commit(_told(results, "commit")),
         "job_link": links.to_job(_told(results, "job")),
-        "matrix": matrix(_without_bench(asked), before.series if before is not None else {},
+        "matrix": matrix(_without_bench(tests), before.series if before is not None else {},
                          moved_cells(comparison) if comparison is not None else {}, names),
-        "models": _model_pages(asked, advise, names),
-        "left_out": max(0, len(_with_page(asked)) - _PAGES),
-        "bench": bench_page(asked, results.folders),
-        "operators": operators(asked, names),
-        "estimates": estimates(asked, names),
+        "models": _model_pages(tests, advise, names),
+        "left_out": max(0, len(_with_page(tests)) - _PAGES),
+        "bench": bench_page(tests, results.folders),
+        "operators": operators(tests, names),
+        "estimates": estimates(tests, names),
         "trend": before,
         "files": run_files(results.folders, output.parent if output is not None else None, output),
         "versions": _versions(results),
@@ -205,35 +205,35 @@ def _told(results: RunResults, name: str) -> str:
 
 
 def _since(
-    history: History, results: RunResults, asked: Sequence[Accounted], comparison: RunComparison | None
+    history: History, results: RunResults, tests: Sequence[Accounted], comparison: RunComparison | None
 ) -> Mapping[NumberNow | Subject, Since]:
     """Return since when what is red is red, and since when what moved is as it is."""
-    red = dict.fromkeys(each.subject for each in asked if each.standing.red)
+    red = dict.fromkeys(test.subject for test in tests if test.standing.red)
     numbers = list(dict.fromkeys(numbers_now(comparison))) if comparison is not None else []
-    found: dict[NumberNow | Subject, Since] = dict.fromkeys((*red, *numbers), Since(None, None, 0))  # of no night: new
-    found.update(red_since(history, results, list(red)).items())
-    found.update(value_since(history, results, numbers).items())
-    return found
+    since: dict[NumberNow | Subject, Since] = dict.fromkeys((*red, *numbers), Since(None, None, 0))  # of no night: new
+    since.update(red_since(history, results, list(red)).items())
+    since.update(value_since(history, results, numbers).items())
+    return since
 
 
-def _model_pages(asked: Sequence[Accounted], advise: Advise, names: Names) -> tuple[ModelPage, ...]:
+def _model_pages(tests: Sequence[Accounted], advise: Advise, names: Names) -> tuple[ModelPage, ...]:
     """Return the pages of what has one: with a profile first, then as they ran."""
-    found = sorted(_with_page(asked), key=lambda each: each.record.profile is None)[:_PAGES]
-    row = sum(_OF_ROW if each.record.profile is None else _OF_PROFILED_ROW for each in found)
+    models = sorted(_with_page(tests), key=lambda test: test.record.profile is None)[:_PAGES]
+    row = sum(_OF_ROW if test.record.profile is None else _OF_PROFILED_ROW for test in models)
     most = min(_MOST_ROWS, max(_LEAST_ROWS, _ELEMENTS // max(1, row)))
-    return tuple(model_page(each, most, advise, names.name(each.subject)) for each in found)
+    return tuple(model_page(test, most, advise, names.name(test.subject)) for test in models)
 
 
-def _with_page(asked: Sequence[Accounted]) -> list[Accounted]:
+def _with_page(tests: Sequence[Accounted]) -> list[Accounted]:
     """Return what has a page of its own: of a benchmark the fastest point of each case, which has many operations."""
     fastest: dict[tuple[str, ...], Accounted] = {}
-    found = [each for each in _without_bench(asked) if has_page(each.record)]
-    for each in asked:
-        if each.record.bench is not None and len(each.record.ops) >= _MODEL_OPS:
-            what = each.subject.what
-            best = fastest.setdefault(what, each)
-            fastest[what] = min(best, each, key=lambda one: _time(one.record))
-    return found + list(fastest.values())
+    models = [test for test in _without_bench(tests) if has_page(test.record)]
+    for test in tests:
+        if test.record.bench is not None and len(test.record.ops) >= _MODEL_OPS:
+            what = test.subject.what
+            best = fastest.setdefault(what, test)
+            fastest[what] = min(best, test, key=lambda point: _time(point.record))
+    return models + list(fastest.values())
 
 
 def _time(record: Record) -> float:
@@ -243,21 +243,21 @@ def _time(record: Record) -> float:
     return cycles.value / (clock.hz if clock is not None else 1.0) if cycles is not None else math.inf
 
 
-def _without_bench(asked: Sequence[Accounted]) -> list[Accounted]:
+def _without_bench(tests: Sequence[Accounted]) -> list[Accounted]:
     """Return what no benchmark made: its points have a section of their own."""
-    return [each for each in asked if each.record.bench is None]
+    return [test for test in tests if test.record.bench is None]
 
 
 def _versions(results: RunResults) -> tuple[tuple[str, str], ...]:
     """Return the versions of all tools, with all that there are of each."""
-    found: dict[str, dict[str, None]] = {}
+    by_tool: dict[str, dict[str, None]] = {}
     for record in results.records:
         for name, version in record.versions.items():
-            found.setdefault(name, {})[version] = None
-    for name, digests in (("timing model", {each.timing_model for each in results.records}),
-                          ("firmware", {each.firmware_sha256[:16] for each in results.records}),
+            by_tool.setdefault(name, {})[version] = None
+    for name, digests in (("timing model", {record.timing_model for record in results.records}),
+                          ("firmware", {record.firmware_sha256[:16] for record in results.records}),
                           ("lowering", {e.artifact.lowering for e in results.records if e.artifact})):  # fmt: skip
         known = sorted(digest for digest in digests if digest)
         if known:
-            found[name] = dict.fromkeys(known)
-    return tuple((name, ", ".join(versions)) for name, versions in found.items())
+            by_tool[name] = dict.fromkeys(known)
+    return tuple((name, ", ".join(versions)) for name, versions in by_tool.items())

@@ -53,18 +53,18 @@ def accept(run: str, baseline: str, labels: Iterable[str]) -> str:
         baseline: the baseline's file.
         labels: what to accept; many become one pattern.
     """
-    found = sorted(set(labels))
-    chosen = found if len(found) <= _NAMED else [pattern(found)]
-    only = (part for each in chosen for part in ("--only", each))
+    names = sorted(set(labels))
+    chosen = names if len(names) <= _NAMED else [pattern(names)]
+    only = (part for name in chosen for part in ("--only", name))
     return shlex.join(["ethos-hil", "accept", run, "--baseline", portable(baseline), *only])
 
 
 def also_accepted(labels: Iterable[str], others: Iterable[str]) -> tuple[str, ...]:
     """Return which others the command of `accept` takes as well."""
-    found = sorted(set(labels))
-    chosen = found if len(found) <= _NAMED else [pattern(found)]
-    rest = set(others) - set(found)
-    return tuple(sorted(each for each in rest if any(one in each or fnmatchcase(each, one) for one in chosen)))
+    names = sorted(set(labels))
+    chosen = names if len(names) <= _NAMED else [pattern(names)]
+    rest = set(others) - set(names)
+    return tuple(sorted(name for name in rest if any(text in name or fnmatchcase(name, text) for text in chosen)))
 
 
 def pattern(labels: Sequence[str]) -> str:
@@ -82,4 +82,4 @@ def _beginning(texts: Sequence[str]) -> str:
 
 def _quoted(text: str) -> str:
     """Return a text as a shell's pattern that fits it alone."""
-    return "".join(f"[{one}]" if one in "*?[" else one for one in text)
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)

@@ -52,7 +52,7 @@ def op_intensity(cost: OpCost) -> float | None:
 
 
 def _bytes(cost: OpCost, port: int) -> int:
-    return sum(each.read + each.written for each in cost.traffic if each.port == port)
+    return sum(part.read + part.written for part in cost.traffic if part.port == port)
 
 
 def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> tuple[Markup, str]:
@@ -63,15 +63,15 @@ def roofline(ops: Sequence[Op], profile: InferenceProfile, most: int) -> tuple[M
     timeline has that. What is above its roof even so is hollow.
     """
     macs, roofs = profile.macs_per_cycle, list(_port_roofs(profile))
-    found = sorted(_points(ops, profile), key=lambda each: -each[0].cycles)[:most]
-    if not found or macs <= 0:
+    pairs = sorted(_points(ops, profile), key=lambda pair: -pair[0].cycles)[:most]
+    if not pairs or macs <= 0:
         return Markup(), ""
     slope = max((roof.rate for roof in roofs), default=math.inf)
-    points = [replace(each, hollow=each.rate > _ABOVE * min(macs, slope * each.intensity)) for each, _ in found]
+    points = [replace(point, hollow=point.rate > _ABOVE * min(macs, slope * point.intensity)) for point, _ in pairs]
     nearest = max(points, key=lambda point: point.rate)
     label = (f"Roofline of {len(points)} operations; the MAC engine could do {macs} MACs a cycle, "
              f"{nearest.label} does {nearest.rate:.3g}. The table of operations has the same numbers.")  # fmt: skip
-    overlapping, above = sum(longer for _, longer in found), sum(point.hollow for point in points)
+    overlapping, above = sum(longer for _, longer in pairs), sum(point.hollow for point in points)
     overlap = f"{counted(overlapping, 'operation')} overlap{'s' if overlapping == 1 else ''}"
     notes = [
         f"{overlap} the one before, which has the cycles that both share; a rate here is of the time that each ran."
@@ -118,18 +118,18 @@ def roof_picture(
 def _points(ops: Sequence[Op], profile: InferenceProfile) -> Iterator[tuple[RoofPoint, bool]]:
     """Yield points, and whether each ran for longer than the cycles that are counted to it."""
     ran: dict[str, int] = {}
-    for each in profile.timeline:
-        if each.lane == "npu":
-            ran[each.row] = ran.get(each.row, 0) + each.end - each.begin
+    for piece in profile.timeline:
+        if piece.lane == "npu":
+            ran[piece.row] = ran.get(piece.row, 0) + piece.end - piece.begin
     for op in ops:
         cost, cycles = profile.costs.get(op.id), op.cycles or 0
-        found = op_intensity(cost) if cost is not None else None
+        ratio = op_intensity(cost) if cost is not None else None
         time = max(cycles, ran.get(op.id, 0))
         rate = cost.macs / time if cost is not None and cycles > 0 else 0.0
-        if cost is not None and found and rate > 0:
+        if cost is not None and ratio and rate > 0:
             place = f" ({op.module})" if op.module else ""
             label = f"{op.npu_op}{place}, which ran for {time:,} cycles" if time > cycles else f"{op.npu_op}{place}"
-            yield RoofPoint(found, rate, cycles, cost.bound_by, label), time > cycles
+            yield RoofPoint(ratio, rate, cycles, cost.bound_by, label), time > cycles
 
 
 def _tick(value: float) -> str:
@@ -141,7 +141,7 @@ def _port_roofs(profile: InferenceProfile) -> Iterator[MemoryRoof]:
     for port in (0, 1):
         rates = [_bytes(cost, port) / cost.port_cycles[port] for cost in profile.costs.values()
                  if cost.port_cycles[port] > 0 and _bytes(cost, port) > 0]  # fmt: skip
-        memories = {each.memory for cost in profile.costs.values() for each in cost.traffic if each.port == port}
+        memories = {part.memory for cost in profile.costs.values() for part in cost.traffic if part.port == port}
         if rates:
             yield MemoryRoof(f"port {port} ({', '.join(sorted(memories))})", max(rates))
 
@@ -173,8 +173,8 @@ def _marks(x: LogAxis, y: LogAxis, points: Sequence[RoofPoint]) -> Iterator[Mark
         radius = 2.5 + 6 * math.sqrt(point.cycles / largest)
         rates = f"{point.rate:.3g} MACs per cycle, {point.intensity:.3g} MACs per byte"
         bound = f"bound by {point.bound or 'nothing'}"
-        told = element("title", f"{point.label}: {point.cycles:,} cycles, {rates}, {bound}")
-        yield element("circle", told, cx=x.at(point.intensity), cy=y.at(point.rate), r=radius,
+        title = element("title", f"{point.label}: {point.cycles:,} cycles, {rates}, {bound}")
+        yield element("circle", title, cx=x.at(point.intensity), cy=y.at(point.rate), r=radius,
                       class_=f"mark {bound_class(point.bound)}{' hollow' if point.hollow else ''}")  # fmt: skip
 
 
@@ -199,34 +199,34 @@ class PlaceRoofline:
 
 def place_rooflines(points: Sequence[PlottedPoint]) -> tuple[PlaceRoofline, ...]:
     """Return the pictures of all places that some cases were timed at, by memory mode."""
-    found = []
+    plots = []
     for mode in memory_modes(points):
-        mine = [each for each in points if each.figures.memory_mode == mode]
+        mine = [point for point in points if point.figures.memory_mode == mode]
         for npu in npus(mine):
-            here = [each for each in mine if each.figures.npu == npu]
-            made = sorted(filter(None, map(roof_point, here)), key=lambda point: -point.cycles)
-            if len(made) >= _LEAST and here[0].macs:
-                plot = roof_picture(_label(here[0], made), made, here[0].macs, memory_roofs(here), "the busiest memory")
-                found.append(PlaceRoofline(here[0].npu, mode, plot))
-    return tuple(found)
+            here = [point for point in mine if point.figures.npu == npu]
+            dots = sorted(filter(None, map(roof_point, here)), key=lambda point: -point.cycles)
+            if len(dots) >= _LEAST and here[0].macs:
+                plot = roof_picture(_label(here[0], dots), dots, here[0].macs, memory_roofs(here), "the busiest memory")
+                plots.append(PlaceRoofline(here[0].npu, mode, plot))
+    return tuple(plots)
 
 
 def case_roofline(name: str, points: Sequence[PlottedPoint]) -> Markup:
     """Return the picture of one case on all NPUs, which have their roofs in common: all of the MAC engine is 1."""
-    made: list[tuple[RoofPoint, str]] = []
-    for each in points:
-        here = roof_point(each)
-        if here is not None and each.macs:
-            label = f"{each.npu} {each.figures.memory_mode} ({each.figures.provenance})"
-            made.append((replace(here, rate=here.rate / each.macs, label=label), each.npu))
-    if len(made) < _LEAST:
+    pairs: list[tuple[RoofPoint, str]] = []
+    for point in points:
+        here = roof_point(point)
+        if here is not None and point.macs:
+            label = f"{point.npu} {point.figures.memory_mode} ({point.figures.provenance})"
+            pairs.append((replace(here, rate=here.rate / point.macs, label=label), point.npu))
+    if len(pairs) < _LEAST:
         return Markup()
-    made.sort(key=lambda item: -item[0].cycles)
-    best = max((point for point, _ in made), key=lambda point: point.rate)
-    told = (f"{name}, {counted(len(made), 'point')}: the part of the MAC engine that is used over MACs per byte; "
-            f"{best.label} uses {best.rate:.1%}. The table of points has the same numbers.")  # fmt: skip
-    plotted, names = zip(*made, strict=True)
-    return roof_picture(told, plotted, 1.0, (), "the busiest memory", "part of the MAC engine", names)
+    pairs.sort(key=lambda item: -item[0].cycles)
+    best = max((point for point, _ in pairs), key=lambda point: point.rate)
+    caption = (f"{name}, {counted(len(pairs), 'point')}: the part of the MAC engine that is used over MACs per byte; "
+               f"{best.label} uses {best.rate:.1%}. The table of points has the same numbers.")  # fmt: skip
+    plotted, names = zip(*pairs, strict=True)
+    return roof_picture(caption, plotted, 1.0, (), "the busiest memory", "part of the MAC engine", names)
 
 
 def _label(place: PlottedPoint, points: Sequence[RoofPoint]) -> str:
@@ -239,10 +239,10 @@ def _label(place: PlottedPoint, points: Sequence[RoofPoint]) -> str:
 def roof_point(point: PlottedPoint) -> RoofPoint | None:
     """Return where a point is below the roofs, None where it multiplies or moves nothing."""
     figures, cycles = point.figures, point.cycles
-    found = intensity(point)
-    if not cycles or not figures.macs or figures.macs < 0 or found is None:
+    ratio = intensity(point)
+    if not cycles or not figures.macs or figures.macs < 0 or ratio is None:
         return None
-    return RoofPoint(found, figures.macs / cycles, cycles, figures.bound_by, f"{figures.label} ({figures.provenance})")
+    return RoofPoint(ratio, figures.macs / cycles, cycles, figures.bound_by, f"{figures.label} ({figures.provenance})")
 
 
 def intensity(point: PlottedPoint) -> float | None:
@@ -257,10 +257,10 @@ def intensity(point: PlottedPoint) -> float | None:
 
 def memory_roofs(points: Iterable[PlottedPoint]) -> list[MemoryRoof]:
     """Return what each memory lets through, as the points' shares of it say."""
-    found: dict[str, float] = {}
-    for each in points:
-        sizes = moved(each.figures)
-        for name, share in each.figures.bandwidth_share.items():
-            if share > 0 and each.cycles and sizes.get(name, 0) > 0:
-                found.setdefault(name, sizes[name] / (each.cycles * share))
-    return [MemoryRoof(name, rate) for name, rate in sorted(found.items())]
+    rates: dict[str, float] = {}
+    for point in points:
+        sizes = moved(point.figures)
+        for name, share in point.figures.bandwidth_share.items():
+            if share > 0 and point.cycles and sizes.get(name, 0) > 0:
+                rates.setdefault(name, sizes[name] / (point.cycles * share))
+    return [MemoryRoof(name, rate) for name, rate in sorted(rates.items())]

@@ -59,23 +59,23 @@ def scaling_lines(points: Sequence[PlottedPoint]) -> tuple[ScalingLine, ...]:
     """Return the lines of one case on one target: of each family and mode that has two sizes with cycles at least."""
     modes = memory_modes(points)
     configs: dict[tuple[str, str], dict[str, None]] = {}
-    found: dict[tuple[str, str, str], dict[int, int]] = {}
-    for each in points:
-        if each.macs and each.cycles:
-            place = each.figures
-            configs.setdefault((each.figures.npu, place.memory_mode), {})[place.system_config] = None
-            sizes = found.setdefault((each.family, place.memory_mode, place.system_config), {})
-            sizes[each.macs] = min(each.cycles, sizes.get(each.macs, each.cycles))
+    by_config: dict[tuple[str, str, str], dict[int, int]] = {}
+    for point in points:
+        if point.macs and point.cycles:
+            place = point.figures
+            configs.setdefault((point.figures.npu, place.memory_mode), {})[place.system_config] = None
+            sizes = by_config.setdefault((point.family, place.memory_mode, place.system_config), {})
+            sizes[point.macs] = min(point.cycles, sizes.get(point.macs, point.cycles))
     several = any(len(names) > 1 for names in configs.values())
-    return tuple(_joined(found, modes, several))
+    return tuple(_joined(by_config, modes, several))
 
 
 def _joined(
-    found: Mapping[tuple[str, str, str], Mapping[int, int]], modes: Sequence[str], several: bool
+    by_config: Mapping[tuple[str, str, str], Mapping[int, int]], modes: Sequence[str], several: bool
 ) -> Iterator[ScalingLine]:
     """Yield the lines; sizes of a family may have system configurations of their own, which part no line."""
     lines: dict[tuple[str, str, str], dict[int, int]] = {}
-    for (family, mode, config), sizes in found.items():
+    for (family, mode, config), sizes in by_config.items():
         lines.setdefault((family, mode, config if several else ""), {}).update(sizes)
     for family, mode, config in sorted(lines, key=lambda key: (family_order(key[0]), modes.index(key[1]), key[2])):
         cycles = dict(sorted(lines[family, mode, config].items()))
@@ -87,26 +87,26 @@ def _joined(
 
 def median_lines(cases: Iterable[Iterable[ScalingLine]]) -> tuple[ScalingLine, ...]:
     """Return for each family and mode the median over all cases that have the same sizes as most."""
-    found: dict[tuple[str, str], list[ScalingLine]] = {}
+    groups: dict[tuple[str, str], list[ScalingLine]] = {}
     for lines in cases:
-        for each in lines:
-            found.setdefault((each.family, each.mode), []).append(each)
+        for curve in lines:
+            groups.setdefault((curve.family, curve.mode), []).append(curve)
     medians = []
-    for (family, mode), mine in found.items():
-        sizes = statistics.mode(tuple(each.speed_ups) for each in mine)
-        alike = [each for each in mine if tuple(each.speed_ups) == sizes]
-        ups = {macs: statistics.median(each.speed_ups[macs] for each in alike) for macs in sizes}
+    for (family, mode), mine in groups.items():
+        sizes = statistics.mode(tuple(curve.speed_ups) for curve in mine)
+        alike = [curve for curve in mine if tuple(curve.speed_ups) == sizes]
+        ups = {macs: statistics.median(curve.speed_ups[macs] for curve in alike) for macs in sizes}
         medians.append(ScalingLine(family, mode, mine[0].style, ups))
-    return tuple(sorted(medians, key=lambda each: (family_order(each.family), each.style, each.mode)))
+    return tuple(sorted(medians, key=lambda curve: (family_order(curve.family), curve.style, curve.mode)))
 
 
 def scaling_plot(name: str, lines: Sequence[ScalingLine]) -> Markup:
     """Return the picture: a panel for each family; empty where there is no line."""
     if not lines:
         return Markup()
-    families = tuple(dict.fromkeys(each.family for each in lines))
-    most = max(max(each.speed_ups) / min(each.speed_ups) for each in lines)
-    reached = [value for each in lines for value in each.speed_ups.values()]
+    families = tuple(dict.fromkeys(curve.family for curve in lines))
+    most = max(max(curve.speed_ups) / min(curve.speed_ups) for curve in lines)
+    reached = [value for curve in lines for value in curve.speed_ups.values()]
     y = LogAxis(min(1.0, *reached) / 1.1, max(most, *reached) * 1.1, _FRAME.bottom, _FRAME.top)
     width = (_FRAME.right - _FRAME.left - _GAP * (len(families) - 1)) / len(families)
     parts = [text(4, 12, "speed-up over the smallest of the family", "tick", "start"),
@@ -114,14 +114,14 @@ def scaling_plot(name: str, lines: Sequence[ScalingLine]) -> Markup:
     for at, family in enumerate(families):
         begin = _FRAME.left + at * (width + _GAP)
         panel = replace(_FRAME, left=begin, right=begin + width)
-        parts += panel.levels(y, y.twos(7), told=(lambda tick: "") if at else lambda tick: f"{TIMES}{tick:g}")
-        parts += _panel(family, [each for each in lines if each.family == family], panel, y)
-    told = "; ".join(f"{each.family} {each.mode}: knee at {each.knee}, {each.told}" for each in lines[:9])
-    return _FRAME.picture(f"{name}, speed-up over MACs. {told}", *parts)
+        parts += panel.levels(y, y.twos(7), show=(lambda tick: "") if at else lambda tick: f"{TIMES}{tick:g}")
+        parts += _panel(family, [curve for curve in lines if curve.family == family], panel, y)
+    knees = "; ".join(f"{curve.family} {curve.mode}: knee at {curve.knee}, {curve.told}" for curve in lines[:9])
+    return _FRAME.picture(f"{name}, speed-up over MACs. {knees}", *parts)
 
 
 def _panel(family: str, lines: Sequence[ScalingLine], panel: PlotFrame, y: LogAxis) -> Iterator[Markup]:
-    sizes = sorted({macs for each in lines for macs in each.speed_ups})
+    sizes = sorted({macs for curve in lines for macs in curve.speed_ups})
     inset = 8.0
     x = LogAxis(sizes[0], sizes[-1], panel.left + inset, panel.right - inset)
     yield text((panel.left + panel.right) / 2, panel.top - 10, family, "strong", "middle")
@@ -129,9 +129,9 @@ def _panel(family: str, lines: Sequence[ScalingLine], panel: PlotFrame, y: LogAx
         if panel.right - panel.left > 26 * len(sizes) or not (len(sizes) - 1 - at) % 2:
             yield text(x.at(macs), panel.bottom + 14, str(macs), "tick", "middle")
     yield line(x.at(sizes[0]), y.at(1), x.at(sizes[-1]), y.at(sizes[-1] / sizes[0]), "ideal")
-    for each in lines:
-        places = [(x.at(macs), y.at(value)) for macs, value in each.speed_ups.items()]
+    for curve in lines:
+        places = [(x.at(macs), y.at(value)) for macs, value in curve.speed_ups.items()]
         path = Markup("M" + "L".join(f"{number(a)} {number(b)}" for a, b in places))
-        yield element("path", d=path, class_=f"scaling mode-{min(each.style, 5)} {family_class(family)}")
-        yield element("circle", cx=x.at(each.knee), cy=y.at(each.speed_ups[each.knee]), r=3.5,
+        yield element("path", d=path, class_=f"scaling mode-{min(curve.style, 5)} {family_class(family)}")
+        yield element("circle", cx=x.at(curve.knee), cy=y.at(curve.speed_ups[curve.knee]), r=3.5,
                       class_=f"knee {family_class(family)}")  # fmt: skip

@@ -88,14 +88,14 @@ def _status(account: Account, new: int | None) -> str:
     """Return what somebody has to look at, each thing once: a test that fails is not one that got worse, too."""
     if account.down:
         return f"Not run: {listed(account.down)} could not be used"
-    told = [*_red_tests(account, new), *_failing_changes(account)]
+    phrases = [*_red_tests(account, new), *_failing_changes(account)]
     if account.unstable:
-        told.append(_verbal(len(account.unstable), "test", "is unstable", "are unstable"))
-    problems = len(account.problems) + sum(bool(each.red) and not each.standing.red for each in account.tests)
+        phrases.append(_verbal(len(account.unstable), "test", "is unstable", "are unstable"))
+    problems = len(account.problems) + sum(bool(test.red) and not test.standing.red for test in account.tests)
     if problems:
-        told.append(counted(problems, "problem with the run", "problems with the run"))
-    if told:
-        return ", ".join(told)
+        phrases.append(counted(problems, "problem with the run", "problems with the run"))
+    if phrases:
+        return ", ".join(phrases)
     if not account.counts[Standing.VERIFIED]:
         return "Nothing was verified"
     return "The gate passes" if account.comparison is not None else "Every answer that was asked for is right"
@@ -104,13 +104,13 @@ def _status(account: Account, new: int | None) -> str:
 def _red_tests(account: Account, new: int | None) -> Iterator[str]:
     verbs = {Standing.FAILED: ("fails", "fail"), Standing.MISSING: ("is missing", "are missing"),
              Standing.UNVERIFIED: ("is not verified", "are not verified")}  # fmt: skip
-    told = [_verbal(account.counts[standing], "test", *verbs[standing]) for standing in verbs
-            if account.counts[standing]]  # fmt: skip
+    phrases = [_verbal(account.counts[standing], "test", *verbs[standing]) for standing in verbs
+               if account.counts[standing]]  # fmt: skip
     red = sum(account.counts[standing] for standing in verbs)
-    if told and new is not None:
-        all_of = ", all of them" if len(told) > 1 else ""
-        told[-1] += f"{all_of} since tonight" if new == red else f" ({new:,} since tonight)" if new else " as before"
-    yield from told
+    if phrases and new is not None:
+        all_of = ", all of them" if len(phrases) > 1 else ""
+        phrases[-1] += f"{all_of} since tonight" if new == red else f" ({new:,} since tonight)" if new else " as before"
+    yield from phrases
 
 
 def _failing_changes(account: Account) -> Iterator[str]:
@@ -121,14 +121,14 @@ def _failing_changes(account: Account) -> Iterator[str]:
         yield f"{counted(count, 'test')} {SPOKEN.get(word, word)}{by}"
 
 
-def moved_by(found: Change) -> float:
+def moved_by(change: Change) -> float:
     """Return the part by which a number moved; infinite for what is no number, or was 0."""
-    return abs(found.ratio - 1) if found.ratio is not None else math.inf
+    return abs(change.ratio - 1) if change.ratio is not None else math.inf
 
 
 def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, int]]:
     """Yield how many tests became what, without those that are red: these are counted as failing."""
-    red = {each.subject for each in account.tests if each.standing.red}
+    red = {test.subject for test in account.tests if test.standing.red}
     words: dict[Word, set[Subject]] = {}
     for change in changes:
         if change.subject not in red:
@@ -136,9 +136,9 @@ def _words(account: Account, changes: Iterable[Change]) -> Iterator[tuple[Word, 
     return ((word, len(words[word])) for word in _TOLD if word in words)
 
 
-def _verbal(count: int, noun: str, one: str, many: str) -> str:
+def _verbal(count: int, noun: str, singular: str, plural: str) -> str:
     """Return "1 test fails" or "2 tests fail"."""
-    return f"{counted(count, noun)} {one if count == 1 else many}"
+    return f"{counted(count, noun)} {singular if count == 1 else plural}"
 
 
 def _sentence(account: Account) -> str:
@@ -168,34 +168,34 @@ def _bar(counts: Sequence[tuple[Standing, int]]) -> Markup:
 
 
 def _never_ran(
-    asked: Iterable[Accounted], comparison: RunComparison | None, names: Names
+    tests: Iterable[Accounted], comparison: RunComparison | None, names: Names
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield why something did not run, with the names of what did not."""
     reasons: dict[str, list[str]] = {}
-    for each in asked:
-        if each.standing is Standing.SKIPPED:
-            failure = each.record.failure
+    for test in tests:
+        if test.standing is Standing.SKIPPED:
+            failure = test.record.failure
             why = failure.message if failure is not None else "no reason is given"
-            reasons.setdefault(why, []).append(names.full(each.subject))
+            reasons.setdefault(why, []).append(names.full(test.subject))
     if comparison is not None:
         for change in comparison.changes:
             if change.word is Word.MISSING and change.metric == VERDICT:
                 reasons.setdefault(f"was in {comparison.before} and is not here", []).append(names.full(change.subject))
-    for reason, found in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        yield reason, tuple(found)
+    for reason, labels in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        yield reason, tuple(labels)
 
 
 def _warnings(results: RunResults, account: Account) -> Iterator[str]:
     yield from account.notes
     versions: dict[str, set[str]] = {}
     for manifest in results.manifests:
-        told = manifest.get("versions")
-        for name, version in told.items() if isinstance(told, dict) else ():
+        tools = manifest.get("versions")
+        for name, version in tools.items() if isinstance(tools, dict) else ():
             versions.setdefault(str(name), set()).add(str(version))
-    for name, found in sorted(versions.items()):
-        if len(found) > 1:
-            yield f"the shards had different versions of {name}: {', '.join(sorted(found))}"
-    repeated = sum(each.attempts > 1 for each in account.tests)
+    for name, variants in sorted(versions.items()):
+        if len(variants) > 1:
+            yield f"the shards had different versions of {name}: {', '.join(sorted(variants))}"
+    repeated = sum(test.attempts > 1 for test in account.tests)
     if repeated:
         yield f"{counted(repeated, 'test')} ran more than once; the worst attempt that could be made counts"
 
@@ -207,23 +207,23 @@ def facts(results: RunResults) -> tuple[tuple[str, str], ...]:
     machine = machine if isinstance(machine, dict) else {}
     commit = str(first.get("commit") or "")
     dirty = " with changes" if first.get("dirty") else ""
-    told = {
+    rows = {
         "run": results.name,
         "commit": f"{commit[:12]}{dirty}" if commit else "",
         "machine": f"{machine.get('processor', '')}, {machine.get('cores', '')} cores" if machine else "",
         "folders": f"{len(results.folders)} shards" if len(results.folders) > 1 else "",
         "records": amount(len(results.records)),
     }
-    return tuple((name, value) for name, value in told.items() if value)
+    return tuple((name, value) for name, value in rows.items() if value)
 
 
 def origins(results: RunResults) -> tuple[str, ...]:
     """Return for each folder how it was made, and on which machine."""
-    found = []
+    texts = []
     for manifest in results.manifests:
         command, machine = manifest.get("command"), manifest.get("machine")
-        told = [f"shard {manifest['shard']}" if manifest.get("shard") else "",
-                shlex.join(map(str, command)) if isinstance(command, list) else "",
-                ", ".join(str(each) for each in machine.values()) if isinstance(machine, dict) else ""]  # fmt: skip
-        found.append("; ".join(each for each in told if each))
-    return tuple(found)
+        parts = [f"shard {manifest['shard']}" if manifest.get("shard") else "",
+                 shlex.join(map(str, command)) if isinstance(command, list) else "",
+                 ", ".join(str(fact) for fact in machine.values()) if isinstance(machine, dict) else ""]  # fmt: skip
+        texts.append("; ".join(part for part in parts if part))
+    return tuple(texts)

@@ -113,9 +113,9 @@ def step_plot(
     moved = [later for earlier, later in pairwise(placed) if later[2] != earlier[2]]
     parts += [element("circle", cx=x, cy=height, r=2.25, class_="step") for _, x, height in moved[-_MOST_DOTS:]]
     parts.append(text(placed[-1][1], placed[-1][2] - 6, amount(values[-1]), "strong", "end"))
-    told = f"from {amount(values[0])} to {amount(values[-1])}" if low < high else f"{amount(low)} throughout"
+    course = f"from {amount(values[0])} to {amount(values[-1])}" if low < high else f"{amount(low)} throughout"
     runs = counted(len(scale.times), "run")
-    return _FRAME.picture(f"{name}, {runs}: {told} {unit}".strip(), *parts)
+    return _FRAME.picture(f"{name}, {runs}: {course} {unit}".strip(), *parts)
 
 
 def _path(placed: Sequence[tuple[int, float, float]], scale: NightScale) -> Markup:
@@ -217,8 +217,8 @@ def trend(history: History) -> Trend | None:
         moved, causes = _moved(recent, runs[0]["created"], lines)
         points = _points(recent, moved[:_PLOTS], names)
     called = Names(line.key for line in lines)
-    plots = (_plot(line, called.name(line.key), found, causes, runs, scale, marks)
-             for line, found in zip(moved[:_PLOTS], points, strict=True) if found)  # fmt: skip
+    plots = (_plot(line, called.name(line.key), own, causes, runs, scale, marks)
+             for line, own in zip(moved[:_PLOTS], points, strict=True) if own)  # fmt: skip
     return Trend(
         runs=f"{len(runs)} runs, {day(scale.times[0])} to {day(scale.times[-1])}",
         series=series,
@@ -266,11 +266,11 @@ def _moved(history: History, first: datetime, lines: Sequence[_SubjectLine]) -> 
 
     A line goes on over another runner, so that more of them may have moved than the history has changes.
     """
-    causes = {(each.subject, each.run): each for each in history.changes(since=first) if each.metric == "npu_cycles"}
+    causes = {(step.subject, step.run): step for step in history.changes(since=first) if step.metric == "npu_cycles"}
     by_number = {number: line for line in lines for number in line.numbers}
-    told = [by_number[number] for number, _ in causes if number in by_number]
+    latest = [by_number[number] for number, _ in causes if number in by_number]
     others = (line for line in lines if min(line.values) < max(line.values))
-    return list({line.numbers: line for line in (*told, *others)}.values()), causes
+    return list({line.numbers: line for line in (*latest, *others)}.values()), causes
 
 
 def _counts(runs: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str, str, str]]:
@@ -292,7 +292,7 @@ def _lines(history: History, names: Sequence[str]) -> list[_SubjectLine]:
     alike: dict[Subject, list[Mapping[str, Any]]] = {}
     for row in rows:
         alike.setdefault(replace(keys[row["subject"]], runner=""), []).append(row)
-    groups = [part for found in alike.values() for part in _in_turn(history, found, names)]
+    groups = [part for own in alike.values() for part in _in_turn(history, own, names)]
     return [
         _SubjectLine(
             numbers=tuple(row["subject"] for row in group),
@@ -313,18 +313,18 @@ def _keys(history: History, runs: Collection[str]) -> Mapping[int, Subject]:
     return {row["subject"]: Subject(**row["key"]) for row in rows}
 
 
-def _in_turn(history: History, found: list[Mapping[str, Any]], names: Sequence[str]) -> list[list[Mapping[str, Any]]]:
+def _in_turn(history: History, alike: list[Mapping[str, Any]], names: Sequence[str]) -> list[list[Mapping[str, Any]]]:
     """Return subjects that differ in their runners only as one line, oldest first, where no run has two of them."""
-    if len(found) == 1:
-        return [found]
+    if len(alike) == 1:
+        return [alike]
     rows = history.rows(
         "SELECT subject, min(created) AS first, list(DISTINCT run) AS runs FROM records WHERE counts AND "
         "list_contains(?::UBIGINT[], subject) AND list_contains(?, run) GROUP BY subject ORDER BY first",
-        [[row["subject"] for row in found], list(names)],
+        [[row["subject"] for row in alike], list(names)],
     )
     runs = [run for row in rows for run in row["runs"]]
-    by_number = {row["subject"]: row for row in found}
-    return [[by_number[row["subject"]] for row in rows]] if len(set(runs)) == len(runs) else [[row] for row in found]
+    by_number = {row["subject"]: row for row in alike}
+    return [[by_number[row["subject"]] for row in rows]] if len(set(runs)) == len(runs) else [[row] for row in alike]
 
 
 _Point = tuple[int, float, str, int]
@@ -340,10 +340,10 @@ def _points(history: History, lines: Sequence[_SubjectLine], names: Sequence[str
         "ORDER BY created, run, number",
         [[number for line in lines for number in line.numbers], list(names)],
     )
-    found: dict[int, list[_Point]] = {}
+    series: dict[int, list[_Point]] = {}
     for row in rows:
-        found.setdefault(row["subject"], []).append((place[row["run"]], row["value"], row["question"], row["subject"]))
-    joined = ([point for number in line.numbers for point in found.get(number, ())] for line in lines)
+        series.setdefault(row["subject"], []).append((place[row["run"]], row["value"], row["question"], row["subject"]))
+    joined = ([point for number in line.numbers for point in series.get(number, ())] for line in lines)
     return [sorted(points, key=lambda point: point[0]) for points in joined]
 
 
@@ -354,7 +354,7 @@ def _plot(
     key = line.key
     return TrendPlot(
         title=name,
-        place=" · ".join(each for each in (key.npu, key.memory_mode, key.target) if each),
+        place=" · ".join(part for part in (key.npu, key.memory_mode, key.target) if part),
         plot=step_plot(f"npu_cycles of {name} on {key.npu}", [point[:2] for point in points], scale, marks, "cycles"),
         steps=tuple(_steps(points, causes, runs))[::-1][:_CHANGES],
     )
@@ -364,11 +364,11 @@ def _steps(
     points: Sequence[_Point], causes: _Causes, runs: Sequence[Mapping[str, Any]]
 ) -> Iterator[tuple[str, str, str, str, str]]:
     """Yield the runs in which a line has another value than before."""
-    for (_, old, asked, _), (at, new, asks, subject) in pairwise(points):
+    for (_, old, asks_before, _), (at, new, asks, subject) in pairwise(points):
         if new != old:
             run = runs[at]
             known = causes.get((subject, run["run"]))
-            cause = known.cause if known is not None else "edited" if asks != asked else ""
+            cause = known.cause if known is not None else "edited" if asks != asks_before else ""
             difference = change(new / old if old else None)
             yield run["run"], _when(run["created"]), amount(new), difference, _WHY.get(cause) or cause
 
@@ -390,16 +390,16 @@ def _marks(runs: Sequence[Mapping[str, Any]]) -> Iterator[Mark]:
     count = 0
     for at, (before, after) in enumerate(pairwise(runs), start=1):
         old, new = (json.loads(run["versions"] or "{}") for run in (before, after))
-        told = [
+        changes = [
             f"{name} {old[name]} became {new[name]}"
             for name in sorted(old.keys() & new.keys())
             if old[name] != new[name]
         ]
         for column, name in (("timing_model", "the timing model"), ("firmware", "the firmware")):
             if before[column] and after[column] and before[column] != after[column]:
-                told.append(f"{name} is another one ({before[column][:8]} became {after[column][:8]})")
-        if told:
-            yield Mark(at, chr(ord("A") + count % 26), "; ".join(told))
+                changes.append(f"{name} is another one ({before[column][:8]} became {after[column][:8]})")
+        if changes:
+            yield Mark(at, chr(ord("A") + count % 26), "; ".join(changes))
             count += 1
 
 

@@ -35,13 +35,13 @@ class ToldSince:
     spread: str = ""
 
 
-def told(found: Sequence[Since | None]) -> ToldSince | None:
+def told(stretches: Sequence[Since | None]) -> ToldSince | None:
     """Return since when tests that belong together are so: the longest of them; None where nothing is known of one."""
-    known = [each for each in found if each is not None]
+    known = [stretch for stretch in stretches if stretch is not None]
     if not known:
         return None
-    longest = max(known, key=lambda each: each.runs)
-    others = sum(each.runs < longest.runs for each in known)
+    longest = max(known, key=lambda stretch: stretch.runs)
+    others = sum(stretch.runs < longest.runs for stretch in known)
     spread = f"{counted(others, 'other')} for fewer nights" if others else ""
     return ToldSince(longest.new, longest.first, longest.last, counted(longest.runs + 1, "night"), spread)
 
@@ -114,7 +114,7 @@ def of_failure(record: Record, since: Since) -> str:
     moved = [f"{name} {old[name]} became {new[name]}" for name in _VERSIONS if _differ(old.get(name), new.get(name))]
     if moved:
         return f"{Whose.UPSTREAM} ({', '.join(moved)})"
-    ours = [told for name, told in _OURS.items() if _differ(before.get(name), now[name])]
+    ours = [text for name, text in _OURS.items() if _differ(before.get(name), now[name])]
     if ours:
         return f"{Whose.OURS} ({' and '.join(ours)} changed)"
     return f"{Whose.UNKNOWN} (model, versions, firmware and commit are those of {since.last.run})"
@@ -126,7 +126,7 @@ def _differ(old: str | None, new: object) -> bool:
 
 def _versions(text: str) -> Mapping[str, str]:
     try:
-        found = json.loads(text or "{}")
+        versions = json.loads(text or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return versions if isinstance(versions, dict) else {}
