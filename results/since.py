@@ -190,11 +190,11 @@ def _others(tonight: RunResults, subjects: Iterable[Subject]) -> list[str]:
     is one of them is not another one of them. What failed before it was compiled may be any.
     """
     labels = {subject.label for subject in subjects}
-    known: dict[str, dict[Subject, bool]] = {}
+    table: dict[str, dict[Subject, bool]] = {}
     for record in tonight.records:
         if record.label in labels:
-            known.setdefault(record.label, {})[subject_of(record)] = record.artifact is not None
-    several = [subject for alike in known.values() if len(alike) > 1 for subject, compiled in alike.items() if compiled]
+            table.setdefault(record.label, {})[subject_of(record)] = record.artifact is not None
+    several = [subject for alike in table.values() if len(alike) > 1 for subject, compiled in alike.items() if compiled]
     return [chr(31).join(astuple(subject)) for subject in several]
 
 

@@ -167,13 +167,13 @@ def _accepted(changes: Sequence[Change], against: Sequence[Change], policy: Poli
     open_series = {_series(change) for change in against if change.word is not Word.UNCHANGED}
     open_subjects = {change.subject for change in against if change.metric == VERDICT
                      and change.word is not Word.UNCHANGED}  # fmt: skip
-    known = {change.subject for change in against}
+    subjects = {change.subject for change in against}
     return [
         replace(change, word=Word.ACCEPTED, effect=_accepted_effect(change, policy))
         if change.word not in (Word.UNCHANGED, Word.UNKNOWN)
         and _series(change) not in open_series
         and change.subject not in open_subjects
-        and (change.subject in known or change.word is Word.MISSING)
+        and (change.subject in subjects or change.word is Word.MISSING)
         else change
         for change in changes
     ]

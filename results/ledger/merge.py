@@ -57,11 +57,11 @@ def merged(rows: Iterable[LedgerRow]) -> Merged:
     Two rows are of one count if the operation, the target, the versions and the way of counting are equal. Counts that
     differ by no more than their spreads are equal. Of two timing models the newer one's cycles stay.
     """
-    kept: dict[tuple[object, ...], list[LedgerRow]] = {}
+    counts: dict[tuple[object, ...], list[LedgerRow]] = {}
     repeated = updated = 0
     contradictions: list[Contradiction] = []
     for row in rows:
-        same = kept.setdefault(_identity(row), [])
+        same = counts.setdefault(_identity(row), [])
         contradiction: Contradiction | None = None
         for at, other in enumerate(same):
             contradiction = _contradiction(other, row)
@@ -73,7 +73,7 @@ def merged(rows: Iterable[LedgerRow]) -> Merged:
         else:
             same.append(row)
             contradictions += [contradiction] if contradiction is not None else []
-    return Merged(tuple(row for same in kept.values() for row in same), repeated, updated, tuple(contradictions))
+    return Merged(tuple(row for same in counts.values() for row in same), repeated, updated, tuple(contradictions))
 
 
 def joined(rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:

@@ -117,7 +117,7 @@ def memory_modes(points: Iterable[PlottedPoint]) -> tuple[str, ...]:
 
 def _mode_order(mode: str) -> int:
     """Return the place of a mode: "Dedicated_Sram_384KB" is with "Dedicated_Sram"."""
-    return next((at for at, known in enumerate(_MODES) if mode.startswith(known)), len(_MODES))
+    return next((at for at, prefix in enumerate(_MODES) if mode.startswith(prefix)), len(_MODES))
 
 
 def mark(point: PlottedPoint, x: float, y: float, title: str) -> Markup:

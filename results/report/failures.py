@@ -71,8 +71,8 @@ def failure_groups(
         if test.standing not in _FINE:
             failure = test.record.failure
             message = _NUMBER.sub("#", failure.message) if failure is not None else ""
-            known = since.get(test.subject)
-            new = known.new if known is not None else None
+            stretch = since.get(test.subject)
+            new = stretch.new if stretch is not None else None
             by_kind.setdefault((test.standing, test.record.kind, message, test.reason, new), []).append(test)
     groups = (_group(alike, run, since, names) for alike in by_kind.values())
     return tuple(sorted(groups, key=_order))
@@ -84,16 +84,16 @@ def _order(group: FailureGroup) -> tuple[bool, bool, str, int]:
 
 def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since], names: Names) -> FailureGroup:
     first = alike[0].record
-    known = [since.get(test.subject) for test in alike]
+    stretches = [since.get(test.subject) for test in alike]
     others = [names.full(test.subject) for test in alike[1:]]
     return FailureGroup(
         standing=alike[0].standing,
         first=first,
         label=names.full(alike[0].subject),
         reason=alike[0].reason,
-        new=known[0].new if known[0] is not None else None,
-        since=told(known),
-        whose=of_failure(first, known[0]) if known[0] is not None else "",
+        new=stretches[0].new if stretches[0] is not None else None,
+        since=told(stretches),
+        whose=of_failure(first, stretches[0]) if stretches[0] is not None else "",
         commands=tuple(filter(None, (rerun(first), bundle(run, first)))),
         others=tuple(others[:_OTHERS]),
         more=max(0, len(others) - _OTHERS),

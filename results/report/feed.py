@@ -184,17 +184,17 @@ def _new(changes: Sequence[Change], since_newest: bool, context: FeedContext) ->
     """
     if since_newest:
         return dict.fromkeys((change.subject for change in changes), True)
-    known: dict[Subject, list[bool]] = {change.subject: [] for change in changes}
+    answers: dict[Subject, list[bool]] = {change.subject: [] for change in changes}
     for change in changes:
         since = _since(change, context)
         if change.word is Word.NEW:
-            known[change.subject].append(True)
+            answers[change.subject].append(True)
         elif since is not None:
-            known[change.subject].append(since.new)
-    news = [any(flags) for flags in known.values() if flags]
+            answers[change.subject].append(since.new)
+    news = [any(flags) for flags in answers.values() if flags]
     # What nothing is known of came with the others, for the same cause.
     rest = all(news) if news and changes[0].cause is not Cause.NONE else None
-    return {subject: any(flags) if flags else rest for subject, flags in known.items()}
+    return {subject: any(flags) if flags else rest for subject, flags in answers.items()}
 
 
 def _since(change: Change, context: FeedContext) -> Since | None:

@@ -180,8 +180,8 @@ def _marks(x: LogAxis, y: LogAxis, points: Sequence[RoofPoint]) -> Iterator[Mark
 
 def bound_class(bound: str) -> str:
     """Return the class of a colour for what bounds an operation."""
-    known = {"mac": "bound-mac", "output": "bound-output", "weights": "bound-weights", "latency": "bound-latency"}
-    return known.get(bound, "bound-memory")
+    classes = {"mac": "bound-mac", "output": "bound-output", "weights": "bound-weights", "latency": "bound-latency"}
+    return classes.get(bound, "bound-memory")
 
 
 _LEAST = 3

@@ -367,8 +367,8 @@ def _steps(
     for (_, old, asks_before, _), (at, new, asks, subject) in pairwise(points):
         if new != old:
             run = runs[at]
-            known = causes.get((subject, run["run"]))
-            cause = known.cause if known is not None else "edited" if asks != asks_before else ""
+            step = causes.get((subject, run["run"]))
+            cause = step.cause if step is not None else "edited" if asks != asks_before else ""
             difference = change(new / old if old else None)
             yield run["run"], _when(run["created"]), amount(new), difference, _WHY.get(cause) or cause
 

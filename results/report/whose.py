@@ -85,9 +85,9 @@ def of_cause(cause: Cause, detail: str) -> Whose:
         cause: the first thing that differs.
         detail: the same in words.
     """
-    known = _OF_CAUSE.get(cause)
-    if known is not None:
-        return known
+    whose = _OF_CAUSE.get(cause)
+    if whose is not None:
+        return whose
     if any(f"{name} " in detail for name in _VERSIONS) and " became " in detail:
         return Whose.UPSTREAM
     if "Vela's arguments" in detail:
