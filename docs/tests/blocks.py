@@ -67,8 +67,8 @@ class Block:
     @property
     def status(self) -> int:
         """The exit status that its commands must have."""
-        found = STATUS.search(self.comment)
-        return 0 if found is None else int(found["status"])
+        match = STATUS.search(self.comment)
+        return 0 if match is None else int(match["status"])
 
 
 class WrongDocument(AssertionError):
@@ -81,7 +81,7 @@ def blocks(document: Path) -> list[Block]:
     Raises:
         WrongDocument: one is indented instead of fenced, or in a language that nothing is known of.
     """
-    found: list[Block] = []
+    result: list[Block] = []
     comment = ""
     for token in MarkdownIt("commonmark").parse(document.read_text("utf-8")):
         line = token.map[0] + 1 if token.map else 0
@@ -92,9 +92,9 @@ def blocks(document: Path) -> list[Block]:
                 raise WrongDocument(
                     f"{document}:{line}: the language of a block is {token.info!r}; use one of {', '.join(LANGUAGES)}"
                 )
-            found.append(Block(document, line, token.info, token.content, comment))
+            result.append(Block(document, line, token.info, token.content, comment))
         comment = token.content if token.type == "html_block" else ""
-    return found
+    return result
 
 
 def run_blocks(document: Path, folder: Path) -> list[Block]:

@@ -25,7 +25,7 @@ def page(folder: Path, text: str) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "document",
-    [pytest.param(each, marks=[] if name_of(each) in ALWAYS else pytest.mark.proof) for each in CHECKED],
+    [pytest.param(document, marks=[] if name_of(document) in ALWAYS else pytest.mark.proof) for document in CHECKED],
     ids=map(name_of, CHECKED),
 )
 def test_the_commands_do_what_the_document_says(document: Path, reader_folder: Path) -> None:
@@ -35,7 +35,7 @@ def test_the_commands_do_what_the_document_says(document: Path, reader_folder: P
 @pytest.mark.parametrize("document", CHECKED, ids=name_of)
 def test_what_is_not_run_says_why(document: Path) -> None:
     left_out = [NOT_RUN.search(block.comment) for block in blocks(document) if not block.is_run]
-    assert all(found and len(found["reason"].split()) > 3 for found in left_out)
+    assert all(match and len(match["reason"].split()) > 3 for match in left_out)
 
 
 def test_the_readme_shows_a_pass_and_then_a_failure() -> None:
@@ -55,7 +55,7 @@ def test_the_readmes_lines_are_not_too_long() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("```sh\nfalse\n```\n", "end with status 1, not 0"),
         ("<!-- status 1 -->\n```sh\ntrue\n```\n", "end with status 0, not 1"),
@@ -72,12 +72,12 @@ def test_the_readmes_lines_are_not_too_long() -> None:
     ],
 )
 def test_a_document_that_is_wrong_is_seen(
-    text: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     document = page(tmp_path, text)
     monkeypatch.setattr("blocks.ROOT", tmp_path)
     (tmp_path / "run").mkdir()
-    with pytest.raises(WrongDocument, match=said):
+    with pytest.raises(WrongDocument, match=message):
         run_blocks(document, tmp_path / "run")
 
 

@@ -28,7 +28,7 @@ MADE = ("results/runs", "results/history")
 
 def paths_in(text: str) -> set[str]:
     """Paths from the root of the repository; not those in the source trees of others ("ExecuTorch's ...")."""
-    return {found["path"].rstrip("/.") for found in PATH.finditer(text)}
+    return {match["path"].rstrip("/.") for match in PATH.finditer(text)}
 
 
 def is_there(path: str, document: Path) -> bool:
@@ -54,7 +54,7 @@ def file_names() -> frozenset[str]:
 def bare_names_in(document: Path) -> set[str]:
     """File names without a folder, but for those of the reader: what the README and tutorials have them write."""
     own = {Path(block.file).name for page in CHECKED for block in blocks(page) if block.file}
-    return {found["name"] for found in BARE.finditer(document.read_text("utf-8"))} - own
+    return {match["name"] for match in BARE.finditer(document.read_text("utf-8"))} - own
 
 
 def names_in(text: str) -> set[str]:

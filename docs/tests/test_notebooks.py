@@ -15,7 +15,7 @@ from test_code_blocks import CHECKED, name_of
 
 
 def cells_of(document: Path) -> list[Block]:
-    return [one for one in blocks(document) if one.language == "python" and one.is_run and one.file is None]
+    return [block for block in blocks(document) if block.language == "python" and block.is_run and block.file is None]
 
 
 WITH_CELLS = [document for document in CHECKED if cells_of(document)]
@@ -31,7 +31,7 @@ def run_notebook(document: Path, folder: Path) -> Any:
         if block.file is not None and block.is_run:
             (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text)
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one.text) for one in cells_of(document)])
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(block.text) for block in cells_of(document)])
     client = NotebookClient(notebook, timeout=250, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     return client.execute(env={**environment(), "IPYTHONDIR": str(folder / ".ipython")})
 
@@ -40,10 +40,10 @@ def shown(notebook: Any) -> list[dict[str, str]]:
     """What each cell shows, by kind; what it prints is "text"."""
     cells = []
     for cell in notebook.cells:
-        found = {"text": "".join(output.text for output in cell.outputs if output.output_type == "stream")}
+        texts = {"text": "".join(output.text for output in cell.outputs if output.output_type == "stream")}
         for output in cell.outputs:
-            found |= output.get("data", {})
-        cells.append(found)
+            texts |= output.get("data", {})
+        cells.append(texts)
     return cells
 
 

@@ -32,9 +32,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 @pytest.mark.slow
 def test_every_document_is_a_page_of_the_site(site: Path) -> None:
-    found = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
-    assert len(found) > 30
-    assert [str(path) for path in found if not (site / path.relative_to(ROOT)).with_suffix(".html").is_file()] == []
+    pages = documents(["*.md", "docs/**/*.md", "firmware/*.md"])
+    assert len(pages) > 30
+    assert [str(path) for path in pages if not (site / path.relative_to(ROOT)).with_suffix(".html").is_file()] == []
     assert "docs/index.html" in (site / "index.html").read_text()
 
 
@@ -69,7 +69,7 @@ def test_the_reference_documents_what_is_public(site: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[there](nowhere.md)", "nowhere.md"),
         ("[there](page.md#nowhere)", "nowhere"),
@@ -79,13 +79,13 @@ def test_the_reference_documents_what_is_public(site: Path) -> None:
         ("```{eval-rst}\n.. autofunction:: ethos_hil.nowhere\n```", "nowhere"),
     ],
 )
-def test_a_page_that_is_wrong_is_an_error(text: str, said: str, tmp_path: Path) -> None:
+def test_a_page_that_is_wrong_is_an_error(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs/index.md").write_text(f"# Index\n\n[good](page.md#part)\n\n{text}\n\n```{{toctree}}\npage\n```\n")
     (tmp_path / "docs/page.md").write_text("# Page\n\n## Part\n\nText.\n")
     done = build(tmp_path, tmp_path / "site")
     assert done.returncode == 1
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_every_table_is_shown_and_every_file_of_data_is_used() -> None:
@@ -112,4 +112,4 @@ def test_the_tables_of_data_have_all_of_it() -> None:
     rows = TABLES["npu-forms"]().splitlines()[2:]
     assert len(rows) == len(coverage["operations"])
     cells = [cell.strip() for row in rows for cell in row.strip("|").split("|")[1:]]
-    assert sum(int(cell or 0) for cell in cells) == sum(sum(one.values()) for one in coverage["operations"].values())
+    assert sum(int(cell or 0) for cell in cells) == sum(sum(row.values()) for row in coverage["operations"].values())

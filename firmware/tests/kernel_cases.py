@@ -105,7 +105,7 @@ def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
     tensors: list[Any] = []
     for case in cases:
         for value in case.inputs:
-            if all(value is not known for known in tensors):
+            if all(value is not tensor for tensor in tensors):
                 tensors.append(value)
     places = [[next(i for i, t in enumerate(tensors) if t is value) for value in case.inputs] for case in cases]
 
@@ -123,28 +123,28 @@ def export_cases(cases: Sequence[Case]) -> tuple[Exported, list[Case]]:
             return tuple(outputs)
 
     exported = export(All(), tuple(tensors), preserve=True)
-    found, named = operators_of(exported.pte), {case.operator for case in cases}
-    assert found == named, f"other operators than named: {sorted(found ^ named)}"
+    operators, named = operators_of(exported.pte), {case.operator for case in cases}
+    assert operators == named, f"other operators than named: {sorted(operators ^ named)}"
     return exported, owners
 
 
-def check_close(found: Any, expected: Any, allowed: Any, what: str) -> None:
+def check_close(output: Any, expected: Any, allowed: Any, what: str) -> None:
     """Check for equal bits, or a difference within what is allowed. Any NaN equals any other."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape), what
-    if found.dtype.kind == "f":
+    assert (output.dtype, output.shape) == (expected.dtype, expected.shape), what
+    if output.dtype.kind == "f":
         nan = np.isnan(expected)
-        assert np.array_equal(np.isnan(found), nan), what
-        found, expected = found[~nan], expected[~nan]
+        assert np.array_equal(np.isnan(output), nan), what
+        output, expected = output[~nan], expected[~nan]
         if allowed is not None:
             allowed = np.broadcast_to(allowed, nan.shape)[~nan]
-            equal = found == expected
+            equal = output == expected
             with np.errstate(invalid="ignore"):
-                off = np.abs(found.astype(np.float64) - expected.astype(np.float64))
+                off = np.abs(output.astype(np.float64) - expected.astype(np.float64))
             worst = np.max(np.where(equal, 0, off / np.maximum(allowed, 1e-300)), initial=0)
             assert worst <= 1, f"{what} is off by {worst:.2f} times what is allowed"
             return
-        found, expected = found.view(f"i{found.itemsize}"), expected.view(f"i{found.itemsize}")
-    assert np.array_equal(found, expected), what
+        output, expected = output.view(f"i{output.itemsize}"), expected.view(f"i{output.itemsize}")
+    assert np.array_equal(output, expected), what
 
 
 def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
@@ -165,11 +165,11 @@ def check_cases(run_program: RunProgram, cases: Iterable[Case]) -> list[Any]:
         assert order == tuple(expected.dim_order()), what
         in_memory = expected.permute(order).contiguous()
         sent = torch.frombuffer(bytearray(tensor.data) or bytearray(8), dtype=expected.dtype)
-        found = array_of(sent[: in_memory.numel()].reshape(in_memory.shape))
+        output = array_of(sent[: in_memory.numel()].reshape(in_memory.shape))
         wanted = array_of(in_memory)
         allowed = None if case.bound is None else case.bound(wanted, [array_of(value) for value in case.inputs])
-        check_close(found, wanted, allowed, what)
-        arrays.append(found)
+        check_close(output, wanted, allowed, what)
+        arrays.append(output)
     return arrays
 
 

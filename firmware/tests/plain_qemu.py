@@ -68,9 +68,9 @@ class Conversation:
         return [frame for frame in self.frames if frame.type is frame_type]
 
     def one(self, frame_type: FrameType) -> Frame:
-        found = self.all(frame_type)
-        assert len(found) == 1, f"{len(found)} {frame_type.name} frames, expected one: {self}"
-        return found[0]
+        frames = self.all(frame_type)
+        assert len(frames) == 1, f"{len(frames)} {frame_type.name} frames, expected one: {self}"
+        return frames[0]
 
     def error(self) -> tuple[formats.ErrorKind, str]:
         """Kind and text of the one ERROR frame; END must report failure."""
@@ -80,7 +80,7 @@ class Conversation:
 
     def tensors(self) -> list[Tensor]:
         """Tensors in the order they were sent, their CRC checked."""
-        found = []
+        tensors = []
         for position, frame in enumerate(self.frames):
             if frame.type is not FrameType.TENSOR:
                 continue
@@ -92,8 +92,8 @@ class Conversation:
             assert len(data) == frame.fields["nbytes"]
             assert zlib.crc32(data) == frame.fields["crc32"]
             sizes = struct.unpack(f"<{frame.fields['rank']}I", frame.rest)
-            found.append(Tensor(frame.fields, sizes, data))
-        return found
+            tensors.append(Tensor(frame.fields, sizes, data))
+        return tensors
 
 
 RunProgram = Callable[..., Conversation]

@@ -50,9 +50,11 @@ def export(
 
     importlib.import_module("executorch.kernels.quantized")  # registers quantize and dequantize's out variants
     program = torch.export.export(module, inputs)
-    kept = [node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve]
+    operators = [
+        node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload) and preserve
+    ]
     config = EdgeCompileConfig(
-        _check_ir_validity=False, _skip_dim_order=not dim_orders, preserve_ops=list(dict.fromkeys(kept))
+        _check_ir_validity=False, _skip_dim_order=not dim_orders, preserve_ops=list(dict.fromkeys(operators))
     )
     edge = to_edge(program, compile_config=config)
     pte = bytes(edge.to_executorch().buffer)

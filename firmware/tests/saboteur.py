@@ -33,19 +33,19 @@ def sabotaged(preset: str, *changes: Change) -> bytes:
                 if change.source == source:
                     assert text.count(change.old) == 1, f"{source} has {change.old!r} {text.count(change.old)} times"
                     text = text.replace(change.old, change.new)
-            edited, made = Path(scratch) / f"{number}-{Path(source).name}", Path(scratch) / f"{number}.obj"
+            edited, output = Path(scratch) / f"{number}-{Path(source).name}", Path(scratch) / f"{number}.obj"
             edited.write_text(text)
             target = _object(folder, source)
             compile_it = shlex.split(_command(folder, target))
             words = {
                 str(FIRMWARE / source): str(edited),
-                target: str(made),
-                f"{target}.d": f"{made}.d",
+                target: str(output),
+                f"{target}.d": f"{output}.d",
                 "-Werror": "-w",
             }
             _run([words.get(word, word) for word in compile_it], folder)
             assert link.count(target) == 1
-            link = link.replace(target, str(made))
+            link = link.replace(target, str(output))
         elf = Path(scratch) / "ethos-hil.elf"
         link = link.replace("-Map=ethos-hil.map", f"-Map={scratch}/map").replace("-o ethos-hil.elf", f"-o {elf}")
         _run(["sh", "-c", link], folder)
@@ -54,8 +54,8 @@ def sabotaged(preset: str, *changes: Change) -> bytes:
 
 def _object(folder: Path, source: str) -> str:
     """Return the object of a source by its path in the build's folder."""
-    (made,) = folder.glob(f"CMakeFiles/*.dir/{source}.obj")
-    return made.relative_to(folder).as_posix()
+    (file,) = folder.glob(f"CMakeFiles/*.dir/{source}.obj")
+    return file.relative_to(folder).as_posix()
 
 
 def _command(folder: Path, target: str) -> str:

@@ -141,7 +141,7 @@ def linked(soc: Soc, build_folder: Path, scratch: Path) -> subprocess.CompletedP
 
 
 def with_memory(soc: Soc, name: str, **changed: Any) -> Soc:
-    memories = [dataclasses.replace(each, **changed) if each.name == name else each for each in soc.memories]
+    memories = [dataclasses.replace(memory, **changed) if memory.name == name else memory for memory in soc.memories]
     return dataclasses.replace(soc, memories=tuple(memories))
 
 

@@ -69,10 +69,10 @@ def test_a_case_that_fails_is_named_and_ends_in_status_1(run_runner: RunFiles, t
     ended = run_runner(write_files(tmp_path, bundle(cases), []))
     assert ended.status == 1
     assert [line for line in ended.lines if "PASS" in line] == [PASSED.format(0), PASSED.format(2)]
-    one = " ({}: 1 of {} elements differ from those expected, the first is element 2)"
+    reason = " ({}: 1 of {} elements differ from those expected, the first is element 2)"
     assert ended.errors() == [
-        FAILED.format(1) + one.format("output 1", 4),
-        FAILED.format(3) + one.format("output 0", 6),
+        FAILED.format(1) + reason.format("output 1", 4),
+        FAILED.format(3) + reason.format("output 0", 6),
         "E [executorch:mismatch] 2 of 4 executions of the bundle's test cases gave other outputs than expected",
     ]
 
@@ -106,8 +106,8 @@ def test_a_package_may_hold_a_bundle(run_program: RunProgram) -> None:
     conversation = run_program(bundle(cases), [(), (), ()])
     assert conversation.one(FrameType.END).fields["status"] == 0
     assert [tensor.data for tensor in conversation.tensors()] == [raw(out) for _, outs in cases for out in outs]
-    said = [frame.rest.decode() for frame in conversation.all(FrameType.LOG)]
-    assert said == [f"TEST: BundleIO index[{number}] Test_result: PASS" for number in range(3)]
+    lines = [frame.rest.decode() for frame in conversation.all(FrameType.LOG)]
+    assert lines == [f"TEST: BundleIO index[{number}] Test_result: PASS" for number in range(3)]
 
     kind, text = run_program(bundle([right_case(0), off_by(right_case(1), 0, 9.0)]), [(), ()]).error()
     assert kind is ErrorKind.MISMATCH

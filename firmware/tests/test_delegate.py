@@ -44,10 +44,10 @@ def test_a_foreign_delegate_is_named(run_program: RunProgram, lowered: Exported)
 def test_the_wrong_npu_and_a_missing_operator_are_reported_at_once(run_program: RunProgram, lowered: Exported) -> None:
     lacking = lowered.pte.replace(b"quantized_decomposed::quantize", b"quantized_decomposed::quantifx")
     conversation = run_program(lacking, [lowered.input_set])
-    said = {frame.fields["kind"]: frame.rest.decode() for frame in conversation.all(FrameType.ERROR)}
-    assert set(said) == {ErrorKind.NPU_MISMATCH, ErrorKind.UNSUPPORTED}
-    assert "delegate 0 is compiled for ethos-u55-128" in said[ErrorKind.NPU_MISMATCH]
-    assert "lacks operator quantized_decomposed::quantifx_per_tensor.out" in said[ErrorKind.UNSUPPORTED]
+    texts = {frame.fields["kind"]: frame.rest.decode() for frame in conversation.all(FrameType.ERROR)}
+    assert set(texts) == {ErrorKind.NPU_MISMATCH, ErrorKind.UNSUPPORTED}
+    assert "delegate 0 is compiled for ethos-u55-128" in texts[ErrorKind.NPU_MISMATCH]
+    assert "lacks operator quantized_decomposed::quantifx_per_tensor.out" in texts[ErrorKind.UNSUPPORTED]
     assert conversation.frames[-1].fields["status"] == 1
 
 

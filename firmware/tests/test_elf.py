@@ -65,8 +65,8 @@ BOARDS = [
 
 @pytest.fixture(scope="module", params=BOARDS, ids=lambda board: board.preset)
 def board(request: pytest.FixtureRequest) -> Board:
-    found: Board = request.param
-    return found
+    result: Board = request.param
+    return result
 
 
 @pytest.fixture(scope="module")

@@ -98,11 +98,11 @@ def test_methods_are_chosen_by_name(run_program: RunProgram) -> None:
     for method, expected in (("forward", x + 1), ("flat", x.reshape(6))):
         (tensor,) = ended_well(run_program(pte, [(raw(x),)], method=method)).tensors()
         assert (tensor.data, tensor.sizes) == (raw(expected), tuple(expected.shape))
-    found = {}
+    outputs = {}
     for method in constants:
         (tensor,) = ended_well(run_program(pte, [()], method=method)).tensors()
-        found[method] = (tensor.info["dtype"], tensor.sizes, tensor.data)
-    assert found == {
+        outputs[method] = (tensor.info["dtype"], tensor.sizes, tensor.data)
+    assert outputs == {
         "answer": (4, (), np.int64(42).tobytes()),
         "ratio": (7, (), np.float64(2.5).tobytes()),
         "ready": (11, (), b"\1"),

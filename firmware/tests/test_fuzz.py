@@ -45,8 +45,8 @@ def fuzzer(name: str, binary: Path, work: Path) -> Fuzzer:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_old_findings_stay_fixed(name: str, host_tools: Path, work: Path) -> None:
-    one = fuzzer(name, host_tools / f"fuzz-{name}", work)
-    assert one.replay(sorted(one.regressions.glob("*"))) is None
+    target = fuzzer(name, host_tools / f"fuzz-{name}", work)
+    assert target.replay(sorted(target.regressions.glob("*"))) is None
 
 
 @pytest.mark.slow
@@ -188,13 +188,13 @@ def test_both_decoders_find_the_same(host_tools: Path, work: Path, tmp_path: Pat
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         corpus.append(tmp_path / str(number))
         corpus[-1].write_bytes(damaged)
-    said = subprocess.run(
+    output = subprocess.run(
         [host_tools / "ethos-hil-decode", *corpus], capture_output=True, text=True, check=True, timeout=120
     ).stdout
-    found = [part.splitlines()[1:] for part in ("\n" + said).split("\nfile ")[1:]]
-    assert len(found) == len(corpus) > 250
+    sections = [part.splitlines()[1:] for part in ("\n" + output).split("\nfile ")[1:]]
+    assert len(sections) == len(corpus) > 250
     kinds = set()
-    for file, lines in zip(corpus, found, strict=True):
+    for file, lines in zip(corpus, sections, strict=True):
         expected = list(in_python(file.read_bytes()))
         assert list(in_cpp(lines)) == expected, file
         kinds |= {kind for kind, *_ in expected}

@@ -61,8 +61,8 @@ def plan(program: Any) -> Any:
 
 def steps(program: Any, kind: str) -> list[Any]:
     """Arguments of all instructions of one kind."""
-    found = [step.instr_args for step in plan(program).chains[0].instructions]
-    return [step for step in found if type(step).__name__ == kind]
+    arguments = [step.instr_args for step in plan(program).chains[0].instructions]
+    return [step for step in arguments if type(step).__name__ == kind]
 
 
 def values(program: Any, kind: str) -> list[Any]:
@@ -166,8 +166,8 @@ def test_impossible_steps_are_named(
         # A scale of zero is useless but valid arithmetic: it ends like any other run.
         assert conversation.one(FrameType.END).fields["status"] == 0
         return
-    found, text = conversation.error()
-    assert found is kind
+    error, text = conversation.error()
+    assert error is kind
     assert words in text
 
 
@@ -205,6 +205,6 @@ def test_a_list_too_long_for_a_frame_is_complete(run_program: RunProgram, export
     errors = conversation.all(FrameType.ERROR)
     assert len(errors) > 1
     assert {frame.fields["kind"] for frame in errors} == {ErrorKind.UNSUPPORTED}
-    said = b" ".join(frame.rest for frame in errors).decode()
-    assert [name for name in names if f"operator {name}.out" not in said] == []
+    text = b" ".join(frame.rest for frame in errors).decode()
+    assert [name for name in names if f"operator {name}.out" not in text] == []
     assert conversation.frames[-1].fields["status"] == 1

@@ -17,19 +17,19 @@ def plain(*sizes: int, seed: int = 1) -> Any:
 
 def sent(conversation: Conversation) -> list[Any]:
     """The outputs as arrays of contiguous tensors."""
-    found = []
+    arrays = []
     for tensor in conversation.tensors():
         order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
         kind = np.float32 if len(tensor.data) == 4 * int(np.prod(tensor.sizes)) else np.int64
         in_memory = np.frombuffer(tensor.data, kind).reshape([tensor.sizes[axis] for axis in order])
-        found.append(in_memory.transpose(np.argsort(order)))
-    return found
+        arrays.append(in_memory.transpose(np.argsort(order)))
+    return arrays
 
 
 def run(run_program: RunProgram, module: Any, inputs: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
     """What the device sends for a module, and torch's answers."""
     exported: Exported = export(module, inputs, run=False, preserve=True)
-    return sent(run_program(exported.pte, [exported.input_set])), [each.numpy() for each in module(*inputs)]
+    return sent(run_program(exported.pte, [exported.input_set])), [answer.numpy() for answer in module(*inputs)]
 
 
 def test_convolutions_of_three_dimensions(run_program: RunProgram) -> None:
@@ -50,9 +50,9 @@ def test_convolutions_of_three_dimensions(run_program: RunProgram) -> None:
 
     x, weights = plain(2, 4, 5, 6, 7), [plain(*sizes[0], seed=3) for sizes in settings]
     weights[0] = plain(6, 2, 2, 3, 2, seed=4)
-    found, wanted = run(run_program, Volumes(), (x, *weights))
-    bounds = [each.numpy() for each in Volumes()(x.abs(), *(weight.abs() for weight in weights))]
-    for mine, theirs, magnitudes, weight in zip(found, wanted, bounds, weights, strict=True):
+    outputs, wanted = run(run_program, Volumes(), (x, *weights))
+    bounds = [bound.numpy() for bound in Volumes()(x.abs(), *(weight.abs() for weight in weights))]
+    for mine, theirs, magnitudes, weight in zip(outputs, wanted, bounds, weights, strict=True):
         assert mine.shape == theirs.shape
         terms = weight[0].numel() * weight.shape[0]
         assert np.all(np.abs(mine.astype(np.float64) - theirs) <= 2 * terms * 2.0**-24 * magnitudes)
@@ -70,8 +70,8 @@ def test_adaptive_max_pools(run_program: RunProgram) -> None:
     x = plain(2, 3, 5, 7)
     x[0, 0, 2, 3] = float("nan")
     x[1, 1] = 4.0
-    found, wanted = run(run_program, Pools(), (x, x.to(memory_format=torch.channels_last), plain(4, 6, 5)))
-    for mine, theirs in zip(found, wanted, strict=True):
+    outputs, wanted = run(run_program, Pools(), (x, x.to(memory_format=torch.channels_last), plain(4, 6, 5)))
+    for mine, theirs in zip(outputs, wanted, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -106,9 +106,9 @@ def test_pools_of_three_dimensions(run_program: RunProgram) -> None:
     x[1, 1] = 4.0
     x[1, 2, 0] = -float("inf")
     last = x.to(memory_format=torch.channels_last_3d)
-    found, wanted = run(run_program, Pools(), (x, last, plain(4, 5, 6, 5)))
-    assert len(found) == len(wanted) == 22
-    for mine, theirs in zip(found, wanted, strict=True):
+    outputs, wanted = run(run_program, Pools(), (x, last, plain(4, 5, 6, 5)))
+    assert len(outputs) == len(wanted) == 22
+    for mine, theirs in zip(outputs, wanted, strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -128,11 +128,11 @@ def test_batch_norms_that_compute_statistics(run_program: RunProgram) -> None:
 
     x = plain(2, 4, 5, 6) * 3 + 1
     last = x.to(memory_format=torch.channels_last)
-    found, wanted = run(run_program, Norms(), (x, plain(4, seed=2), plain(4, seed=3), last))
-    assert len(found) == 9
-    for mine, theirs in zip(found, wanted, strict=True):
+    outputs, wanted = run(run_program, Norms(), (x, plain(4, seed=2), plain(4, seed=3), last))
+    assert len(outputs) == 9
+    for mine, theirs in zip(outputs, wanted, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2 * 60 * 2.0**-24, atol=2 * 60 * 2.0**-24 * 4)
-    np.testing.assert_array_equal(found[0], found[6])
+    np.testing.assert_array_equal(outputs[0], outputs[6])
 
 
 def test_rolls_of_all_elements_in_order(run_program: RunProgram) -> None:
@@ -142,6 +142,6 @@ def test_rolls_of_all_elements_in_order(run_program: RunProgram) -> None:
         def forward(self, x: Any) -> tuple[Any, ...]:
             return tuple(torch.ops.aten.roll.default(x, [shift]) for shift in (7, -1, 0, 61))
 
-    found, wanted = run(run_program, Rolls(), (plain(3, 4, 5),))
-    for mine, theirs in zip(found, wanted, strict=True):
+    outputs, wanted = run(run_program, Rolls(), (plain(3, 4, 5),))
+    for mine, theirs in zip(outputs, wanted, strict=True):
         np.testing.assert_array_equal(mine, theirs)

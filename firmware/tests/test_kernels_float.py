@@ -57,7 +57,7 @@ def inputs(count: int) -> Any:
     return torch.cat([patterns, near, near / 64, ends, special])
 
 
-def errors(found: Any, truth: Any) -> Any:
+def errors(answers: Any, truth: Any) -> Any:
     """Return the errors in units in the last place of a float; 0 for equal values, and where both are NaN."""
     with np.errstate(invalid="ignore", over="ignore"):
         rounded = truth.astype(np.float32)
@@ -65,8 +65,8 @@ def errors(found: Any, truth: Any) -> Any:
         unit = np.where(np.isfinite(rounded), unit, np.spacing(np.float32(3e38)))
         # Beyond the range, infinity is a last place away from the largest float.
         reach = np.float64(2.0**128)
-        off = np.abs(np.clip(found.astype(np.float64), -reach, reach) - np.clip(truth, -reach, reach)) / unit
-    same = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+        off = np.abs(np.clip(answers.astype(np.float64), -reach, reach) - np.clip(truth, -reach, reach)) / unit
+    same = (answers == rounded) | (np.isnan(answers) & np.isnan(rounded))
     return np.where(same, 0, off)
 
 
@@ -79,10 +79,10 @@ def functions() -> Cases:
 
 
 def test_functions_are_near_the_truth_and_the_host(run_program: RunProgram) -> None:
-    for (name, (function, limit)), found in zip(LIMITS.items(), check_cases(run_program, functions()), strict=True):
+    for (name, (function, limit)), output in zip(LIMITS.items(), check_cases(run_program, functions()), strict=True):
         x = inputs(COUNT).numpy().astype(np.float64)
         with np.errstate(all="ignore"):
-            off = errors(found, function(x))
+            off = errors(output, function(x))
         worst = int(np.argmax(off))
         assert off[worst] <= limit, f"{name}({x[worst]}) is off by {off[worst]:.3f} units"
 
@@ -142,8 +142,8 @@ def gelu() -> Cases:
     x = torch.nan_to_num(inputs(200), nan=float("nan"))
 
     def bound(roundings: float) -> Bound:
-        return lambda expected, given: (
-            roundings * ROUNDING * 0.5 * np.abs(given[0].astype(np.float64))
+        return lambda expected, operands: (
+            roundings * ROUNDING * 0.5 * np.abs(operands[0].astype(np.float64))
             + 2 * np.spacing(np.abs(expected)).astype(np.float64)
         )
 
@@ -154,16 +154,16 @@ def gelu() -> Cases:
     return cases
 
 
-def softmax_bound(expected: Any, given: list[Any]) -> Any:
+def softmax_bound(expected: Any, operands: list[Any]) -> Any:
     """Return a relative bound: 1 unit for every exponential, n roundings for their sum, one for the quotient; twice."""
-    return 2 * (given[0].shape[-1] + 3) * 2 * ROUNDING * expected.astype(np.float64) + 2.0**-149
+    return 2 * (operands[0].shape[-1] + 3) * 2 * ROUNDING * expected.astype(np.float64) + 2.0**-149
 
 
-def log_softmax_bound(expected: Any, given: list[Any]) -> Any:
+def log_softmax_bound(expected: Any, operands: list[Any]) -> Any:
     """Return an absolute bound: the sum's relative error is absolute in its logarithm; 1 unit for that; the
     differences.
     """
-    size = given[0].shape[-1]
+    size = operands[0].shape[-1]
     return 2 * (size + 2) * 2 * ROUNDING + 2 * np.spacing(np.float32(math.log(size))) + 4 * np.spacing(np.abs(expected))
 
 

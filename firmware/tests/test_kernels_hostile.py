@@ -66,13 +66,13 @@ def evalue(values: list[Any], value: object) -> int:
     from executorch.exir import schema
 
     if isinstance(value, list):
-        made: Any = schema.IntList([evalue(values, item) for item in value])
+        payload: Any = schema.IntList([evalue(values, item) for item in value])
     elif value is None:
-        made = schema.Null()
+        payload = schema.Null()
     else:
         kinds: dict[type, Any] = {bool: schema.Bool, int: schema.Int, float: schema.Double, str: schema.String}
-        made = kinds[type(value)](value)
-    values.append(schema.EValue(made))
+        payload = kinds[type(value)](value)
+    values.append(schema.EValue(payload))
     return len(values) - 1
 
 

@@ -148,8 +148,8 @@ def test_sorting_equals_torch(run_program: RunProgram) -> None:
     ]
     assert len(tensors) == len(expected)
     for tensor, wanted in zip(tensors, expected, strict=True):
-        found = np.frombuffer(tensor.data, wanted.numpy().dtype).reshape(wanted.shape)
-        assert np.array_equal(found, wanted.numpy(), equal_nan=found.dtype.kind == "f")
+        output = np.frombuffer(tensor.data, wanted.numpy().dtype).reshape(wanted.shape)
+        assert np.array_equal(output, wanted.numpy(), equal_nan=output.dtype.kind == "f")
 
 
 def products_of_matrices() -> Cases:
@@ -262,13 +262,13 @@ def test_layouts_that_the_host_refuses_equal_contiguous_ones(run_program: RunPro
     image = plain(2, 3, 5, 7)
     images = (image, image.to(memory_format=torch.channels_last))
     exported = export(Layouts(), images, run=False, preserve=True)
-    found = []
+    arrays = []
     for tensor in run_program(exported.pte, [exported.input_set]).tensors():
         order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
         in_memory = np.frombuffer(tensor.data, np.float32).reshape([tensor.sizes[d] for d in order])
-        found.append(in_memory.transpose(np.argsort(order)))
-    assert len(found) == 12
-    for contiguous, other in zip(found[:6], found[6:], strict=True):
+        arrays.append(in_memory.transpose(np.argsort(order)))
+    assert len(arrays) == 12
+    for contiguous, other in zip(arrays[:6], arrays[6:], strict=True):
         assert np.array_equal(contiguous, other)
 
 

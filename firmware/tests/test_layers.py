@@ -31,13 +31,13 @@ def odd_values(*sizes: int, share: float = 0.15, seed: int = 5) -> Any:
     return flat.reshape(sizes)
 
 
-def check_equal(found: Any, expected: Any, what: str) -> None:
+def check_equal(output: Any, expected: Any, what: str) -> None:
     """Check for equal bits. A NaN equals any NaN: its sign and payload depend on the processor."""
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if found.dtype == np.float32:
-        assert np.array_equal(np.isnan(found), np.isnan(expected)), what
-        found, expected = (values[~np.isnan(values)].view(np.int32) for values in (found, expected))
-    assert np.array_equal(found, expected), what
+    assert (output.dtype, output.shape) == (expected.dtype, expected.shape)
+    if output.dtype == np.float32:
+        assert np.array_equal(np.isnan(output), np.isnan(expected)), what
+        output, expected = (values[~np.isnan(values)].view(np.int32) for values in (output, expected))
+    assert np.array_equal(output, expected), what
 
 
 def run_reference(exported: Exported) -> list[np.ndarray]:
@@ -61,8 +61,8 @@ def check_floats(conversation: Conversation, exported: Exported) -> None:
         order = tuple(tensor.info["dim_order"][: tensor.info["rank"]])
         assert order == tuple(expected.dim_order())
         in_memory = expected.permute(order).contiguous().numpy()
-        found = np.frombuffer(tensor.data, in_memory.dtype).reshape(in_memory.shape)
-        check_equal(found, in_memory, f"output {number} of the firmware")
+        output = np.frombuffer(tensor.data, in_memory.dtype).reshape(in_memory.shape)
+        check_equal(output, in_memory, f"output {number} of the firmware")
         check_equal(computed, expected.numpy(), f"output {number} of the reference")
 
 
@@ -147,8 +147,8 @@ def test_channels_last_pools_equal_contiguous_ones(run_program: RunProgram) -> N
     assert any(tuple(tensor.info["dim_order"][:4]) == (0, 2, 3, 1) for tensor in tensors)
     for tensor, expected in zip(tensors, plain.outputs, strict=True):
         order = list(tensor.info["dim_order"][:4])
-        found = np.frombuffer(tensor.data, np.float32).reshape([tensor.sizes[axis] for axis in order])
-        check_equal(found, expected.permute(order).numpy(), f"dimensions in order {order}")
+        output = np.frombuffer(tensor.data, np.float32).reshape([tensor.sizes[axis] for axis in order])
+        check_equal(output, expected.permute(order).numpy(), f"dimensions in order {order}")
 
 
 def test_pools_of_one_dimension_equal_the_host(run_program: RunProgram) -> None:
@@ -176,8 +176,8 @@ def test_means_equal_the_host(run_program: RunProgram) -> None:
     class Means(nn.Module):
         def forward(self, x: Any) -> Any:
             dimensions: list[Any] = [-1, (2, 3), 1, (3, 0), 0, (1, -1)]
-            kept = [x.mean(axes, keepdim=True) for axes in dimensions]
-            return (*kept, *(x.mean(axes) for axes in dimensions), x.mean(()))
+            means = [x.mean(axes, keepdim=True) for axes in dimensions]
+            return (*means, *(x.mean(axes) for axes in dimensions), x.mean(()))
 
     exported = export(Means(), (odd_values(3, 5, 17, 23, share=0.002),))
     check_floats(run_program(exported.pte, [exported.input_set]), exported)

@@ -104,8 +104,8 @@ def test_the_reference_has_the_firmwares_bits(run_program: RunProgram, groups: t
     answers = Reference(artifact).run(inputs).outputs
     for at, (case, sent, answer) in enumerate(zip(owners, conversation.tensors(), answers, strict=True)):
         tensor = artifact.plan.output_tensors[at]
-        found = tensor.from_bytes(sent.data)
-        check_close(found, answer, None, f"output {at}, {case.operator} of {[tuple(i.shape) for i in case.inputs]}")
+        output = tensor.from_bytes(sent.data)
+        check_close(output, answer, None, f"output {at}, {case.operator} of {[tuple(i.shape) for i in case.inputs]}")
 
 
 def simple(case: Case) -> bool:

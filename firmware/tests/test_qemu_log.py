@@ -81,7 +81,7 @@ def lines_of(elf: bytes, folder: Path) -> tuple[Conversation, list[str]]:
 
 def unexpected(lines: Sequence[str], board: str) -> list[str]:
     """Return the lines that are not on the list, and the entries of the list that were not needed."""
-    allowed = [each.line for each in (*ALWAYS, *BOARDS[board])]
+    allowed = [entry.line for entry in (*ALWAYS, *BOARDS[board])]
     new = [f"not on the list: {line}" for line in lines if line not in allowed]
     return new + [f"on the list, and not needed: {line}" for line in allowed if line not in lines]
 
@@ -143,9 +143,9 @@ def test_a_stray_access_is_seen(tmp_path: Path) -> None:
             1.0,
             ["-d", "unimp,guest_errors", "-D", str(tmp_path / "log")],
         )
-    found = unexpected(list(dict.fromkeys((tmp_path / "log").read_text().splitlines())), "corstone300")
-    assert len(found) == 2, found
-    assert found[0] == "not on the list: Write of unassigned area of PPB: offset 0x1e304"
-    assert found[1].startswith("not on the list: ")
-    assert "UART" in found[1]
+    lines = unexpected(list(dict.fromkeys((tmp_path / "log").read_text().splitlines())), "corstone300")
+    assert len(lines) == 2, lines
+    assert lines[0] == "not on the list: Write of unassigned area of PPB: offset 0x1e304"
+    assert lines[1].startswith("not on the list: ")
+    assert "UART" in lines[1]
     assert unexpected([], "corstone300")[0].startswith("on the list, and not needed")

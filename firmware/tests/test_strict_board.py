@@ -82,7 +82,7 @@ def error_of(npu: str, rules: frozenset[Rule], *changes: Change) -> TargetError:
 def test_the_firmware_keeps_the_rules_of_the_npu(npu: str) -> None:
     lenient, strict = report(npu, frozenset()), report(npu, NPU_RULES)
     assert strict.record.verdict == "verified", strict.record.failure
-    calls = [[run.delegates[0].cycles for run in one.outcome.runs] for one in (lenient, strict)]
+    calls = [[run.delegates[0].cycles for run in answer.outcome.runs] for answer in (lenient, strict)]
     assert calls[0] == calls[1]
     there_are = 8 if npu == U85 else 4
     assert all(None not in run.delegates[0].events[:there_are] for run in strict.outcome.runs)
@@ -141,8 +141,8 @@ def test_an_interrupt_without_a_reason_is_no_end() -> None:
 @pytest.mark.slow
 def test_counters_that_are_not_cleared_are_noticed() -> None:
     rules = frozenset({Rule.NPU_COUNTERS})
-    kept = Change(DRIVER, "PMCR_ENABLE | PMCR_RESET_EVENTS | PMCR_RESET_CYCLES", "PMCR_ENABLE")
-    error = error_of(U55, rules, kept)
+    change = Change(DRIVER, "PMCR_ENABLE | PMCR_RESET_EVENTS | PMCR_RESET_CYCLES", "PMCR_ENABLE")
+    error = error_of(U55, rules, change)
     assert error.kind == "link"
     assert "cycles, the NPU counted" in error.message
     first, *_ = outcome_of(U55, rules, Change(DRIVER, "  at(PmuRegister::PMOVSCLR) = all;\n")).runs

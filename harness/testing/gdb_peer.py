@@ -150,14 +150,14 @@ class GdbPeer(threading.Thread):
         return data
 
     def _answer(self, command: bytes, answers: list[bytes]) -> None:
-        made = [packet(_abbreviated(each) if self.traits.run_length else each) for each in answers]
-        made = [self._last] if command == b"-" else made
-        self._last = made[-1] if made else b""
-        sent = self._hook(self, command, made) if self._hook is not None else made
+        packets = [packet(_abbreviated(answer) if self.traits.run_length else answer) for answer in answers]
+        packets = [self._last] if command == b"-" else packets
+        self._last = packets[-1] if packets else b""
+        sent = self._hook(self, command, packets) if self._hook is not None else packets
         if sent is None:
             raise OSError("the hook ends it")
-        for each in sent:
-            self._stream.sendall(each)
+        for piece in sent:
+            self._stream.sendall(piece)
         if command == b"QStartNoAckMode" and self.traits.no_ack:
             self.acknowledges = False
 
@@ -192,10 +192,10 @@ class GdbPeer(threading.Thread):
         return [b""]
 
     def _description(self, command: bytes) -> bytes:
-        found = re.fullmatch(rb"qXfer:features:read:([^:]*):([0-9a-f]+),([0-9a-f]+)", command)
-        if found is None or not self.traits.files:
+        match = re.fullmatch(rb"qXfer:features:read:([^:]*):([0-9a-f]+),([0-9a-f]+)", command)
+        if match is None or not self.traits.files:
             return b"E00"
-        name, begin, length = found[1].decode(), int(found[2], 16), int(found[3], 16)
+        name, begin, length = match[1].decode(), int(match[2], 16), int(match[3], 16)
         number = 0 if name == "target.xml" else int("0" + "".join(filter(str.isdigit, name)))
         if number >= self.traits.files:
             return b"E00"
@@ -211,20 +211,20 @@ class GdbPeer(threading.Thread):
         return (b"l" if begin + length >= len(text) else b"m") + escaped(part)
 
     def _memory(self, command: bytes) -> bytes:
-        found = re.fullmatch(rb"(.)([0-9a-f]+),([0-9a-f]+)(?::(.*))?", command, re.DOTALL)
-        if found is None:
+        match = re.fullmatch(rb"(.)([0-9a-f]+),([0-9a-f]+)(?::(.*))?", command, re.DOTALL)
+        if match is None:
             return b"E16"
-        kind, address, length = found[1], int(found[2], 16), int(found[3], 16)
+        kind, address, length = match[1], int(match[2], 16), int(match[3], 16)
         if kind == b"X" and not self.traits.binary:
             return b""
         if address in _PPB:
-            return self._processor(kind, address, length, found[4])
+            return self._processor(kind, address, length, match[4])
         if address < BASE or address + length > BASE + SIZE:
             return b"E14"
         at = address - BASE
         if kind == b"m":
             return bytes(self.state.memory[at : at + min(length, self.traits.most)]).hex().encode()
-        data = unescaped(found[4]) if kind == b"X" else bytes.fromhex(found[4].decode())
+        data = unescaped(match[4]) if kind == b"X" else bytes.fromhex(match[4].decode())
         if len(data) != length:
             return b"E16"
         self.state.writes += 1
@@ -248,15 +248,15 @@ class GdbPeer(threading.Thread):
             for name, begin in zip(_NAMES, range(1, len(command), 8), strict=True):
                 state[name] = int.from_bytes(bytes.fromhex(command[begin : begin + 8].decode()), "little")
             return b"OK"
-        found = re.fullmatch(rb"[pP]([0-9a-f]+)(?:=([0-9a-f]{8}))?", command)
+        match = re.fullmatch(rb"[pP]([0-9a-f]+)(?:=([0-9a-f]{8}))?", command)
         if not self.traits.single:
             return b""
-        if found is None or int(found[1], 16) not in numbers:
+        if match is None or int(match[1], 16) not in numbers:
             return b"E01"
-        name = numbers[int(found[1], 16)]
-        if found[2] is None:
+        name = numbers[int(match[1], 16)]
+        if match[2] is None:
             return state[name].to_bytes(4, "little").hex().encode()
-        state[name] = int.from_bytes(bytes.fromhex(found[2].decode()), "little")
+        state[name] = int.from_bytes(bytes.fromhex(match[2].decode()), "little")
         return b"OK"
 
 
@@ -267,12 +267,12 @@ def packet(content: bytes) -> bytes:
 
 def escaped(data: bytes) -> bytes:
     """Return binary data as a packet has it."""
-    return re.sub(rb"[#$}*]", lambda found: b"}" + bytes([found[0][0] ^ 0x20]), data)
+    return re.sub(rb"[#$}*]", lambda match: b"}" + bytes([match[0][0] ^ 0x20]), data)
 
 
 def unescaped(data: bytes) -> bytes:
     """Return what binary data in a packet stands for."""
-    return re.sub(rb"\}(.)", lambda found: bytes([found[1][0] ^ 0x20]), data, flags=re.DOTALL)
+    return re.sub(rb"\}(.)", lambda match: bytes([match[1][0] ^ 0x20]), data, flags=re.DOTALL)
 
 
 def _abbreviated(content: bytes) -> bytes:
@@ -281,13 +281,13 @@ def _abbreviated(content: bytes) -> bytes:
     The number must not look like `#`, `$`, `+` or `-`, and is at most 97.
     """
 
-    def short(found: re.Match[bytes]) -> bytes:
-        out, left = found[1], len(found[0]) - 1
+    def short(match: re.Match[bytes]) -> bytes:
+        out, left = match[1], len(match[0]) - 1
         while left:
             count = min(left, 97)
             while count > 3 and bytes([count + 29]) in b"#$+-":
                 count -= 1
-            out += b"*" + bytes([count + 29]) if count > 2 else found[1] * count
+            out += b"*" + bytes([count + 29]) if count > 2 else match[1] * count
             left -= count
         return out
 

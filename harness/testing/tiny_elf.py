@@ -23,13 +23,13 @@ def tiny_elf(
         parts: more segments, by address.
     """
     table = struct.pack("<II", stack, entry) + code
-    found = [(base, table, len(table), _READ_EXECUTE)]
-    found += [(address, data, len(data), _READ_WRITE) for address, data in (parts or {}).items()]
-    found.append((empty[0], b"", empty[1], _READ_WRITE))
-    begin = _HEADER.size + _SEGMENT.size * len(found)
+    segments = [(base, table, len(table), _READ_EXECUTE)]
+    segments += [(address, data, len(data), _READ_WRITE) for address, data in (parts or {}).items()]
+    segments.append((empty[0], b"", empty[1], _READ_WRITE))
+    begin = _HEADER.size + _SEGMENT.size * len(segments)
     headers, content = b"", b""
-    for address, data, size, flags in found:
+    for address, data, size, flags in segments:
         headers += _SEGMENT.pack(_LOAD, begin + len(content), address, address, len(data), size, flags, 4)
         content += data
-    sizes = (_HEADER.size, _SEGMENT.size, len(found), 40, 0, 0)
+    sizes = (_HEADER.size, _SEGMENT.size, len(segments), 40, 0, 0)
     return _HEADER.pack(b"\x7fELF\x01\x01\x01", 2, 40, 1, entry, _HEADER.size, 0, 0, *sizes) + headers + content

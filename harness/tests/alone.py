@@ -18,8 +18,8 @@ def problem(name: str, absent: list[str]) -> str | None:
         importlib.import_module(name)
     except BaseException as error:
         return f"{name}: {''.join(traceback.format_exception_only(error)).strip()}"
-    found = [module for module in absent if module in sys.modules]
-    return f"{name} imports {', '.join(found)}" if found else None
+    names = [module for module in absent if module in sys.modules]
+    return f"{name} imports {', '.join(names)}" if names else None
 
 
 def main() -> None:

@@ -206,7 +206,7 @@ def test_outputs_that_are_swapped_while_lowering_are_seen(
             return self.manager.to_executorch(config)
 
     with monkeypatch.context() as patch:
-        patch.setattr(lowering, "by_partitioner", lambda *given, **options: Swapped(by_partitioner(*given, **options)))
+        patch.setattr(lowering, "by_partitioner", lambda *args, **options: Swapped(by_partitioner(*args, **options)))
         kind, message = failure(board.run(model, x))
     assert kind is FailureKind.ACCURACY
     assert "output 0 is PyTorch's output 1, output 1 is PyTorch's output 0" in message or "roundings explain" in message

@@ -124,22 +124,22 @@ def test_every_form_of_a_model(
         ".pte": str(tmp_path / "lowered.pte"),
     }
     for form, model in forms.items():
-        found = ethos_hil.run(model, x).assert_verified()
-        assert found.outputs[0].shape == (1, 8, 6, 6), form
-        assert found.ops["aten_ops"].map(len).min() > 0, form
+        answer = ethos_hil.run(model, x).assert_verified()
+        assert answer.outputs[0].shape == (1, 8, 6, 6), form
+        assert answer.ops["aten_ops"].map(len).min() > 0, form
     assert ethos_hil.run(f"{tmp_path}/net.py:conv").verified
 
 
 def test_a_quantised_module_keeps_its_own_scales(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
     """Its answer on the device is within a step of what it answers in PyTorch, and its lines are known."""
-    found = ethos_hil.run(quantised, x).assert_verified()
+    answer = ethos_hil.run(quantised, x).assert_verified()
     with torch.no_grad():
         expected = quantised(x).numpy()
     (step,) = {node.args[1] for node in list(quantised.graph.nodes)[-2:-1]}  # scale of the last dequantisation
     # The device and PyTorch round the one convolution to the same grid: they differ by at most one step of it.
-    assert np.abs(found.outputs[0] - expected).max() <= step * (1 + 2**-20)
-    assert set(found.ops["source"]) == {f"test_api.py:{LINE}"}
-    assert found.record.accuracy == ()  # what the float model answers is not known
+    assert np.abs(answer.outputs[0] - expected).max() <= step * (1 + 2**-20)
+    assert set(answer.ops["source"]) == {f"test_api.py:{LINE}"}
+    assert answer.record.accuracy == ()  # what the float model answers is not known
 
 
 def test_a_quantised_module_is_not_lowered_in_float(quantised: torch.fx.GraphModule, x: torch.Tensor) -> None:
@@ -236,8 +236,8 @@ def test_a_profile_and_its_comparison(net: Net, x: torch.Tensor, result: ethos_h
     assert {op.method for op in by_prefix.record.ops} == {"prefix"}
     assert by_prefix.record.profile is not None
     assert by_prefix.cycles == result.cycles
-    found = ethos_hil.compare(ethos_hil.profile(net, x).record, by_prefix.record)
-    assert found.equal
+    comparison = ethos_hil.compare(ethos_hil.profile(net, x).record, by_prefix.record)
+    assert comparison.equal
     assert result.record.profile is None, "a run is not a profile"
     with pytest.raises(ethos_hil.UsageError, match="--found-by is 'guessing'"):
         ethos_hil.profile(net, x, found_by="guessing")

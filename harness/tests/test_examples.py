@@ -59,10 +59,10 @@ def run(installed: Path, tmp_path: Path) -> Run:
 def test_the_target_is_listed(run: Run, tmp_path: Path) -> None:
     done = run("ethos_hil.harness.cli.main", "targets", "--json", ETHOS_HIL_WIRETAP=str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    found = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
-    assert set(found) == {"virtual", *FVPS, "board", "labgrid", "wiretap"}
-    assert found["wiretap"]["distribution"] == "ethos-hil-wiretap"
-    assert found["wiretap"]["available"] == found["wiretap"]["npus"] == found["virtual"]["npus"]
+    targets = {target["name"]: target for target in json.loads(done.stdout)["targets"]}
+    assert set(targets) == {"virtual", *FVPS, "board", "labgrid", "wiretap"}
+    assert targets["wiretap"]["distribution"] == "ethos-hil-wiretap"
+    assert targets["wiretap"]["available"] == targets["wiretap"]["npus"] == targets["virtual"]["npus"]
     table = run("ethos_hil.harness.cli.main", "targets", ETHOS_HIL_WIRETAP="absent").stdout
     assert [line.split()[-1] for line in table.splitlines() if line.startswith("wiretap")] == ["folder"], table
     assert "absent is not a folder" in table
@@ -78,9 +78,9 @@ def test_a_model_runs_on_the_target_and_its_record_is_exported(run: Run, tmp_pat
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["verdict"] == "verified"
     assert record["target"] == {"name": "wiretap", "kind": "virtual", "soc": "corstone-300", "rules": []}
-    (kept,) = wires.iterdir()
-    listed = run("ethos_hil_wiretap", kept).stdout.splitlines()
-    assert listed[0] == str(kept)
+    (wire,) = wires.iterdir()
+    listed = run("ethos_hil_wiretap", wire).stdout.splitlines()
+    assert listed[0] == str(wire)
     assert [line.split()[0] for line in listed[1:]][:: len(listed) - 2] == ["HELLO", "END"]
 
     done = run("ethos_hil.harness.cli.main", "export", "runs", "--to", "markdown")

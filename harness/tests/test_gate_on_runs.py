@@ -75,11 +75,11 @@ def test_the_same_network_is_the_same_wherever_its_lines_are(good: Side) -> None
 def test_an_argument_of_vela_is_named(good: Side) -> None:
     """An Ethos-U85 gets other weights, an Ethos-U55 another stream that needs less SRAM and more cycles."""
     assert {cause for _, cause in told(good, run(optimise="Size")).values()} == {Cause.WEIGHTS}
-    found = ethos_hil.gate(run(npu=U55), run(npu=U55, optimise="Size"))
-    words = {change.metric: (change.word, change.cause) for change in found.changes}
+    comparison = ethos_hil.gate(run(npu=U55), run(npu=U55, optimise="Size"))
+    words = {change.metric: (change.word, change.cause) for change in comparison.changes}
     assert words["scratch_bytes"] == (Word.IMPROVED, Cause.STREAM)
     assert words["npu_cycles"] == (Word.REGRESSED, Cause.STREAM)
-    assert {change.detail for change in found.changes} == {
+    assert {change.detail for change in comparison.changes} == {
         "another command stream: Vela's arguments: nothing became --optimise=Size"
     }
 
@@ -95,10 +95,10 @@ def test_an_argument_of_vela_is_named(good: Side) -> None:
 def test_another_place_is_not_compared_and_its_numbers_are_shown(
     good: Side, options: dict[str, object], cause: Cause
 ) -> None:
-    found = ethos_hil.gate(good, run(**options))  # type: ignore[arg-type]
-    assert {(change.word, change.cause) for change in found.changes} == {(Word.INCOMPARABLE, cause)}
-    assert [change.metric for change in found.failing] == [VERDICT]
-    assert "npu_cycles" in {change.metric for change in found.changes}
+    comparison = ethos_hil.gate(good, run(**options))  # type: ignore[arg-type]
+    assert {(change.word, change.cause) for change in comparison.changes} == {(Word.INCOMPARABLE, cause)}
+    assert [change.metric for change in comparison.failing] == [VERDICT]
+    assert "npu_cycles" in {change.metric for change in comparison.changes}
 
 
 @pytest.mark.parametrize(
@@ -112,10 +112,10 @@ def test_another_place_is_not_compared_and_its_numbers_are_shown(
     ids=["channels", "scale", "leave"],
 )
 def test_an_edit_is_called_so_with_what_moved(good: Side, options: dict[str, object], moved: set[str]) -> None:
-    found = ethos_hil.gate(good, run(**options))  # type: ignore[arg-type]
-    assert {(change.word, change.cause) for change in found.changes} == {(Word.EDITED, Cause.QUESTION)}
-    assert {change.metric for change in found.changes} >= {VERDICT, *moved}
-    assert found.passed
+    comparison = ethos_hil.gate(good, run(**options))  # type: ignore[arg-type]
+    assert {(change.word, change.cause) for change in comparison.changes} == {(Word.EDITED, Cause.QUESTION)}
+    assert {change.metric for change in comparison.changes} >= {VERDICT, *moved}
+    assert comparison.passed
 
 
 @pytest.fixture

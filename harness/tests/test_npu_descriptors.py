@@ -48,18 +48,20 @@ def choices_by_name(source: str, *, lists: bool = True) -> Iterator[int]:
     """Yield the lines that compare with an NPU or family, look one up, or list several."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Compare):
-            found = any(map(names_an_npu, (node.left, *node.comparators)))
+            choice = any(map(names_an_npu, (node.left, *node.comparators)))
         elif isinstance(node, ast.Dict):
-            found = any(map(names_an_npu, node.keys))
+            choice = any(map(names_an_npu, node.keys))
         elif isinstance(node, ast.Subscript):
-            found = names_an_npu(node.slice)
+            choice = names_an_npu(node.slice)
         elif isinstance(node, ast.MatchValue):
-            found = names_an_npu(node.value)
+            choice = names_an_npu(node.value)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            found = any(map(names_an_npu, node.args))
+            choice = any(map(names_an_npu, node.args))
         else:
-            found = lists and isinstance(node, ast.Tuple | ast.List | ast.Set) and sum(map(names_an_npu, node.elts)) > 1
-        if found:
+            choice = (
+                lists and isinstance(node, ast.Tuple | ast.List | ast.Set) and sum(map(names_an_npu, node.elts)) > 1
+            )
+        if choice:
             yield node.lineno  # type: ignore[attr-defined]  # the node of a pattern has one, too
 
 
@@ -135,7 +137,7 @@ def test_another_size_is_data_alone(family: Family, macs: int, monkeypatch: pyte
         EthosU.parse(name)
     size = dataclasses.replace(last, macs=macs, config_word=last.config_word & ~0xF | macs.bit_length() - 1, lanes=64)
     larger = dataclasses.replace(family, sizes=(*family.sizes, size))
-    monkeypatch.setattr(ethos_u, "FAMILIES", tuple(larger if each == family else each for each in FAMILIES))
+    monkeypatch.setattr(ethos_u, "FAMILIES", tuple(larger if member == family else member for member in FAMILIES))
 
     npu = EthosU.parse(name)
     assert npu in EthosU.all()
@@ -157,5 +159,5 @@ def test_another_size_is_data_alone(family: Family, macs: int, monkeypatch: pyte
     assert Device(npu, NoEngine()).read(0x28) == size.config_word
     assert len(event_sets(range(9), npu)[0]) == family.event_counters
     assert NpuChoice(larger, (macs,), macs).names == (name,)
-    (profile,) = [each for each in PROFILES if each.name == family.suffix]
+    (profile,) = [profile for profile in PROFILES if profile.name == family.suffix]
     assert dataclasses.replace(profile, target=npu).npu == npu

@@ -46,15 +46,15 @@ PACKAGES = {name for name, path in NAMES.items() if path.name == "__init__.py"}
 @cache
 def imported(path: Path) -> frozenset[str]:
     """All that a file imports, anywhere in it; of this repository the modules, of others what the statement names."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full in NAMES else node.module)
-    return frozenset(found)
+                names.add(full if full in NAMES else node.module)
+    return frozenset(names)
 
 
 def room(name: str) -> str:
@@ -123,7 +123,7 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
 
     def visit(node: str) -> None:
         index[node] = low[node] = len(index)
@@ -138,12 +138,12 @@ def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
             group = stack[stack.index(node) :]
             del stack[stack.index(node) :]
             if len(group) > 1:
-                found.append(sorted(group))
+                groups.append(sorted(group))
 
     for node in graph:
         if node not in index:
             visit(node)
-    return found
+    return groups
 
 
 def folder_of(name: str) -> str:
@@ -214,8 +214,8 @@ MODELS = [
     for name in NAMES
     if name.startswith("ethos_hil.suites.models.")
     or name == "ethos_hil.suites.trial.build"
-    or name in [f"ethos_hil.harness.declared.{each}" for each in _DECLARED]
-    or name in [f"ethos_hil.suites.lab.random_models.{each}" for each in _DRAWN]
+    or name in [f"ethos_hil.harness.declared.{part}" for part in _DECLARED]
+    or name in [f"ethos_hil.suites.lab.random_models.{part}" for part in _DRAWN]
 ]
 """A model is also what `suites.trial.build` and `harness.declared` make of a declaration, and what is drawn."""
 
@@ -237,11 +237,11 @@ def test_every_model_imports_alone() -> None:
 def test_what_cannot_be_imported_or_imports_too_much_is_seen() -> None:
     """Each for itself: what one imports is not there for the next."""
     names = ["antigravity_lacks", "decimal", "fractions", "imp"]
-    found = problems(names, "-W", "error", preloaded="numpy", absent=("decimal", "fractions")).splitlines()
-    assert [line.split()[0] for line in found] == ["antigravity_lacks:", "decimal", "fractions", "imp:"]
-    assert "ModuleNotFoundError" in found[0]
-    assert "imports decimal" in found[1]
-    assert "DeprecationWarning" in found[3]
+    lines = problems(names, "-W", "error", preloaded="numpy", absent=("decimal", "fractions")).splitlines()
+    assert [line.split()[0] for line in lines] == ["antigravity_lacks:", "decimal", "fractions", "imp:"]
+    assert "ModuleNotFoundError" in lines[0]
+    assert "imports decimal" in lines[1]
+    assert "DeprecationWarning" in lines[3]
 
 
 def test_nothing_is_imported_by_a_folders_name() -> None:
@@ -297,14 +297,14 @@ LARGEST_MODULE = 600
 
 def lengths(path: Path) -> dict[str, int]:
     """The lines of each function of a file, without docstrings. A list of data may be as long as it is."""
-    found = {}
+    lines = {}
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             words = ast.get_docstring(node) is not None
             documented = (first.end_lineno or 0) - first.lineno + 1 if words else 0
-            found[node.name] = (node.end_lineno or 0) - node.lineno + 1 - documented
-    return found
+            lines[node.name] = (node.end_lineno or 0) - node.lineno + 1 - documented
+    return lines
 
 
 def test_functions_fit_a_screen() -> None:
@@ -389,9 +389,9 @@ def beside_the_judge(tree: ast.AST) -> list[str]:
 
 def test_one_function_makes_records_and_one_chooses_verdicts() -> None:
     """docs/decisions/0034-one-judge.md."""
-    seen = {name: beside_the_judge(tree) for name, tree in TREES.items()}
-    assert seen.pop(JUDGE), "the judge itself is seen"
-    assert not {name: where for name, where in seen.items() if where}
+    places = {name: beside_the_judge(tree) for name, tree in TREES.items()}
+    assert places.pop(JUDGE), "the judge itself is seen"
+    assert not {name: where for name, where in places.items() if where}
 
 
 @pytest.mark.parametrize(

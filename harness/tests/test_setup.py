@@ -48,9 +48,9 @@ NOBODY = 65534
 def pins(lock: Path) -> dict[str, re.Match[str]]:
     """The pins of a lock by their normalised names; every line must be part of one, or a comment."""
     text = re.sub(r"^#.*\n", "", lock.read_text("utf-8"), flags=re.MULTILINE)
-    found = {str(canonicalize_name(match["name"])): match for match in PIN.finditer(text)}
-    assert "".join(match[0] for match in found.values()) == text, f"{lock.name} has lines that are no pins"
-    return found
+    matches = {str(canonicalize_name(match["name"])): match for match in PIN.finditer(text)}
+    assert "".join(match[0] for match in matches.values()) == text, f"{lock.name} has lines that are no pins"
+    return matches
 
 
 def test_every_pin_but_torchs_has_hashes() -> None:
@@ -70,12 +70,12 @@ def test_a_line_without_a_pin_is_found(tmp_path: Path) -> None:
 def test_the_locks_hold_all_that_pyproject_asks_for() -> None:
     """A lock that was cut off, or written by hand, lacks something."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    wanted = [*project["dependencies"], *(one for some in project["optional-dependencies"].values() for one in some)]
+    wanted = [*project["dependencies"], *(line for some in project["optional-dependencies"].values() for line in some)]
     locks = (*LOCKS, ROOT / "suites/lab/zoo/requirements.lock")  # the extra `zoo` has a folder of its own
     locked = {name: pin["version"] for lock in locks for name, pin in pins(lock).items()}
-    for one in map(Requirement, wanted):
-        if one.name != "ethos-hil":
-            assert one.specifier.contains(locked[canonicalize_name(one.name)]), one
+    for requirement in map(Requirement, wanted):
+        if requirement.name != "ethos-hil":
+            assert requirement.specifier.contains(locked[canonicalize_name(requirement.name)]), requirement
 
 
 def test_the_document_names_all_debian_packages() -> None:
@@ -110,13 +110,13 @@ def _digest(text: str) -> str:
 
 def setuptools_wheel(folder: Path) -> str:
     """Write the installed setuptools as a wheel, and return its pin with the hash."""
-    found = metadata.distribution("setuptools")
-    path = folder / f"setuptools-{found.version}-py3-none-any.whl"
+    distribution = metadata.distribution("setuptools")
+    path = folder / f"setuptools-{distribution.version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in found.files or ():
+        for file in distribution.files or ():
             if ".." not in file.parts and file.suffix != ".pyc" and file.name not in ("INSTALLER", "REQUESTED"):
-                archive.write(str(found.locate_file(file)), str(file))
-    return f"setuptools=={found.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
+                archive.write(str(distribution.locate_file(file)), str(file))
+    return f"setuptools=={distribution.version} \\\n    --hash=sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}\n"
 
 
 @pytest.mark.parametrize("name", [*'$";#\\=:', "(&,'%+", "a b", "é"])
@@ -230,15 +230,15 @@ def kill(root: Path, came: Callable[[], bool], prefix: Sequence[str] = (), goal:
 
 
 def _session(leader: int) -> list[int]:
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:  # it ended
             continue
         if int(fields[3]) == leader and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
+            processes.append(int(path.parent.name))
+    return processes
 
 
 def whole(root: Path) -> bool:
@@ -391,8 +391,8 @@ def checkout(tmp_path: Path) -> Path:
     (root / ".venv").symlink_to(sys.prefix)
     (root / "build").mkdir()
     boards = [path.parent.name for path in (root / "firmware/boards").glob("*/soc.h")]
-    made = [f"build/firmware/{board}/ethos-hil.{kind}" for board in boards for kind in ("elf", "json")]
-    skipped = [word for name in ("build/.apt", ".venv/.installed", *made) for word in ("-o", name)]
+    files = [f"build/firmware/{board}/ethos-hil.{kind}" for board in boards for kind in ("elf", "json")]
+    skipped = [word for name in ("build/.apt", ".venv/.installed", *files) for word in ("-o", name)]
     subprocess.run(["make", *skipped, "wheelhouse"], cwd=root, check=True, timeout=1200)
     (root / ".venv").unlink()
     (root / "build/wheelhouse").rename(tmp_path / "wheels")
@@ -431,7 +431,7 @@ def test_all_of_it_survives_a_kill_at_eleven_moments_without_a_network(checkout:
     assert {line.rpartition(" ")[0] for line in done.stderr.splitlines()} == {"Building the firmware of"}
     assert "Nothing to be done" in run(checkout, "setup").stdout
     doctor = subprocess.run([checkout / ".venv/bin/ethos-hil", "doctor", "--json"], cwd=checkout, capture_output=True)
-    found = json.loads(doctor.stdout)
-    assert found["can_run"], found
-    status = {one["name"]: one["status"] for one in found["findings"]}
+    report = json.loads(doctor.stdout)
+    assert report["can_run"], report
+    status = {finding["name"]: finding["status"] for finding in report["findings"]}
     assert {status["other packages"], status["torch"], status["firmware of corstone-300"]} == {"ok"}

@@ -31,12 +31,12 @@ def test_a_record_has_digests_of_all_that_decides_it() -> None:
     record = ran(U55)
     assert record.artifact is not None
     (delegate,) = artifact.delegates
-    (told,) = record.artifact.delegates
+    (info,) = record.artifact.delegates
     assert delegate.tosa is not None
-    assert told.instruction == delegate.instruction
-    assert told.tosa_sha256 == content_digest(delegate.tosa)
-    assert told.stream_sha256 == hashlib.sha256(delegate.blob.command_stream).hexdigest()
-    assert told.weights_sha256 == hashlib.sha256(delegate.blob.weights).hexdigest()
+    assert info.instruction == delegate.instruction
+    assert info.tosa_sha256 == content_digest(delegate.tosa)
+    assert info.stream_sha256 == hashlib.sha256(delegate.blob.command_stream).hexdigest()
+    assert info.weights_sha256 == hashlib.sha256(delegate.blob.weights).hexdigest()
     assert record.artifact.question == artifact.question
     assert record.firmware_sha256 == hashlib.sha256(find_firmware("corstone-300")).hexdigest()
     assert record.timing_model == timing_model_id()
@@ -61,7 +61,7 @@ def test_a_program_of_somebody_elses_is_its_own_question() -> None:
     record = ran(U55, Artifact.of_program(artifact.pte, "convolutions"))
     assert record.artifact is not None
     assert record.artifact.question == f"pte:{artifact.sha256}"
-    assert [each.tosa_sha256 for each in record.artifact.delegates] == [""]
+    assert [info.tosa_sha256 for info in record.artifact.delegates] == [""]
     mine = ran(U55).artifact
     assert mine is not None
     assert (

@@ -68,8 +68,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy2(ROOT / name, root)
     (root / ".venv").symlink_to(sys.prefix)
     # What `make setup` sees to is there: it is what runs this test, and the firmware was copied.
-    made = [f"build/firmware/{board}/ethos-hil.{kind}" for board in BOARDS for kind in ("elf", "json")]
-    done = ["build/.apt", ".venv/.installed", "boards", *made]
+    files = [f"build/firmware/{board}/ethos-hil.{kind}" for board in BOARDS for kind in ("elf", "json")]
+    done = ["build/.apt", ".venv/.installed", "boards", *files]
     command = ["make", *(word for name in done for word in ("-o", name)), "wheel"]
     subprocess.run(command, cwd=root, env={**os.environ, "PIP_NO_INDEX": "1"}, check=True, timeout=200)
     assert sorted(path.name for path in (root / "build").iterdir()) == ["firmware"], "nothing of the build is left"
@@ -120,7 +120,9 @@ def test_it_holds_the_product_and_neither_tests_nor_laboratory(wheel: Path) -> N
     locks = {f"ethos_hil/{path.name}" for path in LOCKS}
     assert {"ethos_hil/py.typed", "ethos_hil/suites/ops/test_elementwise.py", *locks} <= set(names)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    data = [path for each in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(each)]
+    data = [
+        path for pattern in project["tool"]["setuptools"]["package-data"]["ethos_hil"] for path in ROOT.glob(pattern)
+    ]
     assert {path.suffix for path in data} >= {".c", ".json", ".html", ".css", ".js", ".toml"}
     for room in ("base", "harness", "lowering", "results", "suites"):
         product = {
@@ -140,7 +142,7 @@ def test_no_module_of_it_imports_what_it_does_not_hold(wheel: Path) -> None:
         for node in ast.walk(ast.parse(text)):
             wanted = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             wanted += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            missing = [one for one in wanted if one.split(".")[0] == "ethos_hil" and one not in modules]
+            missing = [module for module in wanted if module.split(".")[0] == "ethos_hil" and module not in modules]
             assert not missing, f"{name} imports {', '.join(missing)}"
 
 
@@ -183,7 +185,7 @@ def test_it_says_what_it_is_made_of(wheel: Path) -> None:
         assert parts[f"firmware-{board}"]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(elf).hexdigest()}]
     assert parts["torch==2.13.0"]["scope"] == "required"
     assert next(part["scope"] for ref, part in parts.items() if ref.startswith("pytest==")) == "optional"
-    needs = {one["ref"]: set(one.get("dependsOn", ())) for one in json.loads(text)["dependencies"]}
+    needs = {entry["ref"]: set(entry.get("dependsOn", ())) for entry in json.loads(text)["dependencies"]}
     for board in BOARDS:
         assert {ref.partition("==")[0] for ref in needs[f"firmware-{board}"]} >= {
             "executorch-schema",
@@ -196,11 +198,11 @@ def test_its_dependencies_are_those_of_pyproject(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         metadata = Parser().parsestr(archive.read(name).decode())
-    required = [one for one in metadata.get_all("Requires-Dist", []) if "extra ==" not in one]
+    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
-    names = [one.partition("=")[0].rstrip("<>~") for one in declared]
+    names = [line.partition("=")[0].rstrip("<>~") for line in declared]
     assert len(required) == len(declared)
-    assert [one for one in required if not one.startswith(tuple(names))] == []
+    assert [line for line in required if not line.startswith(tuple(names))] == []
     assert "torch==2.13.0" in required
 
 
@@ -213,9 +215,9 @@ print(json.dumps([ethos_hil.__file__, [n for n in (*generic, *lab) if u.find_spe
 """
     done = run(python, here, python, "-c", code)
     assert done.returncode == 0, done.stderr
-    file, found = json.loads(done.stdout)
+    file, modules = json.loads(done.stdout)
     assert Path(file).is_relative_to(python.parents[1])
-    assert found == []
+    assert modules == []
 
 
 def test_it_is_of_the_same_state_as_the_checkout_it_was_built_from(python: Path, here: Path) -> None:
@@ -243,13 +245,13 @@ def test_a_model_is_verified_in_an_empty_folder(python: Path, here: Path) -> Non
 def test_the_doctor_finds_it_well(python: Path, here: Path) -> None:
     done = run(python, here, python.with_name("ethos-hil"), "doctor", "--json")
     assert done.returncode == 0, done.stdout + done.stderr
-    found = {one["name"]: one for one in json.loads(done.stdout)["findings"]}
-    assert found["ethos-hil"]["found"].endswith(
+    findings = {finding["name"]: finding for finding in json.loads(done.stdout)["findings"]}
+    assert findings["ethos-hil"]["found"].endswith(
         f"installed in {python.parents[1]}/lib/python3.11/site-packages/ethos_hil"
     )
-    assert found["torch"]["status"] == found["other packages"]["status"] == "ok"
+    assert findings["torch"]["status"] == findings["other packages"]["status"] == "ok"
     for soc in SOCS:
-        line = found[f"firmware of {soc.name}"]
+        line = findings[f"firmware of {soc.name}"]
         assert line["status"] == "ok"
         assert line["found"].startswith("of the wheel, SHA-256 ")
     assert list(here.iterdir()) == []

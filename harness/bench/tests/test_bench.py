@@ -72,9 +72,9 @@ def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 def records(folder: Path) -> list[Record]:
-    found = list(read_run(folder))
-    assert all(isinstance(each, StoredRecord) for each in found), found  # every line is whole
-    return [each.record for each in found if isinstance(each, StoredRecord)]
+    lines = list(read_run(folder))
+    assert all(isinstance(line, StoredRecord) for line in lines), lines  # every line is whole
+    return [line.record for line in lines if isinstance(line, StoredRecord)]
 
 
 def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -> None:
@@ -87,15 +87,15 @@ def wait_for_records(folder: Path, count: int, process: subprocess.Popen[str]) -
 
 def processes_of(folder: Path) -> list[str]:
     """Return the command lines of processes that work for a run folder."""
-    found = []
+    commands = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             text = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if str(folder) in text:
-            found.append(text)
-    return found
+            commands.append(text)
+    return commands
 
 
 @pytest.mark.slow
@@ -105,18 +105,18 @@ def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
     interrupted = start(tmp_path, "--run-name", "one", "--jobs", "2")
     wait_for_records(folder, 1, interrupted)
     interrupted.send_signal(signal.SIGINT)
-    _, said = interrupted.communicate(timeout=60)
+    _, error = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    assert "--resume one goes on with the rest" in said
+    assert "--resume one goes on with the rest" in error
     assert not processes_of(folder)
-    first = {each.created for each in records(folder)}
+    first = {record.created for record in records(folder)}
 
     killed = start(tmp_path, "--resume", "one", "--jobs", "2")
     wait_for_records(folder, len(first) + 2, killed)
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=60)
     assert wait_for_writers(folder, 30)
-    before = Counter(each.dumps() for each in records(folder))
+    before = Counter(record.dumps() for record in records(folder))
     assert len(before) < 3 * 8
 
     for arguments, reason in (
@@ -125,24 +125,24 @@ def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
         (("--case", "relu*"), "other cases of the grid small, or they have changed"),
     ):
         other = start(tmp_path, "--resume", "one", *arguments)
-        out, said = other.communicate(timeout=60)
+        out, error = other.communicate(timeout=60)
         assert (other.returncode, out) == (2, "")
-        assert reason in said
-        assert said.count("\n") == 1
+        assert reason in error
+        assert error.count("\n") == 1
 
     finished = start(tmp_path, "--resume", "one", "--json", "-")
-    out, said = finished.communicate(timeout=120)
-    assert finished.returncode == 0, said
+    out, error = finished.communicate(timeout=120)
+    assert finished.returncode == 0, error
     after = records(folder)
-    keys = Counter((each.model, each.npu, each.memory_mode) for each in after)
+    keys = Counter((record.model, record.npu, record.memory_mode) for record in after)
     assert set(keys.values()) == {1}  # nothing twice
     assert len(keys) == 3 * 8  # nothing lost
-    assert before <= Counter(each.dumps() for each in after)  # what was there is as it was
-    assert {each.verdict for each in after if each.model == "relu_1x64"} == {Verdict.VERIFIED}
-    assert {each.verdict for each in after if each.model == "linear_640_to_64"} == {Verdict.COMPILED_ONLY}
-    refused = [each for each in after if each.failure is not None]
-    assert {each.failure.kind for each in refused if each.failure is not None} == {FailureKind.DELEGATION}
-    assert {(each.model, each.npu) for each in refused} == {
+    assert before <= Counter(record.dumps() for record in after)  # what was there is as it was
+    assert {record.verdict for record in after if record.model == "relu_1x64"} == {Verdict.VERIFIED}
+    assert {record.verdict for record in after if record.model == "linear_640_to_64"} == {Verdict.COMPILED_ONLY}
+    refused = [record for record in after if record.failure is not None]
+    assert {record.failure.kind for record in refused if record.failure is not None} == {FailureKind.DELEGATION}
+    assert {(record.model, record.npu) for record in refused} == {
         ("resize_4x4x8", "ethos-u55-128"),
         ("resize_4x4x8", "ethos-u65-256"),
     }
@@ -165,17 +165,17 @@ def test_a_point_that_ends_its_process_has_a_record(tmp_path: Path, monkeypatch:
     wanted = plan("net.py:net")
     folder = new_run(wanted, tmp_path / "runs")
     run_bench(wanted, folder, jobs=1, reporter=Silent())
-    found = records(folder.path)
-    assert len(found) == 3
-    for each in found:
-        assert each.failure is not None
-        assert each.failure.kind == FailureKind.INTERNAL
-        assert "its process ended with signal 9" in each.failure.message
+    rows = records(folder.path)
+    assert len(rows) == 3
+    for row in rows:
+        assert row.failure is not None
+        assert row.failure.kind == FailureKind.INTERNAL
+        assert "its process ended with signal 9" in row.failure.message
 
     run_bench(wanted, folder, jobs=1, reporter=Silent())  # asked again: there is one record of each all the same
     assert len(records(folder.path)) == 3
     aside = (folder.path / LOGS / ASKED_AGAIN).read_text().splitlines()
-    assert [Record.from_json(json.loads(line)) for line in aside] == found
+    assert [Record.from_json(json.loads(line)) for line in aside] == rows
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_only_what_asking_again_would_not_change_is_done(
     assert settled(odd) is done
     assert set_aside(folder.path, "a sweep") == (0 if done else 1)
     assert len(records(folder.path)) == (4 if done else 3)
-    assert recorded(folder.path) == {each.key for each in wanted.points[: 3 if done else 2]}
+    assert recorded(folder.path) == {point.key for point in wanted.points[: 3 if done else 2]}
     assert (folder.path / LOGS / ASKED_AGAIN).exists() is not done
 
 

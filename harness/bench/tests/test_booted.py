@@ -81,7 +81,7 @@ def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "npu", "mode", "target", "kind", "said"),
+    ("case", "npu", "mode", "target", "kind", "message"),
     [
         (CASE, "ethos-u55-128", "Dedicated_Sram", "virtual", FailureKind.CAPABILITY, "not for ethos-u55-128"),
         (CASE, "ethos-u85-256", "Sram_Only", "corstone-300", FailureKind.CAPABILITY, "cannot have an ethos-u85-256"),
@@ -95,12 +95,12 @@ def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
     ids=["mode", "target", "not-on-the-npu", "no-layer"],
 )  # fmt: skip
 def test_refusals_are_records_with_a_reason(
-    pool: BoardPool, case: BenchCase, npu: str, mode: str, target: str, kind: FailureKind, said: str
+    pool: BoardPool, case: BenchCase, npu: str, mode: str, target: str, kind: FailureKind, message: str
 ) -> None:
     record = made(pool, case=case, npu=npu, mode=mode, target=target)
     assert record.failure is not None
     assert record.failure.kind == kind
-    assert said in record.failure.message
+    assert message in record.failure.message
     assert is_refusal(record)
     assert record.bench is not None
     assert (record.npu, record.memory_mode, record.target.name) == (npu, mode, target)

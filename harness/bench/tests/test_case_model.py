@@ -40,10 +40,10 @@ def test_what_joins_tensors_gets_them_as_a_list() -> None:
 def test_numbers_come_from_the_name() -> None:
     import torch
 
-    one, again, other = (case_model(case(BenchStep("Linear", args=(3, 4)), inputs=PAIR[:1], name=n)) for n in "aab")
-    weight, same, different = (each.default.module.state_dict()["weight"] for each in (one, again, other))
+    first, again, other = (case_model(case(BenchStep("Linear", args=(3, 4)), inputs=PAIR[:1], name=n)) for n in "aab")
+    weight, same, different = (model.default.module.state_dict()["weight"] for model in (first, again, other))
     assert torch.equal(weight, same)
-    assert torch.equal(one.default.example_inputs[0], again.default.example_inputs[0])
+    assert torch.equal(first.default.example_inputs[0], again.default.example_inputs[0])
     assert not torch.equal(weight, different)
 
 
@@ -56,7 +56,7 @@ def test_a_model_is_the_users(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         (case(BenchStep("Relu")), "torch.nn has no 'Relu' (did you mean ReLU?)"),
         (case(BenchStep(call="nn.functional.gellu")), "torch.nn.functional has no 'gellu' (did you mean gelu?)"),
@@ -73,24 +73,24 @@ def test_a_model_is_the_users(tmp_path: Path) -> None:
         (BenchCase("it", "model", (), (), model="no_such:net", source="mine.toml:7"), "no_such"),
     ],
 )
-def test_what_torch_cannot_compute_is_one_line_with_the_case_and_its_place(wrong: BenchCase, said: str) -> None:
+def test_what_torch_cannot_compute_is_one_line_with_the_case_and_its_place(wrong: BenchCase, message: str) -> None:
     with pytest.raises(UsageError) as error:
         case_model(wrong)
     assert error.value.message.startswith("mine.toml:7: case it: ")
-    assert said in f"{error.value.message} ({error.value.hint})"
+    assert message in f"{error.value.message} ({error.value.hint})"
     assert "\n" not in error.value.message
 
 
 CASES = default_grid().cases
-SHORT = [each for each in CASES if each.booted]
+SHORT = [bench_case for bench_case in CASES if bench_case.booted]
 FAMILIES = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 CPU_ON_U55 = {"resize": "aten::upsample_", "int16_matmul_4x32x16x32": "aten::bmm.out"}
 """What upstream leaves to the CPU on Ethos-U55 and U65, by group or case."""
 
 
-def check(each: BenchCase, npu: str) -> None:
-    artifact = lower(case_model(each), npu=npu, scheme=each.scheme)
-    left = CPU_ON_U55.get(each.name, CPU_ON_U55.get(each.group, "")) if "u85" not in npu else ""
+def check(bench_case: BenchCase, npu: str) -> None:
+    artifact = lower(case_model(bench_case), npu=npu, scheme=bench_case.scheme)
+    left = CPU_ON_U55.get(bench_case.name, CPU_ON_U55.get(bench_case.group, "")) if "u85" not in npu else ""
     if left:
         assert not artifact.npu_ops
         assert any(left in kernel for kernel in artifact.cpu_ops)
@@ -99,17 +99,19 @@ def check(each: BenchCase, npu: str) -> None:
         assert not [kernel for kernel in artifact.cpu_ops if "quantize_per_tensor" not in kernel]
 
 
-@pytest.mark.parametrize("each", SHORT[::4], ids=lambda each: each.name)
-def test_a_short_case_of_the_default_grid_is_on_the_npu_and_nothing_of_it_on_the_cpu(each: BenchCase) -> None:
-    check(each, FAMILIES[SHORT.index(each) % 3])
+@pytest.mark.parametrize("bench_case", SHORT[::4], ids=lambda bench_case: bench_case.name)
+def test_a_short_case_of_the_default_grid_is_on_the_npu_and_nothing_of_it_on_the_cpu(bench_case: BenchCase) -> None:
+    check(bench_case, FAMILIES[SHORT.index(bench_case) % 3])
 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("npu", FAMILIES)
-@pytest.mark.parametrize("each", CASES, ids=lambda each: each.name)
-def test_every_case_of_the_default_grid_is_on_the_npu(each: BenchCase, npu: str) -> None:
-    check(each, npu)
+@pytest.mark.parametrize("bench_case", CASES, ids=lambda bench_case: bench_case.name)
+def test_every_case_of_the_default_grid_is_on_the_npu(bench_case: BenchCase, npu: str) -> None:
+    check(bench_case, npu)
 
 
 def test_every_case_of_the_default_grid_is_computed_by_torch() -> None:
-    assert {each.label for each in map(case_model, CASES)} == {each.name for each in select(default_grid()).cases}
+    assert {model.label for model in map(case_model, CASES)} == {
+        bench_case.name for bench_case in select(default_grid()).cases
+    }

@@ -24,9 +24,9 @@ def grid(folder: Path, text: str) -> BenchGrid:
 
 
 def test_what_a_file_does_not_say_has_a_default(tmp_path: Path) -> None:
-    found = grid(tmp_path, CASE)
-    assert (found.name, found.npus, found.memory_modes, found.system_configs) == ("mine", EthosU.names(), (), ())
-    (case,) = found.cases
+    result = grid(tmp_path, CASE)
+    assert (result.name, result.npus, result.memory_modes, result.system_configs) == ("mine", EthosU.names(), (), ())
+    (case,) = result.cases
     assert (case.name, case.group, case.scheme, case.tags, case.booted) == ("add_8", "add", "a8w8", (LONG,), False)
     assert case.steps == (BenchStep(call="add"),)
     assert case.inputs == (BenchInput((1, 8)),) * 2
@@ -34,7 +34,7 @@ def test_what_a_file_does_not_say_has_a_default(tmp_path: Path) -> None:
 
 
 def test_all_of_it_is_read(tmp_path: Path) -> None:
-    found = grid(
+    result = grid(
         tmp_path,
         """
 name = "edge"
@@ -59,9 +59,9 @@ name = "digits"
 model = "suites.models.digits:digits"
 """,
     )
-    assert (found.name, found.npus) == ("edge", ("ethos-u55-128", "ethos-u85-256"))
-    assert (found.memory_modes, found.system_configs) == (("Sram_Only", "all"), ("Ethos_U85_SYS_DRAM_High",))
-    stem, net, digits = found.cases
+    assert (result.name, result.npus) == ("edge", ("ethos-u55-128", "ethos-u85-256"))
+    assert (result.memory_modes, result.system_configs) == (("Sram_Only", "all"), ("Ethos_U85_SYS_DRAM_High",))
+    stem, net, digits = result.cases
     assert (stem.group, stem.scheme, stem.tags, stem.booted) == ("first", "a16w8", (SHORT, "camera"), True)
     assert list(map(str, stem.steps)) == ["Conv2d(3, 8, (3, 5), padding=(1, 2))", "ReLU6()"]
     assert stem.inputs == (BenchInput((1, 3, 8, 8), "float32", 0, 9.5, True),)
@@ -73,8 +73,8 @@ def test_systems_and_modes_are_those_of_a_configuration_file(tmp_path: Path) -> 
     ini = tmp_path / "vela.ini"
     ini.write_text("[System_Config.Mine]\n[Memory_Mode.Ours]\n")
     (tmp_path / "mine.toml").write_text(f'{HEAD}memory_modes = ["Ours"]\nsystem_configs = ["Mine"]\n{CASE}')
-    found = read_grid(tmp_path / "mine.toml", ini)
-    assert (found.memory_modes, found.system_configs) == (("Ours",), ("Mine",))
+    result = read_grid(tmp_path / "mine.toml", ini)
+    assert (result.memory_modes, result.system_configs) == (("Ours",), ("Mine",))
     (tmp_path / "mine.toml").write_text(f'{HEAD}system_configs = ["Ethos_U85_SYS_DRAM_High"]\n{CASE}')
     with pytest.raises(
         UsageError, match=r"mine.toml:2: system_configs: 'Ethos_U85_SYS_DRAM_High' is no system of .*ini"
@@ -86,7 +86,7 @@ STEP = 'steps = [{layer = "ReLU"}]\n'
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "mine.toml:1: the grid has no cases"),
         ("case = []\n", "mine.toml:1: the grid has no cases"),
@@ -119,27 +119,27 @@ STEP = 'steps = [{layer = "ReLU"}]\n'
         (CASE.replace("[1, 8]]", '{shape = [8], dtype = "int4"}]'), "mine.toml:5: case[1].inputs[2]"),
     ],
 )
-def test_what_cannot_be_used_is_one_line_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_what_cannot_be_used_is_one_line_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         grid(tmp_path, text)
-    assert said in f"{error.value.message} ({error.value.hint})"
+    assert message in f"{error.value.message} ({error.value.hint})"
     assert "\n" not in error.value.message
     assert error.value.exit_status == 2
 
 
 def test_the_default_grid_has_a_short_case_of_every_group() -> None:
-    found = default_grid()
-    assert found.name == "default"
-    assert found.npus == EthosU.names()
-    assert 100 <= len(found.cases) <= 120
-    short = [case for case in found.cases if case.booted]
+    default = default_grid()
+    assert default.name == "default"
+    assert default.npus == EthosU.names()
+    assert 100 <= len(default.cases) <= 120
+    short = [case for case in default.cases if case.booted]
     assert 20 <= len(short) <= 30
-    groups = {case.group for case in found.cases}
+    groups = {case.group for case in default.cases}
     assert {case.group for case in short} == groups
     assert groups >= {"stem", "conv1x1", "conv3x3", "dw", "linear", "matmul", "softmax", "elementwise", "layout"}
     assert groups >= {"pool", "activation", "norm", "resize", "upconv", "reduce", "int16"}
-    assert {case.scheme for case in found.cases if case.group == "int16"} == {"a16w8"}
-    assert found.cases[0].source == "default_grid.toml:12"
+    assert {case.scheme for case in default.cases if case.group == "int16"} == {"a16w8"}
+    assert default.cases[0].source == "default_grid.toml:12"
 
 
 def test_the_document_has_a_grid_that_is_one_and_every_key(tmp_path: Path) -> None:

@@ -21,15 +21,15 @@ SETTINGS = PointSettings("test")
 
 
 def places(grid: BenchGrid, settings: PointSettings = SETTINGS) -> set[tuple[str, str, str]]:
-    return {(each.npu, each.memory_mode, each.system_config) for each in points_of(grid, ("virtual",), settings)}
+    return {(point.npu, point.memory_mode, point.system_config) for point in points_of(grid, ("virtual",), settings)}
 
 
 def test_default_has_one_mode_of_each_kind() -> None:
     points = points_of(GRID, ("virtual",), SETTINGS)
-    assert len(points) == len({each.key for each in points}) == 2 * (4 * 2 + 2 * 3 + 5 * 3)
-    assert {each.npu for each in points} == set(EthosU.names())
-    assert not [each for each in points if refusal_of(each, SETTINGS)]
-    u55 = {each for each in places(GRID) if each[0] == "ethos-u55-64"}
+    assert len(points) == len({point.key for point in points}) == 2 * (4 * 2 + 2 * 3 + 5 * 3)
+    assert {point.npu for point in points} == set(EthosU.names())
+    assert not [point for point in points if refusal_of(point, SETTINGS)]
+    u55 = {place for place in places(GRID) if place[0] == "ethos-u55-64"}
     assert u55 == {("ethos-u55-64", mode, "Ethos_U55_High_End_Embedded") for mode in ("Shared_Sram", "Sram_Only")}
 
 
@@ -41,38 +41,38 @@ def test_the_default_grid_has_about_3000_points() -> None:
 def test_points_with_one_tosa_stand_together() -> None:
     """Else a case would be lowered more often than it has to be."""
     mixed = replace(GRID, npus=("ethos-u85-128", "ethos-u55-32", "ethos-u85-256", "ethos-u65-256"))
-    seen = [(each.case.name, "u85" in each.npu) for each in points_of(mixed, ("virtual",), SETTINGS)]
-    changes = sum(one != other for one, other in itertools.pairwise(seen))
+    order = [(point.case.name, "u85" in point.npu) for point in points_of(mixed, ("virtual",), SETTINGS)]
+    changes = sum(before != after for before, after in itertools.pairwise(order))
     assert changes == 3
 
 
 def test_what_is_asked_for_is_refused_where_it_cannot_be() -> None:
-    asked = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Dedicated_Sram", "Shared_Sram"))
-    points = points_of(asked, ("virtual",), SETTINGS)
-    refused = {(each.npu, each.memory_mode) for each in points if refusal_of(each, SETTINGS)}
+    grid = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Dedicated_Sram", "Shared_Sram"))
+    points = points_of(grid, ("virtual",), SETTINGS)
+    refused = {(point.npu, point.memory_mode) for point in points if refusal_of(point, SETTINGS)}
     assert refused == {("ethos-u55-128", "Dedicated_Sram")}
-    every = points_of(replace(asked, memory_modes=(ALL,)), ("virtual",), SETTINGS)
-    assert not [each for each in every if refusal_of(each, SETTINGS)]
-    assert len({each.memory_mode for each in every if "u65" in each.npu}) == 6
-    assert len({each.memory_mode for each in every if "u55" in each.npu}) == 2
+    every = points_of(replace(grid, memory_modes=(ALL,)), ("virtual",), SETTINGS)
+    assert not [point for point in every if refusal_of(point, SETTINGS)]
+    assert len({point.memory_mode for point in every if "u65" in point.npu}) == 6
+    assert len({point.memory_mode for point in every if "u55" in point.npu}) == 2
 
 
 def test_a_system_of_arms_is_for_its_family() -> None:
-    asked = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Sram_Only",))
-    both = replace(asked, system_configs=("Ethos_U55_Deep_Embedded", "Ethos_U65_Embedded"))
+    grid = replace(GRID, npus=("ethos-u55-128", "ethos-u65-256"), memory_modes=("Sram_Only",))
+    both = replace(grid, system_configs=("Ethos_U55_Deep_Embedded", "Ethos_U65_Embedded"))
     assert places(both) == {
         ("ethos-u55-128", "Sram_Only", "Ethos_U55_Deep_Embedded"),
         ("ethos-u65-256", "Sram_Only", "Ethos_U65_Embedded"),
     }
-    one = replace(asked, system_configs=("Ethos_U55_Deep_Embedded",))
-    points = points_of(one, ("virtual",), SETTINGS)
-    refused = [each for each in points if refusal_of(each, SETTINGS)]
-    assert {each.npu for each in refused} == {"ethos-u65-256"}
+    single = replace(grid, system_configs=("Ethos_U55_Deep_Embedded",))
+    points = points_of(single, ("virtual",), SETTINGS)
+    refused = [point for point in points if refusal_of(point, SETTINGS)]
+    assert {point.npu for point in refused} == {"ethos-u65-256"}
     assert len(points) == 4
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         (BenchOrder(npus=("ethos-u55-128",), memory_modes=("Dedicated_Sram",)), "not for ethos-u55-128"),
         (BenchOrder(npus=("ethos-u55-129",)), "'ethos-u55-129' is not an Ethos-U configuration"),
@@ -89,8 +89,8 @@ def test_a_system_of_arms_is_for_its_family() -> None:
         (BenchOrder(models=("net.py:net",), grid=Path("grid.toml")), "a model and --grid are both given"),
     ],
 )
-def test_bad_orders(order: BenchOrder, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_bad_orders(order: BenchOrder, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         order.plan()
 
 
@@ -101,7 +101,7 @@ def test_an_empty_grid() -> None:
 
 def test_what_is_booted() -> None:
     short, long = GRID.cases[1], GRID.cases[0]
-    assert [SETTINGS.booted(each, virtual=True) for each in (short, long)] == [True, False]
+    assert [SETTINGS.booted(case, virtual=True) for case in (short, long)] == [True, False]
     assert SETTINGS.booted(long, virtual=False)
     assert [replace(SETTINGS, boot=boot).booted(short, virtual=True) for boot in (True, False)] == [True, False]
 

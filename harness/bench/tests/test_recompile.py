@@ -35,8 +35,8 @@ def models() -> list[TorchModel]:
             self.head, self.tail = nn.Conv2d(8, 16, 3, padding=1), nn.Conv2d(16, 8, 1)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            found = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
-            return nn.functional.gelu(self.tail(found))
+            values = torch.sort(self.head(x).relu().flatten(1), 1)[0].reshape(1, 16, 8, 8)
+            return nn.functional.gelu(self.tail(values))
 
     torch.manual_seed(0)
     return [
@@ -61,10 +61,12 @@ def test_is_what_lowering_makes() -> None:
         for npu, mode, system in POINTS:
             setup = VelaSetup.of(CompileOptions(npu=npu, memory_mode=mode, system_config=system))
             right = lowered(model, setup)
-            found = recompiled(bases["u85" if "u85" in npu else "u55"], setup)
-            assert [content(each) for each in found.delegates] == [content(each) for each in right.delegates], npu
+            artifact = recompiled(bases["u85" if "u85" in npu else "u55"], setup)
+            assert [content(delegate) for delegate in artifact.delegates] == [
+                content(delegate) for delegate in right.delegates
+            ], npu
             for name in ("npu", "memory_mode", "vela_flags", "vela_ini", "question", "placement", "scheme"):
-                assert getattr(found, name) == getattr(right, name)
+                assert getattr(artifact, name) == getattr(right, name)
 
 
 def test_another_setup_is_another_program() -> None:
@@ -74,7 +76,7 @@ def test_another_setup_is_another_program() -> None:
     npu = EthosU.parse("ethos-u65-512")
     right = lowered(model, VelaSetup.default(npu, MemoryMode("Dedicated_Sram_384KB")))
     other = recompiled(base, VelaSetup.default(npu, MemoryMode("Sram_Only")))
-    assert [content(each) for each in other.delegates] != [content(each) for each in right.delegates]
+    assert [content(delegate) for delegate in other.delegates] != [content(delegate) for delegate in right.delegates]
 
 
 def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
@@ -84,9 +86,11 @@ def test_a_users_file_of_vela_is_used(tmp_path: Path) -> None:
     setup = VelaSetup.of(CompileOptions(npu="ethos-u55-256", vela_ini=path))
     model = models()[0]
     base = lower(model, EthosU.parse("ethos-u55-128"))
-    found = recompiled(base, setup)
-    assert found.vela_ini == path.read_text() != ini.text
-    assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, setup).delegates]
+    artifact = recompiled(base, setup)
+    assert artifact.vela_ini == path.read_text() != ini.text
+    assert [content(delegate) for delegate in artifact.delegates] == [
+        content(delegate) for delegate in lowered(model, setup).delegates
+    ]
 
 
 def test_the_other_family_is_refused() -> None:
@@ -100,6 +104,8 @@ def test_a_program_that_is_rewritten_for_one_npu_only_has_to_be_lowered() -> Non
     small, smaller = EthosU.parse("ethos-u55-64"), VelaSetup.default(EthosU.parse("ethos-u55-32"))
     with pytest.raises(RecompilationDeparts, match="a defect of Vela is met on ethos-u55-32"):
         recompiled(lower(model, EthosU.parse("ethos-u55-256")), smaller)
-    found = recompiled(lower(model, small), smaller)
-    assert [content(each) for each in found.delegates] == [content(each) for each in lowered(model, smaller).delegates]
-    assert [each.defects for each in found.delegates] == [(), ("vela-table-beyond-shram",)]
+    artifact = recompiled(lower(model, small), smaller)
+    assert [content(delegate) for delegate in artifact.delegates] == [
+        content(delegate) for delegate in lowered(model, smaller).delegates
+    ]
+    assert [delegate.defects for delegate in artifact.delegates] == [(), ("vela-table-beyond-shram",)]

@@ -32,13 +32,13 @@ GRID = BenchGrid(
     ],
 )
 def test_cases_are_chosen_by_tag_name_and_group(tags: tuple[str], names: tuple[str], chosen: tuple[int]) -> None:
-    found = select(GRID, tags, names)
-    assert found.cases == tuple(GRID.cases[each] for each in chosen)
-    assert (found.name, found.npus) == (GRID.name, GRID.npus)
+    grid = select(GRID, tags, names)
+    assert grid.cases == tuple(GRID.cases[index] for index in chosen)
+    assert (grid.name, grid.npus) == (GRID.name, GRID.npus)
 
 
 @pytest.mark.parametrize(
-    ("tags", "names", "said"),
+    ("tags", "names", "message"),
     [
         (("shor",), (), "no case of the grid mine has the tag 'shor' (did you mean short?)"),
         ((), ("conv3x3", "conv3x4_8x8x64"), "has the name or group 'conv3x4_8x8x64' (did you mean conv3x3_8x8x64"),
@@ -46,7 +46,7 @@ def test_cases_are_chosen_by_tag_name_and_group(tags: tuple[str], names: tuple[s
         (("camera",), ("conv*",), "no case of the grid mine is tagged camera and called conv*"),
     ],
 )
-def test_what_takes_no_case_is_refused(tags: tuple[str], names: tuple[str], said: str) -> None:
+def test_what_takes_no_case_is_refused(tags: tuple[str], names: tuple[str], message: str) -> None:
     with pytest.raises(UsageError) as error:
         select(GRID, tags, names)
-    assert said in f"{error.value.message} ({error.value.hint})"
+    assert message in f"{error.value.message} ({error.value.hint})"

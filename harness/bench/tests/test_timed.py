@@ -87,20 +87,20 @@ def costs(record: Record) -> dict[str, OpCost]:
 
 @pytest.mark.parametrize(("case", "npu", "mode"), POINTS, ids=lambda value: getattr(value, "name", value))
 def test_agrees_with_profile(case: BenchCase, npu: str, mode: str, pool: BoardPool) -> None:
-    found, right = timed(point(case, npu, mode), pool), profiled(point(case, npu, mode), pool)
+    record, right = timed(point(case, npu, mode), pool), profiled(point(case, npu, mode), pool)
     assert right.verdict == Verdict.VERIFIED
-    assert found.verdict == Verdict.COMPILED_ONLY
-    assert found.metric("npu_cycles") == right.metric("npu_cycles")
-    assert found.metric("npu_cycles_estimate") == right.metric("npu_cycles_estimate")
-    assert rows(found) == rows(right)
-    assert sum(op.cycles or 0 for op in found.ops) == right.metric("npu_cycles").value  # type: ignore[union-attr]
-    assert costs(found) == costs(right)
+    assert record.verdict == Verdict.COMPILED_ONLY
+    assert record.metric("npu_cycles") == right.metric("npu_cycles")
+    assert record.metric("npu_cycles_estimate") == right.metric("npu_cycles_estimate")
+    assert rows(record) == rows(right)
+    assert sum(op.cycles or 0 for op in record.ops) == right.metric("npu_cycles").value  # type: ignore[union-attr]
+    assert costs(record) == costs(right)
     for name in ("npu", "memory_mode", "system_config", "clock_hz", "timing_model", "versions", "target", "method"):
-        assert getattr(found, name) == getattr(right, name), name
-    assert found.artifact is not None
+        assert getattr(record, name) == getattr(right, name), name
+    assert record.artifact is not None
     assert right.artifact is not None
     for name in ("delegates", "question", "vela_flags", "cpu_calls", "scheme", "lowering", "npu_ops"):
-        assert getattr(found.artifact, name) == getattr(right.artifact, name), name
+        assert getattr(record.artifact, name) == getattr(right.artifact, name), name
 
 
 def test_the_comparison_sees_another_memory_system(pool: BoardPool) -> None:
@@ -108,27 +108,27 @@ def test_the_comparison_sees_another_memory_system(pool: BoardPool) -> None:
     wanted = point(LINEAR, "ethos-u55-256", "Shared_Sram")
     other = point(LINEAR, "ethos-u55-256", "Shared_Sram", "Ethos_U55_Deep_Embedded")
     right = profiled(wanted, pool)
-    found = timed(other, pool)
-    assert found.metric("npu_cycles") != right.metric("npu_cycles")
-    assert rows(found) != rows(right)
-    assert costs(found) != costs(right)
+    record = timed(other, pool)
+    assert record.metric("npu_cycles") != right.metric("npu_cycles")
+    assert rows(record) != rows(right)
+    assert costs(record) != costs(right)
 
 
 def test_what_a_device_would_report_of_its_memory(pool: BoardPool) -> None:
     wanted = point(CONV, "ethos-u85-512", "Dedicated_Sram_384KB")
-    found, right = timed(wanted, pool), profiled(wanted, pool)
+    record, right = timed(wanted, pool), profiled(wanted, pool)
     for name in ("scratch_bytes", "fast_scratch_bytes"):
-        metric, reported = found.metric(name), right.metric(name)
+        metric, reported = record.metric(name), right.metric(name)
         assert metric is not None
         assert reported is not None
         assert metric.provenance == "vela"
         assert metric.value <= reported.value <= metric.value + 31, name  # a device rounds up to 32
-    encoded = found.metric("weights_encoded_bytes")
+    encoded = record.metric("weights_encoded_bytes")
     assert encoded is not None
     assert encoded.value > 0
-    assert found.artifact is not None
-    assert (found.artifact.sha256, found.artifact.pte_bytes) == ("", 0)  # there is no .pte
-    assert found.metric("weights_bytes").value == 16 * 24 * 9  # type: ignore[union-attr]
+    assert record.artifact is not None
+    assert (record.artifact.sha256, record.artifact.pte_bytes) == ("", 0)  # there is no .pte
+    assert record.metric("weights_bytes").value == 16 * 24 * 9  # type: ignore[union-attr]
 
 
 def test_what_is_only_timed_needs_no_firmware(pool: BoardPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,8 +136,8 @@ def test_what_is_only_timed_needs_no_firmware(pool: BoardPool, tmp_path: Path, m
     wanted = point(LINEAR, "ethos-u85-256", "Sram_Only")
     right = timed(wanted, pool)
     monkeypatch.setenv(FIRMWARE_VARIABLE, str(tmp_path))
-    found = timed(wanted, pool)
-    assert found.verdict == Verdict.COMPILED_ONLY
-    assert (found.metrics, rows(found)) == (right.metrics, rows(right))
-    assert any("there is no firmware of corstone-320 here" in note for note in found.notes)
+    record = timed(wanted, pool)
+    assert record.verdict == Verdict.COMPILED_ONLY
+    assert (record.metrics, rows(record)) == (right.metrics, rows(right))
+    assert any("there is no firmware of corstone-320 here" in note for note in record.notes)
     assert not any("there is no firmware" in note for note in right.notes)

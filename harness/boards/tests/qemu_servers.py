@@ -40,10 +40,10 @@ def frames(folder: Path, until: FrameType = FrameType.END, seconds: float = 20.0
     """Return the frames that the firmware sent, until one of the type `until`."""
     end = time.monotonic() + seconds
     while True:
-        found = [each for each in FrameDecoder().feed((folder / "uart").read_bytes()) if isinstance(each, Frame)]
-        if any(frame.type is until for frame in found):
-            return found
-        assert time.monotonic() < end, found
+        result = [frame for frame in FrameDecoder().feed((folder / "uart").read_bytes()) if isinstance(frame, Frame)]
+        if any(frame.type is until for frame in result):
+            return result
+        assert time.monotonic() < end, result
         time.sleep(0.02)
 
 
@@ -52,8 +52,8 @@ def qmp(folder: Path, command: str) -> None:
     with socket.socket(socket.AF_UNIX) as stream, stream.makefile("rw") as file:
         stream.connect(str(folder / "qmp"))
         file.readline()
-        for each in ("qmp_capabilities", command):
-            file.write(json.dumps({"execute": each}) + "\n")
+        for name in ("qmp_capabilities", command):
+            file.write(json.dumps({"execute": name}) + "\n")
             file.flush()
             while "return" not in json.loads(file.readline()):
                 pass
@@ -61,15 +61,15 @@ def qmp(folder: Path, command: str) -> None:
 
 def marked(variable: str) -> list[int]:
     """Return the processes that a server started, without ours."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             variables = (folder / "environ").read_bytes()
         except OSError:
             continue
         if f"{variable}=".encode() in variables and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
+            processes.append(int(folder.name))
+    return processes
 
 
 def soon(met: Callable[[], bool], seconds: float = 5.0) -> bool:

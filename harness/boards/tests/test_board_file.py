@@ -78,11 +78,11 @@ def test_every_server_has_its_port_and_a_dialect() -> None:
 
 def test_each_value_has_its_source_and_who_tried_it(tmp_path: Path) -> None:
     own = board(tmp_path)
-    said = {value.key: (value.source, value.tried) for value in own.values}
-    assert said["soc.npu.base"] == ("a better source", UNTRIED)
-    assert said["soc.npu.irq"] == ("a better source", "nobody, really")
-    assert said["soc.memories.CODE.base"] == ("this test", UNTRIED)
-    assert said["link.baud"] == ("own.toml", UNTRIED)  # a user's own value is the user's
+    origins = {value.key: (value.source, value.tried) for value in own.values}
+    assert origins["soc.npu.base"] == ("a better source", UNTRIED)
+    assert origins["soc.npu.irq"] == ("a better source", "nobody, really")
+    assert origins["soc.memories.CODE.base"] == ("this test", UNTRIED)
+    assert origins["link.baud"] == ("own.toml", UNTRIED)  # a user's own value is the user's
     assert str(own.value("soc.memories.CODE.size")) == "0x00040000"
     assert str(own.value("soc.firmware.package.base")) == "0x30100000"
     assert str(own.value("reset.before")) == "address 0x40020000, value 0x00000001, why wakes it"
@@ -132,8 +132,8 @@ def test_an_overridden_value_has_neither_the_source_nor_the_trial_of_the_old_one
     irq, base = mine.value("soc.npu.irq"), mine.value("soc.npu.base")
     assert (irq.source, irq.tried) == ("mine.toml", UNTRIED)
     assert base.source == "a better source"
-    told = board(tmp_path, text + '[sources]\n"soc.npu" = "page 12"\n', "mine")
-    assert (told.value("soc.npu.irq").source, told.value("soc.npu.base").source) == ("page 12", "a better source")
+    other = board(tmp_path, text + '[sources]\n"soc.npu" = "page 12"\n', "mine")
+    assert (other.value("soc.npu.irq").source, other.value("soc.npu.base").source) == ("page 12", "a better source")
 
 
 def test_another_soc_needs_a_number_of_its_own(tmp_path: Path) -> None:
@@ -246,15 +246,17 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "said"), WRONG, ids=[new for _, new, _, _ in WRONG])
-def test_what_is_wrong_is_said_with_file_line_and_key(tmp_path: Path, old: str, new: str, line: str, said: str) -> None:
+@pytest.mark.parametrize(("old", "new", "line", "message"), WRONG, ids=[new for _, new, _, _ in WRONG])
+def test_what_is_wrong_is_said_with_file_line_and_key(
+    tmp_path: Path, old: str, new: str, line: str, message: str
+) -> None:
     with pytest.raises(UsageError) as error:
         board(tmp_path, changed(old, new))
     place = re.match(r"(.*)/own\.toml:(\d+): ", error.value.message)
     assert place is not None, error.value.message
     assert place[1] == str(tmp_path)
     assert (tmp_path / "own.toml").read_text().splitlines()[int(place[2]) - 1].startswith(line)
-    assert said in error.value.message
+    assert message in error.value.message
     assert error.value.hint
 
 

@@ -72,7 +72,7 @@ def test_a_bad_line_of_data_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "counted", "control", "kind", "said"),
+    ("stated", "counted", "control", "kind", "message"),
     [
         (100 * MHZ, CountedTime(300 * MHZ, 2.999, 3.001), 0, None, "99.967 to 100.033 MHz by the host's clock"),
         (100 * MHZ, CountedTime(302 * MHZ, 2.999, 3.001), 0, None, "the firmware says 100 MHz"),
@@ -83,16 +83,16 @@ def test_a_bad_line_of_data_is_named() -> None:
     ],
 )
 def test_the_clock_is_judged(
-    stated: int, counted: CountedTime, control: int, kind: FailureKind | None, said: str
+    stated: int, counted: CountedTime, control: int, kind: FailureKind | None, message: str
 ) -> None:
     finding = check_clock(stated, counted, control)
     assert finding.kind is kind
-    assert said in finding.text
+    assert message in finding.text
     assert bool(finding.remedy) == (kind is not None)
 
 
 @pytest.mark.parametrize(
-    ("status", "before", "after", "kind", "said"),
+    ("status", "before", "after", "kind", "message"),
     [
         (0x22, (), (56,), None, "arrives as number 56"),
         (0x22, (3,), (3, 56), None, "arrives as number 56"),
@@ -103,11 +103,11 @@ def test_the_clock_is_judged(
     ],
 )
 def test_the_interrupt_is_judged(
-    status: int, before: tuple[int, ...], after: tuple[int, ...], kind: FailureKind | None, said: str
+    status: int, before: tuple[int, ...], after: tuple[int, ...], kind: FailureKind | None, message: str
 ) -> None:
     finding = check_interrupt(56, InterruptSeen(status, frozenset(before), frozenset(after)))
     assert finding.kind is kind
-    assert said in finding.text
+    assert message in finding.text
 
 
 def test_identities_are_read() -> None:
@@ -124,8 +124,8 @@ def test_identities_are_read() -> None:
 
 
 def report(*steps: BringUpStep, **board: Any) -> BringUpReport:
-    found = dataclasses.replace(find_board("alif-e8-hp"), **board)
-    return BringUpReport(found, "", steps, "", "2026-11-26T00:00:00+00:00")
+    alif = dataclasses.replace(find_board("alif-e8-hp"), **board)
+    return BringUpReport(alif, "", steps, "", "2026-11-26T00:00:00+00:00")
 
 
 def test_the_first_failure_decides_on_the_status() -> None:
@@ -140,9 +140,9 @@ def test_the_first_failure_decides_on_the_status() -> None:
 
 
 def test_what_a_board_says_is_no_markup_in_the_report() -> None:
-    said = "<script>alert(1)</script> | `rm -rf` \x1b[31m\n# A heading"
-    step = BringUpStep("monitor", StepFinding.failed(FailureKind.LINK, said, said, {"console": [said]}))
-    text = report(step, description=said).markdown()
+    markup = "<script>alert(1)</script> | `rm -rf` \x1b[31m\n# A heading"
+    step = BringUpStep("monitor", StepFinding.failed(FailureKind.LINK, markup, markup, {"console": [markup]}))
+    text = report(step, description=markup).markdown()
     assert "<script>" not in text.split("## Raw values")[0]
     assert "\x1b" not in text
     assert "\n# A heading" not in text
@@ -158,8 +158,8 @@ def test_the_report_has_no_paths_and_no_commands_of_the_user(tmp_path: Path) -> 
         '[power]\ncycle = ["curl", "http://user:word@outlet.lab/cycle"]\n'
     )
     failed = StepFinding.failed(FailureKind.PROBE, f"{tmp_path}/JLinkGDBServer ended", f"look at {tmp_path}/log.txt")
-    found = BringUpReport(find_board(str(own)), "", (BringUpStep("probe", failed),), "", "now")
-    for text in (found.markdown(), str(found.document())):
+    result = BringUpReport(find_board(str(own)), "", (BringUpStep("probe", failed),), "", "now")
+    for text in (result.markdown(), str(result.document())):
         assert str(tmp_path) not in text
         assert "outlet.lab" not in text
         assert "secret.lab" not in text

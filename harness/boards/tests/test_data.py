@@ -56,8 +56,8 @@ ADDRESSES = {
 @each_board
 def test_addresses_are_those_of_the_sources(board: Board) -> None:
     soc = board.soc
-    found = (soc.npu_registers.base, soc.npu_irq, soc.uarts[0].base, soc.firmware.package.base)
-    assert found == ADDRESSES[board.name]
+    addresses = (soc.npu_registers.base, soc.npu_irq, soc.uarts[0].base, soc.firmware.package.base)
+    assert addresses == ADDRESSES[board.name]
 
 
 def test_the_alias_of_the_m55m1_is_the_other_way_round() -> None:
@@ -143,8 +143,8 @@ def test_the_examples_of_the_documents_are_boards(tmp_path: Path) -> None:
     assert (own.soc.number, own.soc.npu_irq, own.loading.server) == (2000, 55, Server.OPENOCD)
     with pytest.raises(UsageError) as error:
         samples.board(tmp_path, whole.replace('pool = "SRAM"', 'pool = "DTCM"'), "my-camera")
-    said = _block("what was found and what was expected:").strip()
-    assert said == f"ethos-hil: {error.value.message.removeprefix(f'{tmp_path}/')}"
+    line = _block("what was found and what was expected:").strip()
+    assert line == f"ethos-hil: {error.value.message.removeprefix(f'{tmp_path}/')}"
     (tmp_path / "my-e8.toml").write_text(_block("and has only that:"))
     mine = find_board(str(tmp_path / "my-e8.toml"))
     assert (mine.name, mine.soc.name, mine.loading.serial) == ("my-e8", "alif-e8-hp", "001234567890")

@@ -77,11 +77,11 @@ def test_several_servers_at_once_have_ports_of_their_own(tmp_path: Path) -> None
     for folder in folders:
         folder.mkdir()
     with (
-        StartedServer(qemu_loading(folders[0])) as one,
-        StartedServer(qemu_loading(folders[1])) as two,
-        StartedServer(qemu_loading(folders[2])) as three,
+        StartedServer(qemu_loading(folders[0])) as first,
+        StartedServer(qemu_loading(folders[1])) as second,
+        StartedServer(qemu_loading(folders[2])) as third,
     ):
-        assert len({one.address, two.address, three.address}) == 3
+        assert len({first.address, second.address, third.address}) == 3
 
 
 def test_the_port_of_another_core_is_behind_the_first(tmp_path: Path) -> None:

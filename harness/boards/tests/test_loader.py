@@ -59,17 +59,17 @@ def firmware() -> bytes:
 
 
 def test_the_firmware_is_loaded_and_runs(tmp_path: Path, firmware: bytes) -> None:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     with board_remote(qemu_loading(tmp_path)) as remote:
         loaded = load(
-            remote, firmware, words=RESET, vector_table=VECTORS, progress=lambda done, of: told.append((done, of))
+            remote, firmware, words=RESET, vector_table=VECTORS, progress=lambda done, of: progress.append((done, of))
         )
         assert remote.read_register("pc") == loaded.parked
         start(remote, loaded)
         types = [frame.type for frame in frames(tmp_path)]
     assert types == [FrameType.HELLO, FrameType.ERROR, FrameType.END]  # there is no package
-    assert told[-1] == (2 * loaded.bytes, 2 * loaded.bytes)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[-1] == (2 * loaded.bytes, 2 * loaded.bytes)
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
 
 
 @pytest.mark.proof
@@ -107,13 +107,13 @@ def test_gdb_sees_what_was_loaded(tmp_path: Path, firmware: bytes) -> None:
             "compare-sections",
             "info registers r5 sp pc xpsr",
         )
-        command = ["gdb-multiarch", "-nx", "-batch", *(word for each in orders for word in ("-ex", each)), str(elf)]
-        said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
-    assert ".text, range" in said
-    assert "MIS-MATCHED" not in said.replace(".data", "")  # GDB reads .data where it runs, not where it is loaded
+        command = ["gdb-multiarch", "-nx", "-batch", *(word for order in orders for word in ("-ex", order)), str(elf)]
+        output = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    assert ".text, range" in output
+    assert "MIS-MATCHED" not in output.replace(".data", "")  # GDB reads .data where it runs, not where it is loaded
     values = {
         words[0]: int(words[1], 0)
-        for line in said.splitlines()
+        for line in output.splitlines()
         if len(words := line.split()) > 2 and words[1][:2] == "0x"
     }
     assert values["r5"] == 0x55555555
@@ -234,9 +234,9 @@ def test_without_a_reset_what_may_interrupt_is_switched_off() -> None:
 def test_one_bit_that_memory_does_not_keep_is_found(where: int) -> None:
     wanted = (struct.pack("<II", BASE + SIZE - 64, BASE + 0x41) + CODE)[where]
 
-    def flip(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+    def flip(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
         peer.state.memory[where] = wanted ^ 0x80
-        return made
+        return packets
 
     with GdbPeer(hook=flip) as peer, pytest.raises(TargetError) as caught:
         load(peer_remote(peer), image(), words=RESET, vector_table=BASE, soc=CORSTONE_300)
@@ -248,9 +248,9 @@ def test_one_bit_that_memory_does_not_keep_is_found(where: int) -> None:
 def test_the_comparison_is_seen() -> None:
     """Without it the test above sees red: the load ends well."""
 
-    def flip(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+    def flip(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
         peer.state.memory[100] = 0
-        return made
+        return packets
 
     with GdbPeer(hook=flip) as peer:
         load(peer_remote(peer), image(), words=RESET, vector_table=BASE, verify=False)
@@ -258,9 +258,9 @@ def test_the_comparison_is_seen() -> None:
 
 
 def test_a_register_that_is_not_kept_is_found() -> None:
-    def stuck(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+    def stuck(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
         peer.state.registers["xpsr"] = 0
-        return made
+        return packets
 
     with GdbPeer(hook=stuck) as peer, pytest.raises(TargetError, match="xpsr is 0x00000000; 0x01000000 was written"):
         load(peer_remote(peer), image(), words=RESET, vector_table=BASE)
@@ -284,9 +284,9 @@ def test_a_board_whose_code_memory_is_read_only_is_not_parked() -> None:
 
 
 def test_a_processor_that_runs_though_it_was_reset_is_refused() -> None:
-    def running(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+    def running(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
         peer.state.words[0xE000EDF0] = 1
-        return made
+        return packets
 
     with GdbPeer(hook=running) as peer:
         with pytest.raises(TargetError, match="still runs"):
@@ -316,8 +316,8 @@ def test_an_image_that_cannot_start_is_refused_before_anything_is_written(elf: b
 
 def test_room_behind_code_is_nobodys() -> None:
     behind = BASE + 8 + len(CODE)
-    found = LoadableImage.parse(image({behind: bytes(100), behind + 104: bytes(8)}), BASE)
-    assert found.room_behind_code(4) == behind + 112
+    result = LoadableImage.parse(image({behind: bytes(100), behind + 104: bytes(8)}), BASE)
+    assert result.room_behind_code(4) == behind + 112
     assert LoadableImage.parse(image(), BASE).room_behind_code(4) == (behind + 7) // 8 * 8
 
 

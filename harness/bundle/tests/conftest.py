@@ -45,8 +45,8 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> FailedRun:
     ran = command("run", MONITOR, "--as-upstream", "--runs", "runs", cwd=folder)
     assert ran.returncode == 1, ran.stderr
     (run,) = (folder / "runs").iterdir()
-    made = command("bundle", run, "-o", "failure.zip", cwd=folder)
-    assert (made.returncode, made.stdout) == (0, "failure.zip\n"), made.stderr
+    result = command("bundle", run, "-o", "failure.zip", cwd=folder)
+    assert (result.returncode, result.stdout) == (0, "failure.zip\n"), result.stderr
     manifest, files = unpacked(folder / "failure.zip")
     facts = {name: value for name, value in manifest.items() if name not in ("kind", "schema_version", "members")}
     return FailedRun(run, (folder / "failure.zip").read_bytes(), files, facts)

@@ -24,16 +24,16 @@ REGULAR = stat.S_IFREG | 0o644
 
 def zipped(files: Mapping[str, bytes], **details: Any) -> bytes:
     """Return a zip archive of files as they are; `details` change the entry of the one called `of`."""
-    made = io.BytesIO()
+    buffer = io.BytesIO()
     of = details.pop("of", "")
-    with zipfile.ZipFile(made, "w") as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in files.items():
             info = zipfile.ZipInfo(name)
             info.external_attr, info.compress_type = REGULAR << 16, zipfile.ZIP_DEFLATED
             for field, value in details.items() if name == of else ():
                 setattr(info, field, value)
             archive.writestr(info, data)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def with_manifest(files: Files, facts: Facts, **changes: Any) -> Files:
@@ -45,9 +45,10 @@ def with_manifest(files: Files, facts: Facts, **changes: Any) -> Files:
 
 def signed(files: Files, facts: Facts) -> bytes:
     """Return a bundle whose digests are all right, whatever is in it."""
-    kept = {name: data for name, data in files.items() if name.startswith("artifact/") and not name.endswith("SUMS")}
+    members = {name: data for name, data in files.items() if name.startswith("artifact/") and not name.endswith("SUMS")}
     sums = "".join(
-        f"{hashlib.sha256(data).hexdigest()}  {name.removeprefix('artifact/')}\n" for name, data in sorted(kept.items())
+        f"{hashlib.sha256(data).hexdigest()}  {name.removeprefix('artifact/')}\n"
+        for name, data in sorted(members.items())
     )
     program = hashlib.sha256(files["artifact/model.pte"]).hexdigest()
     return packed(files | {"artifact/SHA256SUMS": sums.encode()}, facts | {"program_sha256": program})
@@ -83,9 +84,9 @@ def asked(**changes: Any) -> Callable[[Files, Facts], bytes]:
 
 def npz(**arrays: Any) -> bytes:
     """Return an .npz, with pickles where there are objects in it."""
-    made = io.BytesIO()
-    np.savez(made, **arrays)
-    return made.getvalue()
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
 
 
 def entry(data: bytes, name: str, field: int, value: int, form: str = "<I") -> bytes:

@@ -64,14 +64,14 @@ def shown(record: dict[str, object]) -> dict[str, object]:
 
 def test_a_failure_shows_again_elsewhere(failed: FailedRun, tmp_path: Path) -> None:
     (tmp_path / "sent.zip").write_bytes(failed.data)
-    found = command(
+    result = command(
         *("run", "sent.zip", "--json", "r.json"),
         cwd=tmp_path,
         HOME=str(tmp_path),
         ETHOS_HIL_CACHE=str(tmp_path / "empty"),
     )
-    assert found.returncode == 1, found.stderr
-    assert found.stdout.startswith("failed  ")
+    assert result.returncode == 1, result.stderr
+    assert result.stdout.startswith("failed  ")
     record = json.loads((tmp_path / "r.json").read_text())
     assert shown(record) == shown(json.loads(failed.files["record.json"]))
     assert record["failure"]["kind"] == "mismatch"
@@ -82,7 +82,7 @@ def test_a_failure_shows_again_elsewhere(failed: FailedRun, tmp_path: Path) -> N
 
 def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: FailedRun, tmp_path: Path) -> None:
     (tmp_path / "sent.zip").write_bytes(failed.data)
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-P", "-c", _WITHOUT_TORCH, "run", "sent.zip", "--replay", "--json", "r.json"],
         cwd=tmp_path,
         env={**os.environ, "ETHOS_HIL_QEMU": "/absent", "ETHOS_HIL_FIRMWARE": "/absent"},
@@ -90,17 +90,17 @@ def test_a_replay_needs_neither_torch_nor_executorch_nor_a_target(failed: Failed
         text=True,
         timeout=120,
     )
-    assert found.returncode == 1, found.stderr
+    assert result.returncode == 1, result.stderr
     record = json.loads((tmp_path / "r.json").read_text())
     assert shown(record) == shown(json.loads(failed.files["record.json"]))
     assert "the answer was recorded when the bundle was made" in record["notes"]
 
 
 def test_the_same_run_makes_the_same_bytes(failed: FailedRun, tmp_path: Path) -> None:
-    made = command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path)
-    assert made.returncode == 0
+    result = command("bundle", failed.folder, MONITOR, "-o", "b.zip", cwd=tmp_path)
+    assert result.returncode == 0
     assert (tmp_path / "b.zip").read_bytes() == failed.data
-    assert "did not end alike" not in made.stderr
+    assert "did not end alike" not in result.stderr
 
 
 def test_lines_are_those_of_the_run_though_the_code_has_moved_since(ethos_hil: Run, here: Path) -> None:
@@ -206,20 +206,20 @@ def test_a_verified_program_with_the_users_data(ethos_hil: Run, here: Path) -> N
     inputs = [np.frombuffer(data, np.float32).reshape(recorded.outputs[0].shape) for data in recorded.inputs]
     np.savez(here / "x.npz", *(np.stack([array, array]) for array in inputs))
     np.savez(here / "y.npz", np.stack([recorded.outputs[0], recorded.outputs[0]]))
-    asked = ("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--repeat", "3", "--runs", "runs")
-    assert ethos_hil(*asked).status == 0
+    arguments = ("run", "add.pte", "--inputs", "x.npz", "--expected", "y.npz", "--repeat", "3", "--runs", "runs")
+    assert ethos_hil(*arguments).status == 0
     (run,) = (here / "runs").iterdir()
-    made = ethos_hil("bundle", run, "--json")
-    assert made.status == 0, made.err
-    document = json.loads(made.out)
+    result = ethos_hil("bundle", run, "--json")
+    assert result.status == 0, result.err
+    document = json.loads(result.out)
     assert (document["file"], document["verdict"], document["again"]) == ("failure.zip", "verified", "verified")
     bundle = RunBundle.read(here / "failure.zip")
     assert (len(bundle.input_sets), bundle.question.repeat, len(bundle.expected or ())) == (2, 3, 2)
     for name in ("add.pte", "x.npz", "y.npz"):
         (here / name).unlink()
     for options in ((), ("--replay",)):
-        found = ethos_hil("run", "failure.zip", "--json", "r.json", "--runs", "other", *options)
-        assert found.status == 0, found.err
+        answer = ethos_hil("run", "failure.zip", "--json", "r.json", "--runs", "other", *options)
+        assert answer.status == 0, answer.err
         record = json.loads((here / "r.json").read_text())
         assert (record["verdict"], record["executions"]) == ("verified", 6)
         assert "it ended as the run in failure.zip" in record["notes"]
@@ -250,8 +250,8 @@ def test_inputs_and_expected_outputs_that_are_gone(ethos_hil: Run, here: Path) -
 
 @pytest.mark.usefixtures("foreign")
 def test_a_run_without_an_answer(ethos_hil: Run, here: Path) -> None:
-    asked = ("run", "add.pte", "--repeat", "1000000", "--timeout", "0.1", "--runs", "runs")
-    assert ethos_hil(*asked).status == 1
+    arguments = ("run", "add.pte", "--repeat", "1000000", "--timeout", "0.1", "--runs", "runs")
+    assert ethos_hil(*arguments).status == 1
     (run,) = (here / "runs").iterdir()
     assert record_of(run).failure.kind is FailureKind.TIMEOUT  # type: ignore[union-attr]
     assert ethos_hil("bundle", run).status == 0
@@ -267,10 +267,10 @@ def test_an_answer_that_does_not_come_again_is_said_and_both_are_kept(
     record = record_of(failed.folder)
     flaky = replace(record, failure=Failure(FailureKind.FAULT, "HardFault at 0x10"), outputs=(), divergence=None)
     (here / "r.json").write_text(json.dumps(flaky.to_json()))
-    made = ethos_hil("bundle", "r.json")
-    assert made.status == 0
-    assert "did not end alike" in made.err
-    assert "HardFault" in made.err
+    result = ethos_hil("bundle", "r.json")
+    assert result.status == 0
+    assert "did not end alike" in result.err
+    assert "HardFault" in result.err
     bundle = RunBundle.read(here / "failure.zip")
     assert bundle.record.failure == flaky.failure
     assert bundle.again is not None

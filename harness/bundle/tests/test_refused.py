@@ -269,16 +269,16 @@ def test_what_is_refused_is_whole_without_its_damage(failed: FailedRun, ethos_hi
     }
     for name, make in makers.items():
         (here / "sent.zip").write_bytes(make(files, dict(failed.facts)))
-        found = ethos_hil("run", "sent.zip", "--replay")
-        assert found.status == 1, (name, found.err)
-        assert "it ended as the run in sent.zip" in found.out, name
+        result = ethos_hil("run", "sent.zip", "--replay")
+        assert result.status == 1, (name, result.err)
+        assert "it ended as the run in sent.zip" in result.out, name
 
 
 def test_text_of_a_bundle_stays_text(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
     (here / "sent.zip").write_bytes(asked(model="\x1b[2J[/red]net\u202e\n")(failed.files, dict(failed.facts)))
-    found = ethos_hil("run", "sent.zip", "--replay")
-    assert found.status == 1
-    for text in (found.out, found.err):
+    result = ethos_hil("run", "sent.zip", "--replay")
+    assert result.status == 1
+    for text in (result.out, result.err):
         assert "\x1b" not in text
         assert "\u202e" not in text
         assert "[/red]net" in text
@@ -286,9 +286,9 @@ def test_text_of_a_bundle_stays_text(failed: FailedRun, ethos_hil: Run, here: Pa
 
 def test_the_image_of_a_bundle_is_never_booted(failed: FailedRun, ethos_hil: Run, here: Path) -> None:
     (here / "sent.zip").write_bytes(signed(failed.files | {"image.elf": b"an ELF that does harm"}, dict(failed.facts)))
-    found = ethos_hil("run", "sent.zip")
-    assert found.status == 1
-    assert "it ended as the run in sent.zip" in found.out
+    result = ethos_hil("run", "sent.zip")
+    assert result.status == 1
+    assert "it ended as the run in sent.zip" in result.out
 
 
 def test_objects_would_make_a_file(here: Path) -> None:
@@ -340,7 +340,7 @@ def _put(document: Any, way: tuple[Any, ...], value: object) -> None:
 @pytest.mark.parametrize("name", ["recording.json", "artifact/artifact.json", "record.json", "question"])
 def test_values_of_another_kind_are_refused_or_judged(failed: FailedRun, tmp_path: Path, name: str) -> None:
     """Whatever a stranger writes for a value: it is refused, or the answer is judged, and nothing else happens."""
-    files = {each: data for each, data in failed.files.items() if each != "image.elf"}
+    files = {member: data for member, data in failed.files.items() if member != "image.elf"}
     question_only = name == "question"
     document = failed.facts["question"] if question_only else json.loads(files[name])
     ways = [way for way in _leaves(document) if way]

@@ -61,15 +61,15 @@ def test_a_record_asks_its_question_again(name: str) -> None:
         values = {**values, "profile": True}
     question = Question("net.py:net", **values)
     question.check()
-    made = Record(
+    record = Record(
         verdict=Verdict.VERIFIED,
         model="net.py:net",
         npu=question.npu,
         target=TargetInfo("virtual", "virtual", ""),
         question=question.kept(),
     )
-    kept = Record.from_json(json.loads(made.dumps()))
-    assert asked_by(again(kept.asked)).digest == question.digest
+    copy = Record.from_json(json.loads(record.dumps()))
+    assert asked_by(again(copy.asked)).digest == question.digest
 
 
 def test_what_a_record_would_lose_is_seen(here: Path) -> None:
@@ -119,10 +119,10 @@ print(json.dumps([there, functions, kept == question, again(kept), question.dige
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    there, functions, kept, line, moved, wrong, explained = json.loads(done.stdout)
+    there, functions, same, line, moved, wrong, explained = json.loads(done.stdout)
     assert sorted(there) == sorted(ASKS)
     assert sorted(functions) == ["Question", "evaluate", "lower", "preflight", "profile", "run"]
-    assert (kept, moved, explained) == (True, True, True)
+    assert (same, moved, explained) == (True, True, True)
     assert line == "ethos-hil run net.py:net --npu ethos-u55-128 --pad-to 8"
     assert wrong == "--pad-to is 0"
 
@@ -134,13 +134,13 @@ def test_a_keyword_that_is_not_there_is_an_error() -> None:
 
 def test_type_checkers_and_editors_know_the_keywords() -> None:
     """The file is made anew after a field of the question is added: python -m ethos_hil.harness.testing.stub."""
-    kept, made = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
-    assert kept == made
+    current, expected = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
+    assert current == expected
 
 
 def test_the_keywords_are_those_of_the_command() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     for name in ("run", "lower", "preflight", "evaluate"):
         keywords = set(inspect.signature(getattr(ethos_hil, name)).parameters)
-        options = {each.name for each in commands[name].params}
+        options = {parameter.name for parameter in commands[name].params}
         assert keywords & {*OPTIONS} - {"profile", "found_by", "events"} >= options & {*OPTIONS} - {"allow_unverified"}

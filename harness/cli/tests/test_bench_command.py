@@ -49,13 +49,13 @@ def grid(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_files_and_exit_status(command_line: Call, grid: str) -> None:
-    one = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
-    status, out, said = command_line(
-        *one, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet", "--contribute", "mine.jsonl",
+    command = ("bench", "--grid", grid, "--case", "linear*", "--jobs", "1")
+    status, out, error = command_line(
+        *command, "--json", "-", "--csv", "rows.csv", "--parquet", "rows.parquet", "--contribute", "mine.jsonl",
         "--which", "cycles<=1M", "--clock", "100MHz",
     )  # fmt: skip
-    assert status == 0, said
-    assert "1 point: 1 verified; records are in results/runs/" in said
+    assert status == 0, error
+    assert "1 point: 1 verified; records are in results/runs/" in error
     document = json.loads(out)
     (point,) = document["points"]
     assert (point["label"], point["verdict"], point["npu"]) == ("linear_64_to_8", "verified", "ethos-u55-128")
@@ -74,15 +74,15 @@ def test_files_and_exit_status(command_line: Call, grid: str) -> None:
     assert f'<th scope="row">u55-128 Sram_Only</th>{cells}' in page
     assert "100 MHz (stated with --clock 100MHz): u55-128" in page
 
-    status, out, said = command_line(*one, "--timeout", "0.001")
+    status, out, error = command_line(*command, "--timeout", "0.001")
     assert status == 1
-    assert "failed: linear_64_to_8 on ethos-u55-128 in Sram_Only, virtual:" in said
+    assert "failed: linear_64_to_8 on ethos-u55-128 in Sram_Only, virtual:" in error
 
-    status, _, said = command_line("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
+    status, _, error = command_line("bench", "--grid", grid, "--jobs", "1", "--no-boot", "--top", "5")
     assert status == 2
-    assert said.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
-    assert "mine.toml:13" in said
-    assert "2 points: 1 compiled and timed, 1 refused" in said
+    assert error.splitlines()[-1].startswith("ethos-hil: no NPU takes nothing: ")
+    assert "mine.toml:13" in error
+    assert "2 points: 1 compiled and timed, 1 refused" in error
 
 
 CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--resume", "made")
@@ -99,14 +99,14 @@ def made(grid: str, **changes: Any) -> None:
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
 def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, budget: str, status: int) -> None:
     made(grid)
-    found, out, said = command_line(*CHEAP, "--which", budget, "--json", "-")
-    assert found == status, said
+    code, out, error = command_line(*CHEAP, "--which", budget, "--json", "-")
+    assert code == status, error
     if status < 2:
         (place,) = json.loads(out)["which"]["places"]
         assert (place["meets"], place["within_error"]) == (not status, True)
         assert place["margins"][0]["clock_hz"] == 500e6
         assert place["margins"][0]["error"]["worst"] == 0.059
-    assert ("nothing meets fps>=125001" in said) is (status == 1)
+    assert ("nothing meets fps>=125001" in error) is (status == 1)
 
 
 def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid: str) -> None:
@@ -129,9 +129,9 @@ def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(comma
         ops=(),
         profile=None,
     )
-    status, out, said = command_line(*CHEAP, "--json", "-")
+    status, out, error = command_line(*CHEAP, "--json", "-")
     assert status == 1
-    assert "1 point: 1 refused" in said
+    assert "1 point: 1 refused" in error
     document = json.loads(out)
     assert document["counts"] == {"refused": 1}
     assert [point["ending"] for point in document["points"]] == ["refused"]
@@ -150,7 +150,7 @@ MISSING = replace(samples.refused(), failure=Failure(FailureKind.NOT_AVAILABLE, 
 
 
 @pytest.mark.parametrize(
-    ("records", "status", "told"),
+    ("records", "status", "message"),
     [
         ([LATER, samples.refused()], 0, ""),
         ([LATER, FAILED], 1, "failed: conv_56 on ethos-u55-128 in Shared_Sram, virtual: 3 of 8"),
@@ -162,16 +162,16 @@ MISSING = replace(samples.refused(), failure=Failure(FailureKind.NOT_AVAILABLE, 
     ],
 )
 def test_the_status_says_whether_all_was_answered(
-    records: list[Record], status: int, told: str, capsys: pytest.CaptureFixture[str]
+    records: list[Record], status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_of(records) == status
-    said = capsys.readouterr().err
-    assert told in said
-    assert bool(said) is bool(told)
+    error = capsys.readouterr().err
+    assert message in error
+    assert bool(error) is bool(message)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--grid", "missing.toml"), "missing.toml"),
         (("--grid", "empty.toml"), "the grid has no cases"),
@@ -203,12 +203,12 @@ def test_the_status_says_whether_all_was_answered(
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], said: str) -> None:
+def test_bad_input_is_one_line(command_line: Call, arguments: tuple[str, ...], message: str) -> None:
     Path("empty.toml").write_text("schema_version = 1\n")
     Path("edited.jsonl").write_text('{"ethos_hil_ledger": 1, "rows": 1, "sha256": "0"}\n')
     status, out, error = command_line("bench", *arguments)
     assert (status, out) == (2, "")
-    assert said in error
+    assert message in error
     assert error.startswith("ethos-hil: ")
     assert error.count("\n") == 1
     assert not Path("results").exists()  # nothing was begun

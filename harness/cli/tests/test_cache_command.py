@@ -35,8 +35,8 @@ def folder(tmp_path: Path) -> Path:
 def test_it_shows_what_there_is(folder: Path) -> None:
     done = ethos_hil("cache", ETHOS_HIL_CACHE=str(folder))
     assert (done.returncode, done.stderr) == (0, "")
-    told = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-    assert told == {"folder": str(folder), "models": "3", "size": "122.9 kB", "limit": "10.0 GB"}
+    table = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert table == {"folder": str(folder), "models": "3", "size": "122.9 kB", "limit": "10.0 GB"}
     document = json.loads(ethos_hil("cache", "--json", ETHOS_HIL_CACHE=str(folder), ETHOS_HIL_CACHE_LIMIT="1GB").stdout)
     assert document == {
         "schema_version": 1,
@@ -54,8 +54,8 @@ def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
     done = ethos_hil("cache", "trim", "--limit", "90kB", **variables)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].split(maxsplit=1) == ["removed", "1 (41.0 kB)"]
-    kept = sorted(path.name for path in (folder / f"v{SCHEMA_VERSION}/artifacts").iterdir())
-    assert kept == [KEYS[0], KEYS[2]]
+    names = sorted(path.name for path in (folder / f"v{SCHEMA_VERSION}/artifacts").iterdir())
+    assert names == [KEYS[0], KEYS[2]]
     document = json.loads(ethos_hil("cache", "trim", "--json", ETHOS_HIL_CACHE_LIMIT="50kB", **variables).stdout)
     assert (document["entries"], document["limit"], document["removed"]) == (1, 50000, {"entries": 1, "bytes": 40960})
     document = json.loads(ethos_hil("cache", "clear", "--json", **variables).stdout)
@@ -66,7 +66,7 @@ def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "variables", "told"),
+    ("arguments", "variables", "message"),
     [
         (("trim", "--limit", "some"), {}, "--limit 'some' is not a size"),
         ((), {"ETHOS_HIL_CACHE_LIMIT": "some"}, "ETHOS_HIL_CACHE_LIMIT 'some' is not a size"),
@@ -74,11 +74,11 @@ def test_it_trims_to_a_limit_and_clears(folder: Path) -> None:
     ],
 )
 def test_a_limit_that_is_none_is_one_line_and_removes_nothing(
-    folder: Path, arguments: tuple[str, ...], variables: dict[str, str], told: str
+    folder: Path, arguments: tuple[str, ...], variables: dict[str, str], message: str
 ) -> None:
     done = ethos_hil("cache", *arguments, ETHOS_HIL_CACHE=str(folder), **variables)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"ethos-hil: {told} (give a number and a unit, such as 10GB or 500MB)\n"
+    assert done.stderr == f"ethos-hil: {message} (give a number and a unit, such as 10GB or 500MB)\n"
     assert len(list((folder / f"v{SCHEMA_VERSION}/artifacts").iterdir())) == 3
 
 

@@ -218,11 +218,11 @@ def test_a_program_for_another_size_of_npu_names_both(ethos_hil: Run, here: Path
 
 
 def test_a_program_lowered_here_is_verified_and_a_stranger_is_never_green(ethos_hil: Run, here: Path) -> None:
-    known = pte(ethos_hil, here)
-    (here / "net.pte").write_bytes(known)
+    program = pte(ethos_hil, here)
+    (here / "net.pte").write_bytes(program)
     assert ethos_hil("run", "net.pte").status == 0
     # Trailing bytes change nothing for the device, but nothing vouches for this file any more.
-    (here / "stranger.pte").write_bytes(known + bytes(16))
+    (here / "stranger.pte").write_bytes(program + bytes(16))
     np.savez(here / "x.npz", np.zeros((1, 2, 8, 8), np.float32))
     result = ethos_hil("run", "stranger.pte", "--inputs", "x.npz", "--json", "r.json")
     assert result.status == 1
@@ -393,7 +393,7 @@ def test_an_end_of_file_inside_is_a_defect_and_no_interruption(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("name", "status", "said"),
+    ("name", "status", "message"),
     [
         ("absent_package.part", 3, "absent_package is not installed (`ethos-hil doctor` lists what is missing)"),
         ("ethos_hil.absent", 70, "internal error: ModuleNotFoundError: no ethos_hil.absent (a defect in ethos-hil;"),
@@ -401,7 +401,7 @@ def test_an_end_of_file_inside_is_a_defect_and_no_interruption(capsys: pytest.Ca
     ],
 )
 def test_a_package_that_is_not_installed_is_no_defect(
-    name: str, status: int, said: str, capsys: pytest.CaptureFixture[str]
+    name: str, status: int, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Such as tosa-tools, where shards are put together and nothing is lowered. A missing part of a package is one."""
 
@@ -411,7 +411,7 @@ def test_a_package_that_is_not_installed_is_no_defect(
     with pytest.raises(SystemExit) as ended:
         main.guard(command)
     assert ended.value.code == status
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_debug_shows_the_traceback(ethos_hil: Run) -> None:

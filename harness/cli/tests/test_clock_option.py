@@ -85,9 +85,9 @@ def test_known_clocks_are_those_of_vela_and_of_the_boards() -> None:
     assert shipped == SYSTEM_CLOCKS
     boards = {"mps3-an547": 300, "mps3-an552": 300, "mps3-an555": 310, "mps4-fi101": 320}
     cpus = {soc.number: soc.cpu_hz for soc in SOCS}
-    known = {each.name: (each.hz, each.cpu_hz) for each in PARTS}
-    assert {name: known[name] for name in boards} == {name: (cpus[soc], cpus[soc]) for name, soc in boards.items()}
-    assert {EthosU.parse(each.npu).name for each in PARTS if each.npu} <= set(EthosU.names())
+    clocks = {part.name: (part.hz, part.cpu_hz) for part in PARTS}
+    assert {name: clocks[name] for name in boards} == {name: (cpus[soc], cpus[soc]) for name, soc in boards.items()}
+    assert {EthosU.parse(part.npu).name for part in PARTS if part.npu} <= set(EthosU.names())
 
 
 @pytest.mark.parametrize("clock", ["0", "-1MHz", "nan", "400 parsecs", "alif", "500MHz/0"])

@@ -64,12 +64,12 @@ def test_an_edit_shows_its_numbers_and_a_policy_may_ask_to_accept_it(ethos_hil: 
     Path("gate.toml").write_text(
         'schema_version = 1\n[gate]\nedited = "accept"\n[[rule]]\nmetric = "npu_cycels"\nallowed_percent = 1\n'
     )
-    asked = ("compare", "runs/wednesday", "runs/thursday", "--policy", "gate.toml")
-    status, out, _ = ethos_hil(*asked)
+    arguments = ("compare", "runs/wednesday", "runs/thursday", "--policy", "gate.toml")
+    status, out, _ = ethos_hil(*arguments)
     assert (status, "5 of the changes fail because the policy asks to accept them" in out) == (1, True)
     assert 'rule 1 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?' in " ".join(out.split())
     ethos_hil("accept", "runs/thursday")
-    status, out, _ = ethos_hil(*asked, "--baseline", "baseline.jsonl")
+    status, out, _ = ethos_hil(*arguments, "--baseline", "baseline.jsonl")
     assert (status, "accepted" in out) == (0, True)
 
 
@@ -98,8 +98,8 @@ def test_what_was_accepted_passes(ethos_hil: Call) -> None:
 
 
 def test_a_part_is_compared_and_accepted(ethos_hil: Call) -> None:
-    names = [each.test.id for each in NIGHT if each.test is not None]
-    (slower,) = {name for name, each, other in zip(names, SLOWER, NIGHT, strict=True) if each != other}
+    names = [row.test.id for row in NIGHT if row.test is not None]
+    (slower,) = {name for name, row, other in zip(names, SLOWER, NIGHT, strict=True) if row != other}
     other = next(name for name in names if name != slower)
     assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", slower)[0] == 1
     assert ethos_hil("compare", "runs/monday", "runs/tuesday", "--only", f"*{slower[-20:]}")[0] == 1

@@ -121,7 +121,7 @@ def test_a_full_stdout_is_one_line_and_status_2(here: Path, arguments: str) -> N
     ("closed", "status"),
     [
         *(("<&-", 0), (">&-", 2), ("2>/dev/full", 0)),
-        *(pytest.param(*one, marks=pytest.mark.proof) for one in (("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 2))),
+        *(pytest.param(*case, marks=pytest.mark.proof) for case in (("2>&-", 0), ("<&- 2>&-", 0), ("<&- >&- 2>&-", 2))),
     ],
 )
 def test_closed_streams(here: Path, closed: str, status: int) -> None:
@@ -201,7 +201,7 @@ def test_a_shortage_is_no_defect(error: BaseException, words: str, capsys: pytes
     # Nor is a file to blame that was to be written then.
     assert isinstance(unwritable(OSError(errno.EMFILE, "Too many open files"), "file"), ToolError)
     # Nor is it one in the record of a worker, which went on after it.
-    assert [unforeseen(each).kind for each in (error, RuntimeError())] == ["not-available", "internal"]
+    assert [unforeseen(cause).kind for cause in (error, RuntimeError())] == ["not-available", "internal"]
 
 
 @pytest.mark.parametrize("status", [0, 1, None])
@@ -285,7 +285,7 @@ def at_default() -> None:
     "numbers",
     [
         *([signal.SIGTERM], [signal.SIGINT] * 20),
-        *(pytest.param([one], marks=pytest.mark.proof) for one in STOPS if one != signal.SIGTERM),
+        *(pytest.param([number], marks=pytest.mark.proof) for number in STOPS if number != signal.SIGTERM),
         pytest.param([signal.SIGHUP, signal.SIGHUP, signal.SIGTERM], marks=pytest.mark.proof),
     ],
 )
@@ -301,9 +301,9 @@ def test_a_signal_in_a_run_with_a_runner_leaves_no_folder_and_no_process(
         for number in numbers:
             process.send_signal(number)
             time.sleep(0.01)
-        _, said = process.communicate(timeout=30)
-    assert process.returncode == 130, said
-    assert said.decode().splitlines()[-1] == "ethos-hil: interrupted"
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 130, error
+    assert error.decode().splitlines()[-1] == "ethos-hil: interrupted"
     assert list((here / "tmp").iterdir()) == []
     assert not [pid for pid in running if alive(pid)]
 
@@ -441,7 +441,7 @@ def on_a_terminal(here: Path, *arguments: str) -> tuple[int, str]:
     "name",
     [
         *("[/red].pte", "\x1b]0;owned\x07.pte"),
-        *(pytest.param(one, marks=pytest.mark.proof) for one in ("a[bold]b.pte", ":smile:.pte", "\u202egp.pte")),
+        *(pytest.param(name, marks=pytest.mark.proof) for name in ("a[bold]b.pte", ":smile:.pte", "\u202egp.pte")),
     ],
 )
 def test_a_name_is_no_markup_and_no_escape_sequence_on_a_terminal(here: Path, name: str) -> None:

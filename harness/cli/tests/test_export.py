@@ -53,10 +53,10 @@ def test_the_exporters_are_listed(ethos_hil: Call) -> None:
     assert (status, err) == (0, "")
     listed = json.loads(out)
     assert listed["schema_version"] == 1
-    assert [each["name"] for each in listed["exporters"]] == [*EXPORTERS.names(), *RUN_EXPORTERS.names()]
-    kinds = [each["of"] for each in listed["exporters"]]
+    assert [entry["name"] for entry in listed["exporters"]] == [*EXPORTERS.names(), *RUN_EXPORTERS.names()]
+    kinds = [entry["of"] for entry in listed["exporters"]]
     assert kinds == ["record"] * len(EXPORTERS.names()) + ["run"] * len(RUN_EXPORTERS.names())
-    assert {each["distribution"] for each in listed["exporters"]} == {"ethos-hil"}
+    assert {entry["distribution"] for entry in listed["exporters"]} == {"ethos-hil"}
     status, out, err = ethos_hil("exporters")
     assert (status, err) == (0, "")
     assert [line.split()[:2] for line in out.splitlines()[1:]] == [

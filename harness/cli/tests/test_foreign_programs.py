@@ -20,7 +20,7 @@ __all__ = ["ethos_hil", "here"]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
+def files(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     """Files that ExecuTorch alone made, and what the quantised module answers to three input sets."""
     folder = tmp_path_factory.mktemp("made")
     module, example = upstream_programs.quantised()
@@ -41,8 +41,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     )
 
 
-def test_a_program_from_elsewhere_runs_and_is_not_green(ethos_hil: Run, here: Path, made: SimpleNamespace) -> None:
-    result = ethos_hil("run", made.pte, "--json", "r.json", "--outputs", "o.npz")
+def test_a_program_from_elsewhere_runs_and_is_not_green(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+    result = ethos_hil("run", files.pte, "--json", "r.json", "--outputs", "o.npz")
     assert result.status == 1
     assert result.out.startswith("unverified  ")
     assert "was not lowered here" in result.out
@@ -56,13 +56,13 @@ def test_a_program_from_elsewhere_runs_and_is_not_green(ethos_hil: Run, here: Pa
     assert cycles["npu_cycles"] == sum(op["cycles"] for op in record["ops"]) > 0
     assert "npu_cycles_estimate" not in cycles, "Vela's estimate is not in the file"
     assert next(array.shape for array in np.load(here / "o.npz").values()) == (1, 3, 6, 6)
-    assert ethos_hil("run", made.pte, "--allow-unverified").status == 0
+    assert ethos_hil("run", files.pte, "--allow-unverified").status == 0
     assert ethos_hil("runs").out.count("unverified") == 2
     assert ethos_hil("export", "r.json", "--to", "csv").out.count("\n") == len(record["ops"]) + 1
 
 
-def test_what_the_user_expects_is_compared(ethos_hil: Run, here: Path, made: SimpleNamespace) -> None:
-    ran = ("run", made.pte, "--inputs", made.x)
+def test_what_the_user_expects_is_compared(ethos_hil: Run, here: Path, files: SimpleNamespace) -> None:
+    ran = ("run", files.pte, "--inputs", files.x)
     assert ethos_hil(*ran, "--outputs", "y.npz").status == 1
     arrays = dict(np.load(here / "y.npz"))
     assert list(arrays) == ["output_0", "output_1", "output_2", "output_3"]
@@ -89,30 +89,30 @@ def test_what_the_user_expects_is_compared(ethos_hil: Run, here: Path, made: Sim
     assert any("--atol 0.2, --rtol 0" in note for note in record["notes"]), "a tolerance says where it comes from"
 
 
-def test_a_bundled_program_says_what_is_right(ethos_hil: Run, made: SimpleNamespace) -> None:
-    result = ethos_hil("run", made.bpte)
+def test_a_bundled_program_says_what_is_right(ethos_hil: Run, files: SimpleNamespace) -> None:
+    result = ethos_hil("run", files.bpte)
     assert result.status == 0, result
     assert "324 of 324 elements equal to the bundle's expected outputs" in result.out
-    floats = ethos_hil("run", made.of_floats)
+    floats = ethos_hil("run", files.of_floats)
     assert floats.status == 1
     assert "mismatch: output 0" in floats.out
     assert "--atol" in floats.out
-    assert ethos_hil("run", made.of_floats, "--atol", "0.05").status == 0
-    own = ethos_hil("run", made.of_floats, "--inputs", made.x)
+    assert ethos_hil("run", files.of_floats, "--atol", "0.05").status == 0
+    own = ethos_hil("run", files.of_floats, "--inputs", files.x)
     assert own.out.startswith("unverified"), "other inputs than the bundle's have other answers"
-    assert ethos_hil("preflight", made.bpte).status == 0
+    assert ethos_hil("preflight", files.bpte).status == 0
 
 
 def test_a_program_for_the_cpu_alone_is_compared_with_what_is_expected(
-    ethos_hil: Run, here: Path, made: SimpleNamespace
+    ethos_hil: Run, here: Path, files: SimpleNamespace
 ) -> None:
-    assert ethos_hil("run", made.cpu_bpte, "--allow-cpu-only", "--json", "r.json").status == 0
+    assert ethos_hil("run", files.cpu_bpte, "--allow-cpu-only", "--json", "r.json").status == 0
     references = {output["reference"] for output in json.loads((here / "r.json").read_text())["outputs"]}
     assert references == {"the bundle's expected outputs"}
 
 
-def test_the_api_says_the_same(made: SimpleNamespace, tmp_path: Path) -> None:
-    result = api.run(made.pte)
+def test_the_api_says_the_same(files: SimpleNamespace, tmp_path: Path) -> None:
+    result = api.run(files.pte)
     assert result.verdict is Verdict.UNVERIFIED
     assert not result.verified
     assert result.references == ()
@@ -120,16 +120,16 @@ def test_the_api_says_the_same(made: SimpleNamespace, tmp_path: Path) -> None:
     with pytest.raises(api.NotVerified, match="was not lowered here"):
         result.assert_verified()
     assert "#1a7f37" not in result._repr_html_(), "not green"
-    assert api.run(made.pte, expected=result.outputs).verified
-    assert api.run(made.pte, expected=[result.outputs]).verified
-    assert api.run(made.pte, expected=result.save_outputs(tmp_path / "y.npz")).verified
+    assert api.run(files.pte, expected=result.outputs).verified
+    assert api.run(files.pte, expected=[result.outputs]).verified
+    assert api.run(files.pte, expected=result.save_outputs(tmp_path / "y.npz")).verified
     off = tuple(array + np.float32(1) for array in result.outputs)
-    assert api.run(made.pte, expected=off).verdict is Verdict.FAILED
-    assert api.run(made.pte, expected=off, atol=1.5).verified
+    assert api.run(files.pte, expected=off).verdict is Verdict.FAILED
+    assert api.run(files.pte, expected=off, atol=1.5).verified
     with pytest.raises(UsageError, match="expected\\[0\\] has 1 outputs, the program has 4"):
-        api.run(made.pte, expected=result.outputs[0])
+        api.run(files.pte, expected=result.outputs[0])
     with pytest.raises(UsageError, match="expected\\[0\\] has a str"):
-        api.run(made.pte, expected=(("a", "b")))
+        api.run(files.pte, expected=(("a", "b")))
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_the_api_says_the_same(made: SimpleNamespace, tmp_path: Path) -> None:
     ],
 )
 def test_expected_outputs_that_do_not_fit(
-    ethos_hil: Run, here: Path, made: SimpleNamespace, arrays: str | dict[str, np.ndarray], words: list[str]
+    ethos_hil: Run, here: Path, files: SimpleNamespace, arrays: str | dict[str, np.ndarray], words: list[str]
 ) -> None:
     right: dict[str, np.ndarray] = {
         "output_0": np.zeros((1, 3, 6, 6), np.float32),
@@ -166,7 +166,7 @@ def test_expected_outputs_that_do_not_fit(
         }
         right["output_1"] = others[arrays]
     np.savez(here / "y.npz", **right)
-    assert_one_clear_line(ethos_hil("run", made.pte, "--expected", "y.npz"), 2, "y.npz", *words)
+    assert_one_clear_line(ethos_hil("run", files.pte, "--expected", "y.npz"), 2, "y.npz", *words)
 
 
 @pytest.mark.parametrize(
@@ -183,15 +183,15 @@ def test_expected_outputs_that_do_not_fit(
     ],
 )
 def test_arguments_that_cannot_be_used(
-    ethos_hil: Run, here: Path, made: SimpleNamespace, arguments: list[str], words: list[str]
+    ethos_hil: Run, here: Path, files: SimpleNamespace, arguments: list[str], words: list[str]
 ) -> None:
     before = (here / "net.py").read_text()
-    assert_one_clear_line(ethos_hil("run", made.pte, *arguments), 2, *words)
+    assert_one_clear_line(ethos_hil("run", files.pte, *arguments), 2, *words)
     assert (here / "net.py").read_text() == before
 
 
-def test_a_damaged_bundle_is_refused_or_read(made: SimpleNamespace, here: Path, ethos_hil: Run) -> None:
-    data = made.bpte.read_bytes()
+def test_a_damaged_bundle_is_refused_or_read(files: SimpleNamespace, here: Path, ethos_hil: Run) -> None:
+    data = files.bpte.read_bytes()
     generator = np.random.default_rng(0)
     refused = 0
     for size in (0, 4, 8, 100, len(data) // 2):
@@ -207,12 +207,12 @@ def test_a_damaged_bundle_is_refused_or_read(made: SimpleNamespace, here: Path, 
     assert 0 < refused < 300
     (here / "cut.bpte").write_bytes(data[:1000])
     assert_one_clear_line(ethos_hil("run", "cut.bpte"), 2, "cut.bpte: not a usable bundled program")
-    assert_one_clear_line(ethos_hil("lower", made.bpte), 2, "is compiled already")
+    assert_one_clear_line(ethos_hil("lower", files.bpte), 2, "is compiled already")
 
 
-def test_a_bundle_for_another_program_is_refused(made: SimpleNamespace, here: Path, ethos_hil: Run) -> None:
+def test_a_bundle_for_another_program_is_refused(files: SimpleNamespace, here: Path, ethos_hil: Run) -> None:
     """The inputs and outputs of its test cases are those of another model."""
-    data = made.bpte.read_bytes()
+    data = files.bpte.read_bytes()
     other = data.replace((8).to_bytes(4, "little") * 2, (8).to_bytes(4, "little") + (9).to_bytes(4, "little"))
     assert other != data
     (here / "other.bpte").write_bytes(other)

@@ -45,11 +45,11 @@ def test_a_quantised_module_is_not_quantised_again(ethos_hil: Run, here: Path, p
         assert not any("quantized_decomposed" in name for op in record["ops"] for name in op["aten_ops"])
     assert records[0]["artifact"]["sha256"] == records[1]["artifact"]["sha256"]
     module, example = upstream_programs.quantised()
-    found = api.run(module, example)
-    assert found.verified
-    assert found.artifact.sha256 == records[0]["artifact"]["sha256"]
+    answer = api.run(module, example)
+    assert answer.verified
+    assert answer.artifact.sha256 == records[0]["artifact"]["sha256"]
     upstream = upstream_programs.compiled(module, example)
-    assert found.artifact.delegates[0].vela in bytes(upstream.buffer), "byte for byte upstream's own"
+    assert answer.artifact.delegates[0].vela in bytes(upstream.buffer), "byte for byte upstream's own"
 
 
 @pytest.mark.slow
@@ -76,16 +76,16 @@ def test_outputs_keep_the_names_of_the_model(ethos_hil: Run, here: Path) -> None
     record = json.loads((here / "r.json").read_text())
     names = [output["name"] for output in record["outputs"] if not output["name"].startswith("delegate")]
     assert tuple(names) == upstream_programs.NAMES
-    assert {each["name"] for each in record["accuracy"]} == set(names)
+    assert {row["name"] for row in record["accuracy"]} == set(names)
     assert "class.logits  " in result.out
     assert "class.logits in float" in result.out
     written = np.load(here / "o.npz")
     assert tuple(written) == upstream_programs.NAMES
-    found = api.run(FLOAT)
-    assert found.output_names == upstream_programs.NAMES
-    for index, (name, array) in enumerate(found.named_outputs().items()):
+    answer = api.run(FLOAT)
+    assert answer.output_names == upstream_programs.NAMES
+    for index, (name, array) in enumerate(answer.named_outputs().items()):
         assert np.array_equal(array, written[name])
-        assert np.array_equal(array, found.outputs[index])
+        assert np.array_equal(array, answer.outputs[index])
     assert ethos_hil("run", FLOAT, "--expected", "o.npz").status == 0
     assert ethos_hil("lower", FLOAT, "--artifacts", "look").status == 0
     assert set(upstream_programs.NAMES) <= set(np.load(here / "look/reference.npz"))

@@ -77,13 +77,13 @@ def test_two_of_one_name_are_told_apart(ethos_hil: Call, column: str, other: dic
     for day in (1, 2, 3):
         created = f"2026-01-0{day}T02:00:00+00:00"
         metrics = (Metric("npu_cycles", 700 + (day == 3), "cycles", "modelled"),)
-        one = replace(NET, metrics=metrics, created=created, **other)
-        RunFolder(Path("results/runs"), name=f"night{day}").append(one)
+        record = replace(NET, metrics=metrics, created=created, **other)
+        RunFolder(Path("results/runs"), name=f"night{day}").append(record)
     ethos_hil("add")
     value = other[column] if isinstance(other.get(column), str) else other["target"].name
     value = other["target"].soc if column == "soc" else value
-    for asked in (("changes",), ("show", "net")):
-        _, out, _ = ethos_hil(*asked)
+    for arguments in (("changes",), ("show", "net")):
+        _, out, _ = ethos_hil(*arguments)
         head, *lines = out.splitlines()
         assert column in head.split()
         assert not {"method", "system_config", "soc", "runner"}.difference({column}).intersection(head.split())

@@ -43,23 +43,23 @@ def test_what_an_fvp_counts_goes_from_a_profile_into_a_file_for_others_and_into_
     written = ethos_hil("ledger", "fvp", "--contribute", "counts.jsonl", "--who", "somebody")
     assert written.status == 0, written.err
     text = Path("counts.jsonl").read_text()
-    found = read_contribution(Path("counts.jsonl"))
-    whole = next(row for row in found.rows if row.operation == NETWORK)
-    assert (found.who, whole.case, whole.target, whole.timing_adapters) == ("somebody", "net.py:net", FVP, "reset")
+    counts = read_contribution(Path("counts.jsonl"))
+    whole = next(row for row in counts.rows if row.operation == NETWORK)
+    assert (counts.who, whole.case, whole.target, whole.timing_adapters) == ("somebody", "net.py:net", FVP, "reset")
     assert ARMS_VERSION in whole.simulator
     assert whole.vela
-    assert all(row.timing_model and row.counter == "npu_active" for row in found.rows)
+    assert all(row.timing_model and row.counter == "npu_active" for row in counts.rows)
 
     document = json.loads(ethos_hil("ledger", "counts.jsonl", "virtual", "--json", "-").out)
     assert (document["contradictions"], document["estimated"]) == ([], [])
-    assert document["references"] == len(found.rows)
+    assert document["references"] == len(counts.rows)
     for group in document["counted"]:
         ratio = group["ratios"]["modelled"]
         assert (group["against"], ratio["median"], ratio["worst"]) == ({"fvp": group["rows"]}, 1, 1)
     again = ethos_hil("ledger", "counts.jsonl", "fvp", "virtual", "--contribute", "counts.jsonl")
     assert again.status == 0
-    kept = {line for line in text.splitlines()[1:] if "setup" in line}
-    assert kept <= set(Path("counts.jsonl").read_text().splitlines())
+    lines = {line for line in text.splitlines()[1:] if "setup" in line}
+    assert lines <= set(Path("counts.jsonl").read_text().splitlines())
 
     assert ethos_hil("report", "virtual", "--ledger", "counts.jsonl", "-o", "report.html").status == 0
     page = Path("report.html").read_text()
@@ -100,17 +100,17 @@ def test_bad_input_is_one_line(ethos_hil: Run) -> None:
     Path("foreign.json").write_text('{"name": 1}')
     Path("empty.jsonl").touch()
     Path("folder").mkdir()
-    for name, said in {"edited.jsonl": "is not as it was written", "other.jsonl": "is a ledger of version 2",
+    for name, message in {"edited.jsonl": "is not as it was written", "other.jsonl": "is a ledger of version 2",
                        "foreign.json": "no record", "empty.jsonl": "is empty", "absent": "cannot be read",
                        "folder": "no runs"}.items():  # fmt: skip
         result = ethos_hil("ledger", name)
-        assert_one_clear_line(result, 2, name, said)
+        assert_one_clear_line(result, 2, name, message)
         if name not in ("absent", "folder"):
             before = Path(name).read_text()
             assert_one_clear_line(ethos_hil("bench", "absent.py:net", "--contribute", name), 2, name)
             assert Path(name).read_text() == before
-    for arguments, said in ((("ledger.jsonl", "--by", "colour"), "class, npu, rule, case, source"),
+    for arguments, message in ((("ledger.jsonl", "--by", "colour"), "class, npu, rule, case, source"),
                             (("ledger.jsonl", "--who", "me"), "give --contribute"),
                             (("ledger.jsonl", "--json", "ledger.jsonl"), "same file"),
                             (("ledger.jsonl", "--contribute", "-"), "name a file")):  # fmt: skip
-        assert_one_clear_line(ethos_hil("ledger", *arguments), 2, said)
+        assert_one_clear_line(ethos_hil("ledger", *arguments), 2, message)

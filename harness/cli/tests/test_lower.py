@@ -201,10 +201,10 @@ def test_a_full_disk_leaves_nothing_half_written(here: Path) -> None:
 def test_what_was_made_is_told_to_programs_too(ethos_hil: Run, here: Path, both: str) -> None:
     result = ethos_hil("lower", both, "--artifacts", "look", "--json", "made.json")
     assert written(result)[0] == "both.pte"
-    told = json.loads((here / "made.json").read_text())
-    assert (told["schema_version"], told["product"], told["target"]) == (1, "pte", "ethos-u55-128, Shared_Sram")
-    assert [*told["files"], *told["artifacts"]] == written(result)
-    double, sort = told["methods"]
+    data = json.loads((here / "made.json").read_text())
+    assert (data["schema_version"], data["product"], data["target"]) == (1, "pte", "ethos-u55-128, Shared_Sram")
+    assert [*data["files"], *data["artifacts"]] == written(result)
+    double, sort = data["methods"]
     assert (double["name"], double["scheme"], double["delegates"], double["delegated"][0]) == (
         "double",
         "a8w8",

@@ -72,7 +72,7 @@ def test_the_report_is_json(ethos_hil: Call) -> None:
     (network,) = report["networks"]
     assert (status, report["outcome"], report["cpu_operators"]) == (0, "ran", 0)
     assert (network["npu"], network["memory_mode"], network["provenance"]) == ("ethos-u55-128", "Sram_Only", "modelled")
-    assert [(one["name"], one["source"]) for one in network["inputs"]] == [("tensor0", "drawn"), ("tensor1", "drawn")]
+    assert [(row["name"], row["source"]) for row in network["inputs"]] == [("tensor0", "drawn"), ("tensor1", "drawn")]
     assert sum(op["cycles"] for op in network["operations"]) == network["cycles"] > 0
 
 
@@ -84,7 +84,7 @@ def test_what_is_left_to_the_cpu_is_said_and_each_operator_runs_alone(ethos_hil:
     assert (status, err) == (0, "")
     assert "left to the CPU: 1 of 3 operators" in out
     report = json.loads(Path("r.json").read_text())
-    sources = [{one["name"]: one["source"] for one in network["inputs"]} for network in report["networks"]]
+    sources = [{row["name"]: row["source"] for row in network["inputs"]} for network in report["networks"]]
     assert sources[0] == {"tensor0": "given", "tensor1": "given"}
     assert sorted(sources[1].values()) == ["drawn", "operator 0"]
     with np.load("y.npz") as arrays:
@@ -104,7 +104,7 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is neither an .npz nor a .tflite"),
         (b"\x7fELF....", "is neither an .npz nor a .tflite"),
@@ -114,15 +114,15 @@ def test_the_blob_that_lower_writes_runs(ethos_hil: Call) -> None:
         (maximum(), "has no ethos-u operator, but 1 of TensorFlow Lite"),
     ],
 )
-def test_another_file_is_one_line(ethos_hil: Call, content: bytes, said: str) -> None:
+def test_another_file_is_one_line(ethos_hil: Call, content: bytes, message: str) -> None:
     Path("net").write_bytes(content)
     status, out, err = ethos_hil("net")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"a": maps()[0]}, "expected 2 arrays (tensor0 int8[1, 4, 6, 8], tensor1 int8[1, 4, 6, 8]), found 1"),
         ({"a": maps()[0], "b": maps()[1][0]}, "tensor1 is int8[1, 4, 6, 8], found int8[4, 6, 8]"),
@@ -130,17 +130,17 @@ def test_another_file_is_one_line(ethos_hil: Call, content: bytes, said: str) ->
         ({"a": maps()[0].astype(np.uint8), "b": maps()[1]}, "tensor0 is int8[1, 4, 6, 8], found uint8[1, 4, 6, 8]"),
     ],
 )
-def test_inputs_that_do_not_fit_are_one_line(ethos_hil: Call, arrays: dict[str, np.ndarray], said: str) -> None:
+def test_inputs_that_do_not_fit_are_one_line(ethos_hil: Call, arrays: dict[str, np.ndarray], message: str) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
     np.savez("x.npz", **arrays)
     status, out, err = ethos_hil("net.tflite", "--inputs", "x.npz")
     assert (status, out, err.count("\n")) == (2, "", 1)
-    assert said in err
+    assert message in err
 
 
 def test_files_that_are_not_there_or_cannot_be_written_are_one_line(ethos_hil: Call) -> None:
     Path("net.tflite").write_bytes(compile_tflite(maximum(), NPU, raw=False))
-    for arguments, said in (
+    for arguments, message in (
         (["none.npz"], "no such file: none.npz"),
         (["net.tflite", "--inputs", "none.npz"], "no such inputs file: none.npz"),
         (["net.tflite", "--outputs", "no/y.npz"], "cannot write no/y.npz"),
@@ -149,7 +149,7 @@ def test_files_that_are_not_there_or_cannot_be_written_are_one_line(ethos_hil: C
     ):
         status, _, err = ethos_hil(*arguments)
         assert (status, err.count("\n")) == (2, 1)
-        assert said in err
+        assert message in err
 
 
 def test_a_fault_of_the_npu_is_a_failure(ethos_hil: Call) -> None:

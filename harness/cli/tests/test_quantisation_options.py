@@ -104,7 +104,7 @@ def bits(record: dict[str, Any]) -> list[str]:
 
 
 def sqnr(record: dict[str, Any], name: str) -> float:
-    return next(float(each["sqnr_db"]) for each in record["accuracy"] if each["name"] == name)
+    return next(float(row["sqnr_db"]) for row in record["accuracy"] if row["name"] == name)
 
 
 def test_one_example_to_calibrate_with_is_said(ethos_hil: Run, here: Path) -> None:
@@ -115,8 +115,8 @@ def test_one_example_to_calibrate_with_is_said(ethos_hil: Run, here: Path) -> No
     assert not any("calibrated" in note for note in more["notes"])
     assert more["artifact"]["sha256"] != alone["artifact"]["sha256"]
     np.savez(here / "one.npz", np.full((1, 4, 6, 6), 2, np.float32))
-    one = run(ethos_hil, here, "--calibrate", "one.npz")
-    assert any(note.startswith("calibrated on one input set: ") for note in one["notes"])
+    single = run(ethos_hil, here, "--calibrate", "one.npz")
+    assert any(note.startswith("calibrated on one input set: ") for note in single["notes"])
     lowered = ethos_hil("lower", "blocks.py:blocks")
     assert "note: calibrated on its one example" in lowered.err
 
@@ -126,10 +126,10 @@ def test_a_file_and_a_function_calibrate_alike(ethos_hil: Run, here: Path) -> No
 
     generator = torch.Generator().manual_seed(3)
     np.savez(here / "c.npz", np.stack([(2 * torch.rand(1, 4, 6, 6, generator=generator)).numpy() for _ in range(4)]))
-    one, two = (run(ethos_hil, here, "--calibrate", given) for given in ("c.npz", "blocks.py:data"))
-    assert one["artifact"]["sha256"] == two["artifact"]["sha256"]
+    first, second = (run(ethos_hil, here, "--calibrate", data) for data in ("c.npz", "blocks.py:data"))
+    assert first["artifact"]["sha256"] == second["artifact"]["sha256"]
     api_result = api.run("blocks.py:blocks", calibrate="c.npz")
-    assert api_result.artifact.sha256 == one["artifact"]["sha256"]
+    assert api_result.artifact.sha256 == first["artifact"]["sha256"]
 
 
 def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) -> None:
@@ -137,8 +137,8 @@ def test_sixteen_bits_everywhere_or_in_some_modules(ethos_hil: Run, here: Path) 
     narrow = run(ethos_hil, here, *options)
     wide = run(ethos_hil, here, *options, "--scheme", "a16w8")
     mixed = run(ethos_hil, here, *options, "--int16", "head")
-    assert [bits(each) for each in (narrow, mixed, wide)] == [["int8"] * 2, ["int16", "int8"], ["int16"] * 2]
-    assert [each["artifact"]["scheme"] for each in (wide, mixed)] == ["a16w8", "a8w8, a16w8 in head"]
+    assert [bits(record) for record in (narrow, mixed, wide)] == [["int8"] * 2, ["int16", "int8"], ["int16"] * 2]
+    assert [record["artifact"]["scheme"] for record in (wide, mixed)] == ["a16w8", "a8w8, a16w8 in head"]
     assert sqnr(mixed, "class") > sqnr(narrow, "class") + 3
     assert sqnr(wide, "mask") > sqnr(mixed, "mask")
     assert "quantised with a8w8, a16w8 in head" in mixed["notes"]

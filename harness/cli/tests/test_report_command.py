@@ -24,7 +24,9 @@ def records() -> list[Record]:
 
 
 def slower(record: Record) -> Record:
-    metrics = (replace(each, value=each.value + 10) if each.name == "npu_cycles" else each for each in record.metrics)
+    metrics = (
+        replace(metric, value=metric.value + 10) if metric.name == "npu_cycles" else metric for metric in record.metrics
+    )
     return replace(record, metrics=tuple(metrics), timing_model="3" * 16)
 
 
@@ -107,7 +109,7 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
     Path("foreign").mkdir()
     Path("foreign/x.parquet").write_bytes(b"PAR1 not at all PAR1")
     Path("policy.toml").write_text("schema_version = 9")
-    for arguments, said in (
+    for arguments, message in (
         (["nowhere"], "nowhere cannot be read: No such file"),
         (["foreign.json"], "record is not as schema version 2 has it"),
         (["deep.json"], "nested"),
@@ -133,7 +135,7 @@ def test_what_cannot_be_a_report_is_one_line(ethos_hil: Call) -> None:
         assert (status, out) == (2, ""), (arguments, err)
         last = err.splitlines()[-1]
         assert last.startswith("ethos-hil: "), err
-        assert said in last
+        assert message in last
         assert sorted(map(str, Path().rglob("*"))) == before
 
 

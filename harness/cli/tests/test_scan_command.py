@@ -70,7 +70,7 @@ def test_what_cannot_be_scanned_is_one_line_and_status_2(ethos_hil: Call, line: 
     assert (status, out, err.count("\n")) == (2, "", 0)
     assert err.startswith("ethos-hil: ")
     assert message in err
-    assert not [each for each in Path().rglob("*") if each.name.startswith(".ethos")]
+    assert not [path for path in Path().rglob("*") if path.name.startswith(".ethos")]
 
 
 def test_without_an_index_it_ends_with_3(ethos_hil: Call, monkeypatch: pytest.MonkeyPatch) -> None:

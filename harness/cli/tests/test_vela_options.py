@@ -36,15 +36,15 @@ def test_a_users_system_is_compiled_for_and_timed(
     (here / "my.ini").write_text(SLOW)
     default = recorded(ethos_hil, here, "net.py:net")
     assert default["system_config"] == "Ethos_U55_High_End_Embedded"
-    asked = ("--vela-ini", "my.ini", "--system-config", "Slow", "--vela-flag=--disable-cascading")
-    own = recorded(ethos_hil, here, "net.py:net", *asked)
+    options = ("--vela-ini", "my.ini", "--system-config", "Slow", "--vela-flag=--disable-cascading")
+    own = recorded(ethos_hil, here, "net.py:net", *options)
     assert own["system_config"] == "Slow"
     assert {"--config=my.ini", "--system-config=Slow", "--disable-cascading"} <= set(own["artifact"]["vela_flags"])
     assert cycles(own) > 1.5 * cycles(default)
     assert not [note for note in own["notes"] if "memories" in note]
 
     # The file is not needed any more, neither for the cached model nor for the program that was made with it.
-    assert ethos_hil("lower", "net.py:net", *asked).status == 0
+    assert ethos_hil("lower", "net.py:net", *options).status == 0
     (here / "my.ini").unlink()
     assert cycles(recorded(ethos_hil, here, "net.pte")) == cycles(own)
 

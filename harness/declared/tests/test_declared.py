@@ -25,8 +25,8 @@ def digest_of(name: str) -> str:
     example, calibration = random_inputs(
         (BenchInput((1, 3, 4, 4), channels_last=True), BenchInput((5,), "int8", -9, 9))
     )
-    tensors = [*layer.state_dict().values(), *example, *(each for inputs in calibration for each in inputs)]
-    return hashlib.sha256(b"".join(each.contiguous().numpy().tobytes() for each in tensors)).hexdigest()
+    tensors = [*layer.state_dict().values(), *example, *(tensor for inputs in calibration for tensor in inputs)]
+    return hashlib.sha256(b"".join(tensor.contiguous().numpy().tobytes() for tensor in tensors)).hexdigest()
 
 
 def test_numbers_come_from_the_name_and_stay_as_they_are() -> None:
@@ -73,12 +73,12 @@ def test_what_computes_nothing_from_tensors_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("init", "is not a layer"), ("Module.eval", "is not a layer"), ("Relu", "has no")]
+    ("name", "message"), [("init", "is not a layer"), ("Module.eval", "is not a layer"), ("Relu", "has no")]
 )
-def test_what_is_no_layer_is_refused(name: str, said: str) -> None:
+def test_what_is_no_layer_is_refused(name: str, message: str) -> None:
     from ethos_hil.harness.declared.modules import new_layer
 
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         new_layer(name, (), {})
 
 

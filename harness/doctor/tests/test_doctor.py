@@ -40,7 +40,7 @@ class Told:
     def findings(self) -> dict[str, dict[str, str]]:
         """Read the findings from its JSON, by name."""
         assert self.out, self.err
-        return {one["name"]: one for one in json.loads(self.out)["findings"]}
+        return {finding["name"]: finding for finding in json.loads(self.out)["findings"]}
 
 
 def doctor(*arguments: str, code: str = "", **environment: str) -> Told:
@@ -59,11 +59,11 @@ def executable(path: Path, text: str) -> Path:
 
 
 def test_here_everything_is_there_and_each_thing_has_a_line() -> None:
-    told = doctor()
-    assert (told.status, told.err) == (0, "")
-    lines = told.out.splitlines()
-    assert all(line.split()[0] in ("ok", "note") for line in lines), told.out
-    assert "\x1b" not in told.out, "no colour in a pipe"
+    report = doctor()
+    assert (report.status, report.err) == (0, "")
+    lines = report.out.splitlines()
+    assert all(line.split()[0] in ("ok", "note") for line in lines), report.out
+    assert "\x1b" not in report.out, "no colour in a pipe"
     wanted = ["ethos-hil", "python", "torch", "executorch", "ethos-u-vela", "tosa-tools", "numpy", "other packages"]
     wanted += ["qemu", *(f"firmware of {soc}" for soc in NAMES), "cache", "disk", "cmake", "cc", "serial ports"]
     for name in wanted:
@@ -75,22 +75,24 @@ def test_as_json_it_says_the_same() -> None:
     assert (document["schema_version"], document["can_run"]) == (1, True)
     assert {"name", "status", "found", "remedy"} == document["findings"][0].keys()
     lines = doctor().out.splitlines()
-    assert [one["name"] for one in document["findings"]] == [re.split("  +", line[9:])[0] for line in lines]
+    assert [finding["name"] for finding in document["findings"]] == [re.split("  +", line[9:])[0] for line in lines]
 
 
 def test_it_imports_nothing_of_what_it_examines() -> None:
     watch = "import atexit, sys; atexit.register(lambda: print([m for m in %r if m in sys.modules], file=sys.stderr))"
-    told = doctor(code=watch % ((*HEAVY, "numpy", "capstone", "elftools"),))
-    assert (told.status, told.err) == (0, "[]\n")
+    report = doctor(code=watch % ((*HEAVY, "numpy", "capstone", "elftools"),))
+    assert (report.status, report.err) == (0, "[]\n")
 
 
 def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> None:
     """The environment has only the packages of the command line, one of them in a wrong version."""
     here = Path(sysconfig.get_path("purelib"))
-    kept = "typer click rich pygments markdown mdurl platformdirs filelock packaging shellingham annotated_doc pyserial"
-    kept += " serial typing_ ethos_hil pydantic annotated_types"
+    names = (
+        "typer click rich pygments markdown mdurl platformdirs filelock packaging shellingham annotated_doc pyserial"
+    )
+    names += " serial typing_ ethos_hil pydantic annotated_types"
     for path in here.iterdir():
-        if path.name.lower().startswith(tuple(kept.split())):
+        if path.name.lower().startswith(tuple(names.split())):
             (tmp_path / path.name).symlink_to(path)
     (tmp_path / "pandas-1.0.dist-info").mkdir()
     (tmp_path / "pandas-1.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: pandas\nVersion: 1.0\n")
@@ -98,35 +100,35 @@ def test_without_torch_executorch_and_numpy_it_names_them(tmp_path: Path) -> Non
         str(tmp_path),
         str(ROOT / "src"),
     ]
-    found = doctor("--json", code=command).findings
+    findings = doctor("--json", code=command).findings
     lock = packages.tested_versions(ROOT)
     for name in ("torch", "executorch", "numpy", "capstone"):
-        assert (found[name]["status"], found[name]["found"]) == ("missing", "not installed")
-        assert found[name]["remedy"] == f"pip install --no-deps {name}=={lock[name]}"
-    assert found["pandas"]["status"] == "missing"
-    assert found["pandas"]["found"] == "1.0, but ethos-hil needs ~=3.0"
-    assert "typer" not in found
+        assert (findings[name]["status"], findings[name]["found"]) == ("missing", "not installed")
+        assert findings[name]["remedy"] == f"pip install --no-deps {name}=={lock[name]}"
+    assert findings["pandas"]["status"] == "missing"
+    assert findings["pandas"]["found"] == "1.0, but ethos-hil needs ~=3.0"
+    assert "typer" not in findings
 
 
 def test_a_version_that_will_do_and_is_not_the_tested_one_is_a_note(tmp_path: Path) -> None:
     (tmp_path / "rich-99.0.dist-info").mkdir()
     (tmp_path / "rich-99.0.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: rich\nVersion: 99.0\n")
-    told = doctor("--json", code=f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
-    assert told.status == 0
-    assert told.findings["other packages"]["status"] == "note"
-    assert told.findings["other packages"]["found"].startswith("rich 99.0, tested with ")
+    report = doctor("--json", code=f"import sys; sys.path.insert(0, {str(tmp_path)!r})")
+    assert report.status == 0
+    assert report.findings["other packages"]["status"] == "note"
+    assert report.findings["other packages"]["found"].startswith("rich 99.0, tested with ")
 
 
 def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> None:
-    told = doctor(PATH=str(tmp_path))
-    assert told.status == 3
-    (line,) = (line for line in told.out.splitlines() if line.startswith("missing"))
+    report = doctor(PATH=str(tmp_path))
+    assert report.status == 3
+    (line,) = (line for line in report.out.splitlines() if line.startswith("missing"))
     assert "qemu" in line
     assert "qemu-system-arm is not on PATH" in line
     assert "apt install qemu-system-arm" in line
     for name in ("arm-none-eabi-g++", "cmake", "ninja"):
-        assert re.search(rf"^note +{re.escape(name)} +not found; needed only to build the firmware", told.out, re.M)
-    assert re.search(r"^note +cc +not found; needed only to profile .*apt install gcc", told.out, re.M)
+        assert re.search(rf"^note +{re.escape(name)} +not found; needed only to build the firmware", report.out, re.M)
+    assert re.search(r"^note +cc +not found; needed only to profile .*apt install gcc", report.out, re.M)
 
 
 @pytest.mark.parametrize(
@@ -139,25 +141,25 @@ def test_without_qemu_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> Non
     ],
 )
 def test_a_qemu_that_will_not_do(tmp_path: Path, text: str, why: str) -> None:
-    told = doctor("--json", ETHOS_HIL_QEMU=str(executable(tmp_path / "qemu", text)))
-    assert told.status == 3
-    assert told.findings["qemu"]["status"] == "missing"
-    assert why in told.findings["qemu"]["found"]
-    assert "QEMU 7.2 or newer" in told.findings["qemu"]["remedy"]
+    report = doctor("--json", ETHOS_HIL_QEMU=str(executable(tmp_path / "qemu", text)))
+    assert report.status == 3
+    assert report.findings["qemu"]["status"] == "missing"
+    assert why in report.findings["qemu"]["found"]
+    assert "QEMU 7.2 or newer" in report.findings["qemu"]["remedy"]
 
 
 def test_without_firmware_it_cannot_run_and_says_how_it_could(tmp_path: Path) -> None:
-    told = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path))
-    assert told.status == 3
+    report = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path))
+    assert report.status == 3
     for soc in NAMES:
-        one = told.findings[f"firmware of {soc}"]
-        assert one["status"] == "missing"
-        assert one["found"] == f"none at {tmp_path}/{soc.replace('-', '')}/ethos-hil.elf: No such file or directory"
-        assert "make firmware" in one["remedy"]
+        finding = report.findings[f"firmware of {soc}"]
+        assert finding["status"] == "missing"
+        assert finding["found"] == f"none at {tmp_path}/{soc.replace('-', '')}/ethos-hil.elf: No such file or directory"
+        assert "make firmware" in finding["remedy"]
     (tmp_path / "text.elf").write_text("text")
-    told = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path / "text.elf"))
-    assert told.status == 3
-    assert told.findings["firmware of corstone-300"]["found"] == f"{tmp_path}/text.elf is not an ELF file"
+    report = doctor("--json", ETHOS_HIL_FIRMWARE=str(tmp_path / "text.elf"))
+    assert report.status == 3
+    assert report.findings["firmware of corstone-300"]["found"] == f"{tmp_path}/text.elf is not an ELF file"
 
 
 def test_fvps_are_found_with_their_versions(tmp_path: Path) -> None:
@@ -166,16 +168,16 @@ def test_fvps_are_found_with_their_versions(tmp_path: Path) -> None:
     theirs.mkdir()
     name = "FVP_Corstone_SSE-320"
     executable(theirs / name, "echo; echo Fast Models [11.27.25 Jul 22 2024]; echo Copyright")
-    found = doctor("--json", ETHOS_HIL_FVP_PATH=f"{theirs}:{ours}").findings
-    assert "fvps" not in found
-    assert found[name]["status"] == "ok"
-    assert found[name]["found"] == f"Fast Models [11.27.25 Jul 22 2024] ({theirs / name})"
-    launcher = found["FVP_Corstone_SSE-300_Ethos-U55"]
+    findings = doctor("--json", ETHOS_HIL_FVP_PATH=f"{theirs}:{ours}").findings
+    assert "fvps" not in findings
+    assert findings[name]["status"] == "ok"
+    assert findings[name]["found"] == f"Fast Models [11.27.25 Jul 22 2024] ({theirs / name})"
+    launcher = findings["FVP_Corstone_SSE-300_Ethos-U55"]
     assert launcher["found"].startswith("ethos-hil 0.1.0, a virtual corstone-300")
     executable(theirs / name, "echo Failed to check out a licence; exit 1")
-    told = doctor("--json", ETHOS_HIL_FVP_PATH=str(theirs))
-    assert (told.status, told.findings[name]["status"]) == (0, "note")
-    assert "Failed to check out a licence" in told.findings[name]["found"]
+    report = doctor("--json", ETHOS_HIL_FVP_PATH=str(theirs))
+    assert (report.status, report.findings[name]["status"]) == (0, "note")
+    assert "Failed to check out a licence" in report.findings[name]["found"]
 
 
 def test_a_program_that_does_not_answer_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -188,23 +190,23 @@ def test_a_program_that_does_not_answer_is_ended_with_all_it_started(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("environment", "found"),
+    ("environment", "text"),
     [
         ({"ETHOS_HIL_CACHE": "/dev/null/cache"}, "/dev/null/cache cannot be written"),
         ({"ETHOS_HIL_CACHE_LIMIT": "plenty"}, "ETHOS_HIL_CACHE_LIMIT 'plenty' is not a size"),
     ],
 )
-def test_a_cache_that_cannot_be_used_stops_every_run(environment: Mapping[str, str], found: str) -> None:
-    told = doctor("--json", **environment)
-    assert told.status == 3
-    assert (told.findings["cache"]["status"], told.findings["cache"]["found"]) == ("missing", found)
-    assert told.findings["cache"]["remedy"]
+def test_a_cache_that_cannot_be_used_stops_every_run(environment: Mapping[str, str], text: str) -> None:
+    report = doctor("--json", **environment)
+    assert report.status == 3
+    assert (report.findings["cache"]["status"], report.findings["cache"]["found"]) == ("missing", text)
+    assert report.findings["cache"]["remedy"]
 
 
 def test_the_cache_is_told_with_how_to_empty_it(tmp_path: Path) -> None:
-    found = doctor("--json", ETHOS_HIL_CACHE=str(tmp_path / "new"), ETHOS_HIL_CACHE_LIMIT="2GB").findings["cache"]
-    assert found["found"] == f"0 lowered models, 0 bytes of at most 2.0 GB, in {tmp_path / 'new'}"
-    assert found["remedy"] == "to empty it: ethos-hil cache clear"
+    finding = doctor("--json", ETHOS_HIL_CACHE=str(tmp_path / "new"), ETHOS_HIL_CACHE_LIMIT="2GB").findings["cache"]
+    assert finding["found"] == f"0 lowered models, 0 bytes of at most 2.0 GB, in {tmp_path / 'new'}"
+    assert finding["remedy"] == "to empty it: ethos-hil cache clear"
     assert not (tmp_path / "new").exists()
 
 
@@ -220,16 +222,16 @@ def test_disks_are_told_once_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ETHOS_HIL_CACHE", "/dev/shm/absent/cache")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    uses = [one.found.partition(" free for ")[2] for one in places.disks()]
+    uses = [disk.found.partition(" free for ")[2] for disk in places.disks()]
     assert uses == ["cache", "runs, temporary files"]
 
 
 def test_variables_are_told_and_a_misspelt_one_is_seen() -> None:
-    found = doctor("--json", ETHOS_HIL_CASHE="/x", ETHOS_HIL_FVP_PATH="/nowhere").findings
-    assert found["ETHOS_HIL_CASHE"]["status"] == "note"
-    assert found["ETHOS_HIL_CASHE"]["remedy"] == "did you mean ETHOS_HIL_CACHE?"
-    assert (found["ETHOS_HIL_FVP_PATH"]["status"], found["ETHOS_HIL_FVP_PATH"]["found"]) == ("ok", "/nowhere")
-    assert "nor in /nowhere" in found["fvps"]["found"]
+    findings = doctor("--json", ETHOS_HIL_CASHE="/x", ETHOS_HIL_FVP_PATH="/nowhere").findings
+    assert findings["ETHOS_HIL_CASHE"]["status"] == "note"
+    assert findings["ETHOS_HIL_CASHE"]["remedy"] == "did you mean ETHOS_HIL_CACHE?"
+    assert (findings["ETHOS_HIL_FVP_PATH"]["status"], findings["ETHOS_HIL_FVP_PATH"]["found"]) == ("ok", "/nowhere")
+    assert "nor in /nowhere" in findings["fvps"]["found"]
 
 
 def test_every_variable_that_is_read_is_known() -> None:

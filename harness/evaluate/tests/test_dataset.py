@@ -66,7 +66,7 @@ def test_a_limit_reads_no_more() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "message"),
     [
         (torch.zeros(3, 4, 4), "item 1 is Tensor, not a pair"),
         ((torch.zeros(3, 4, 4),), "item 1 is 1 values, not a pair"),
@@ -79,10 +79,10 @@ def test_a_limit_reads_no_more() -> None:
         ((torch.zeros(3, 4, 4).to_sparse(), 0), "item 1: input 0 is a Tensor, not a tensor"),
     ],
 )
-def test_an_item_that_does_not_fit_is_named(raw: Any, said: str) -> None:
+def test_an_item_that_does_not_fit_is_named(raw: Any, message: str) -> None:
     items = DataSet.of([Endless()[0], raw], "data.py:mine").items([IMAGE], None)
     assert next(items).number == 0
-    with pytest.raises(UsageError, match=f"--data data.py:mine: .*{said.removeprefix('item 1')}"):
+    with pytest.raises(UsageError, match=f"--data data.py:mine: .*{message.removeprefix('item 1')}"):
         next(items)
 
 

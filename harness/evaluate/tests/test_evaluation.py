@@ -122,20 +122,20 @@ def evaluated(
 
 @pytest.mark.slow
 def test_a_data_set_is_scored_and_every_answer_compared(ethos_hil: Run, data: Path) -> None:
-    found = evaluated(ethos_hil, data, "labelled", "-j", 2)
-    assert (found["verdict"], found["items"], found["equal_to_reference"]) == ("verified", 70, 70)
-    assert found["metric"] == "top1"
-    assert found["scores"]["float"] == 1.0  # the labels are the float model's own
-    assert found["scores"]["device"] == found["agreement"]["float-device"] > 0.5
+    report = evaluated(ethos_hil, data, "labelled", "-j", 2)
+    assert (report["verdict"], report["items"], report["equal_to_reference"]) == ("verified", 70, 70)
+    assert report["metric"] == "top1"
+    assert report["scores"]["float"] == 1.0  # the labels are the float model's own
+    assert report["scores"]["device"] == report["agreement"]["float-device"] > 0.5
     assert (
-        sum(count for label, chosen, count in found["confusion"] if label == chosen) == 70 * found["scores"]["device"]
+        sum(count for label, chosen, count in report["confusion"] if label == chosen) == 70 * report["scores"]["device"]
     )
-    assert found["npu_cycles"]["min"] == found["npu_cycles"]["max"] > 0
-    assert found["npu_cycles"]["provenance"] == "modelled"
-    assert {"aten.conv2d.default", "aten.linear.default"} <= {layer["aten"] for layer in found["layers"]}
-    alone = [layer["alone_db"] for layer in found["layers"]]
+    assert report["npu_cycles"]["min"] == report["npu_cycles"]["max"] > 0
+    assert report["npu_cycles"]["provenance"] == "modelled"
+    assert {"aten.conv2d.default", "aten.linear.default"} <= {layer["aten"] for layer in report["layers"]}
+    alone = [layer["alone_db"] for layer in report["layers"]]
     assert alone == sorted(alone)
-    assert "label \\ device" in found["out"]
+    assert "label \\ device" in report["out"]
 
     limited = evaluated(ethos_hil, data, "regression", "--limit", 4, "-j", 1, "--try-int16", 1)
     assert (limited["metric"], limited["items"]) == ("mae", 4)
@@ -167,9 +167,9 @@ def test_another_worker_does_what_one_that_is_stopped_leaves(
     """Else the evaluation waits for it for ever."""
     monkeypatch.setattr("ethos_hil.base.process._STOPPED_TOLD", 0.0)
     monkeypatch.setattr("ethos_hil.base.process._STOPPED_ENDED", 1.0)
-    found = evaluated(ethos_hil, data, "stopping", "-j", 2)
-    assert (found["verdict"], found["items"]) == ("verified", 144)
-    assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", found["err"])
+    report = evaluated(ethos_hil, data, "stopping", "-j", 2)
+    assert (report["verdict"], report["items"]) == ("verified", 144)
+    assert re.search(r"the worker process \d+, which has items? \d+.*, is stopped; `kill -CONT", report["err"])
 
 
 @pytest.mark.slow
@@ -190,12 +190,12 @@ def test_a_device_that_answers_otherwise_is_no_success(
         return dataclasses.replace(artifact, pte=artifact.pte.replace(delegate.vela, bytes(blob)))
 
     monkeypatch.setattr(named_model, "lower", sabotaged)
-    found = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="unseeded")
-    assert any("data.py draws random numbers without torch.manual_seed" in note for note in found["notes"])
-    assert found["verdict"] == "failed"
-    assert found["failure"]["kind"] == "mismatch"
-    assert found["items"] == 6
-    assert found["equal_to_reference"] < 6
+    report = evaluated(ethos_hil, data, "broken_free", "-j", 1, status=1, model="unseeded")
+    assert any("data.py draws random numbers without torch.manual_seed" in note for note in report["notes"])
+    assert report["verdict"] == "failed"
+    assert report["failure"]["kind"] == "mismatch"
+    assert report["items"] == 6
+    assert report["equal_to_reference"] < 6
 
 
 class Scarce(tuple[Any, ...]):
@@ -224,19 +224,19 @@ def test_what_a_worker_raises_keeps_its_kind_and_status(artifact: Artifact) -> N
 def test_a_model_is_quantised_once(tmp_path: Path) -> None:
     """The modules of the host come with the lowering, if there is one; and the program is what it is without them."""
     stages: list[str] = []
-    made: dict[str, HostModules] = {}
+    hosts: dict[str, HostModules] = {}
     cache = Cache(tmp_path / "one")
-    artifact = lower(small(), NPU, cache=cache, hosts=made.__setitem__, progress=stages.append)
+    artifact = lower(small(), NPU, cache=cache, hosts=hosts.__setitem__, progress=stages.append)
     assert stages.count("quantising") == 1
     assert artifact.pte == lower(small(), NPU, cache=Cache(tmp_path / "two")).pte
     inputs = artifact.example_inputs
-    known, again = made["forward"].answers(inputs), host_modules(small(), "forward", NPU).answers(inputs)
-    assert set(known) == set(again) == {"float", "quantised"}
-    assert all(np.array_equal(*pair) for name in known for pair in zip(known[name], again[name], strict=True))
-    assert not np.array_equal(known["float"][0], known["quantised"][0])
-    made.clear()
-    assert lower(small(), NPU, cache=cache, hosts=made.__setitem__).pte == artifact.pte
-    assert made == {}
+    answers, again = hosts["forward"].answers(inputs), host_modules(small(), "forward", NPU).answers(inputs)
+    assert set(answers) == set(again) == {"float", "quantised"}
+    assert all(np.array_equal(*pair) for name in answers for pair in zip(answers[name], again[name], strict=True))
+    assert not np.array_equal(answers["float"][0], answers["quantised"][0])
+    hosts.clear()
+    assert lower(small(), NPU, cache=cache, hosts=hosts.__setitem__).pte == artifact.pte
+    assert hosts == {}
 
 
 def small() -> TorchModel:
@@ -288,11 +288,11 @@ def test_an_interrupted_evaluation_leaves_no_process(data: Path) -> None:
 
 def marked(mark: str) -> list[str]:
     """The names of the processes that were started with an environment variable of this value."""
-    found = []
+    names = []
     for folder in Path("/proc").iterdir():
         try:
             if folder.name.isdigit() and f"ETHOS_HIL_TEST_MARK={mark}".encode() in (folder / "environ").read_bytes():
-                found.append((folder / "comm").read_text().strip())
+                names.append((folder / "comm").read_text().strip())
         except OSError:
             continue
-    return found
+    return names

@@ -30,7 +30,7 @@ def test_a_mean_absolute_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "label", "said"),
+    ("name", "label", "message"),
     [
         ("top1", 7, "the label is 7, not a class from 0 to 6"),
         ("top1", -1, "the label is -1"),
@@ -47,23 +47,23 @@ def test_a_mean_absolute_error() -> None:
         ("mae", np.full(7, 1.7e308), "mae is not a finite number"),
     ],
 )
-def test_labels_that_do_not_fit(name: str, label: Any, said: str) -> None:
-    with pytest.raises(UsageError, match=f"item 3: {said}"):
+def test_labels_that_do_not_fit(name: str, label: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=f"item 3: {message}"):
         ItemMetric.parse(name).score(SCORES, label, "item 3")
 
 
 @pytest.mark.parametrize(
-    ("name", "output", "said"),
+    ("name", "output", "message"),
     [
         ("mae", [1, INF, NAN], r"output 0 has 2 of 3 elements that are not finite, the first at \[1\]: inf"),
         ("top1", [1, INF, NAN], "output 0 has 1 scores that are NaN, the first of class 2"),
         ("top5", [NAN, NAN], "output 0 has 2 scores that are NaN, the first of class 0"),
     ],
 )
-def test_outputs_that_are_not_numbers(name: str, output: list[float], said: str) -> None:
+def test_outputs_that_are_not_numbers(name: str, output: list[float], message: str) -> None:
     """Class 0 would be the best of NaN, and a mean would be NaN."""
     label: Any = np.zeros(len(output)) if name == "mae" else 0
-    with pytest.raises(UsageError, match=f"item 3: {said}"):
+    with pytest.raises(UsageError, match=f"item 3: {message}"):
         ItemMetric.parse(name).score((np.array(output, np.float32),), label, "item 3")
     assert ItemMetric.parse("top1").score((np.array([0, -INF, INF]),), 2, "") == 1, "a class may be ruled out"
 
@@ -90,8 +90,8 @@ def test_a_function_of_the_users() -> None:
         (lambda outputs, label: "good", "raised ValueError"),
         (lambda outputs, label: float("nan"), "returned nan"),
     ]
-    for function, said in functions:
-        with pytest.raises(UsageError, match=f"item 4: --metric mine {said}"):
+    for function, message in functions:
+        with pytest.raises(UsageError, match=f"item 4: --metric mine {message}"):
             ItemMetric("mine", function).score(SCORES, 3, "item 4")
 
 
@@ -106,9 +106,9 @@ def test_the_metric_that_suits_a_label() -> None:
 
 def test_a_tally_by_hand() -> None:
     tally = ScoreTally(ItemMetric.parse("top1"))
-    one, other = np.array([[1.0, 0.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
-    for label, quantised, device in ((0, one, one), (0, one, other), (1, other, other), (0, one, one)):
-        answers = {FLOAT: (one,), QUANTISED: (quantised,), DEVICE: (device,)}
+    first, second = np.array([[1.0, 0.0]], np.float32), np.array([[0.0, 1.0]], np.float32)
+    for label, quantised, device in ((0, first, first), (0, first, second), (1, second, second), (0, first, first)):
+        answers = {FLOAT: (first,), QUANTISED: (quantised,), DEVICE: (device,)}
         tally.add(Item(0, (), label), answers, equal=device is quantised, what="item")
     assert (tally.items, tally.equal) == (4, 3)
     assert [tally.mean(source) for source in (FLOAT, QUANTISED, DEVICE)] == [0.75, 1.0, 0.75]

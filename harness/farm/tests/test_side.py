@@ -22,7 +22,7 @@ def test_it_imports_itself_and_the_standard_library() -> None:
     """labgrid and what came with it are imported late, by `importlib`."""
     for path in (PROGRAM, *SIDE.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [str(node.module)] if isinstance(node, ast.ImportFrom) else []
             for name in names:
                 ours = name.startswith("ethos_hil.harness.farm.side.")

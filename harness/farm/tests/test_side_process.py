@@ -33,8 +33,8 @@ def test_the_environment_may_be_given_by_its_folder_or_its_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = program(tmp_path / "env/bin/python", "")
-    for given in (python, tmp_path / "env"):
-        monkeypatch.setenv(PYTHON_VARIABLE, str(given))
+    for path in (python, tmp_path / "env"):
+        monkeypatch.setenv(PYTHON_VARIABLE, str(path))
         assert labgrid_python() == str(python)
     monkeypatch.setenv(PYTHON_VARIABLE, str(tmp_path))
     with pytest.raises(TargetNotAvailable, match="which is neither a program nor an environment") as caught:
@@ -132,9 +132,9 @@ def test_notes_are_told_and_the_answer_is_the_line_behind_them(
     side = SideProcess("farm:1")
     assert side.places() == ()
     side.close()
-    said = capfd.readouterr().err
-    assert said.startswith("ethos-hil: waiting")
-    assert "\x1b" not in said
+    error = capfd.readouterr().err
+    assert error.startswith("ethos-hil: waiting")
+    assert "\x1b" not in error
 
 
 def test_what_leased_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,9 +138,9 @@ def children(pid: int) -> set[int]:
         except OSError:
             continue
         parents[int(stat.parent.name)] = int(fields[1])
-    found: set[int] = set()
+    descendants: set[int] = set()
     while True:
-        more = {child for child, parent in parents.items() if parent in found | {pid}} - found
+        more = {child for child, parent in parents.items() if parent in descendants | {pid}} - descendants
         if not more:
-            return found
-        found |= more
+            return descendants
+        descendants |= more

@@ -66,7 +66,7 @@ def job(name: str, soc: str) -> Job:
                 # In the precision and rounding of upstream's kernel: the scale's inverse, then to nearest even.
                 values = np.rint(np.float32(1) / np.float32(scale) * data) + zero
                 quantised[instruction.args[6]] = np.clip(values, low, high).astype(np.int8).tobytes()
-    (call,) = (each for each in plan.instructions if isinstance(each, DelegateCall))
+    (call,) = (instruction for instruction in plan.instructions if isinstance(instruction, DelegateCall))
     blob = VelaBlob.parse(plan.delegates[call.delegate].data)
     scratch = np.full(blob.scratch_size, FILLING, np.uint8)
     for place, value in zip(blob.inputs, call.args, strict=False):

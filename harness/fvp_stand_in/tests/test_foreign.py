@@ -89,9 +89,9 @@ def test_zeros_from_the_npu_are_seen(board: Board, name: str, zeros_launchers: P
     expected.write(board.folder)
     ended = Board(board.model, zeros_launchers, board.guest, board.folder).run("npu sram done.bin")
     assert ended.status == 0, ended.stdout + ended.stderr
-    found = (board.folder / "done.bin").read_bytes()
-    assert expected.wrong(found) == list(range(len(expected.answers)))
-    assert all(not any(found[offset : offset + len(answer)]) for offset, answer in expected.answers)
+    dump = (board.folder / "done.bin").read_bytes()
+    assert expected.wrong(dump) == list(range(len(expected.answers)))
+    assert all(not any(dump[offset : offset + len(answer)]) for offset, answer in expected.answers)
 
 
 def test_an_invalid_command_stream_is_an_error_of_the_npu(board: Board) -> None:
@@ -195,14 +195,14 @@ def board320(launchers: Path, tmp_path: Path) -> Board:
 
 
 def test_a_corstone_320_has_the_memory_of_its_fpga(board320: Board) -> None:
-    given, dump = (board320.folder / name for name in ("in.bin", "out.bin"))
-    given.write_bytes(os.urandom(1000))
-    files = ("--data", f"{given}@0x12180000", "--dump", f"{dump}@0x12180000,1000")
+    source, dump = (board320.folder / name for name in ("in.bin", "out.bin"))
+    source.write_bytes(os.urandom(1000))
+    files = ("--data", f"{source}@0x12180000", "--dump", f"{dump}@0x12180000,1000")
     for strict in ((), ("--strict-board",)):  # with one plug-in that adds it, and with another that watches
         dump.unlink(missing_ok=True)
         ended = board320.run("args one", *files, *strict, "-C", "mps4_board.subsystem.cpu0.INITSVTOR=0x12000000")
         assert (ended.status, "[one]" in ended.stdout) == (0, True), ended
-        assert dump.read_bytes() == given.read_bytes()
+        assert dump.read_bytes() == source.read_bytes()
 
 
 def test_without_a_compiler_that_memory_is_missing_and_it_says_why(board320: Board) -> None:
@@ -243,9 +243,9 @@ def test_data_partly_in_the_application_is_refused(board300: Board) -> None:
 @pytest.mark.parametrize("address", [0x70800000, 0x31080000, 0x21080000, 0x30060000, 0x11100000])
 def test_memory_is_dumped_at_the_end(board300: Board, address: int) -> None:
     data = os.urandom(1000)
-    given, dump, part = (board300.folder / name for name in ("in.bin", "dump,1.bin", "part.bin"))
-    given.write_bytes(data)
-    options = ("--data", f"{given}@{address:#x}", "--dump", f"cpu0={dump}@{address:#x},1000")
+    source, dump, part = (board300.folder / name for name in ("in.bin", "dump,1.bin", "part.bin"))
+    source.write_bytes(data)
+    options = ("--data", f"{source}@{address:#x}", "--dump", f"cpu0={dump}@{address:#x},1000")
     ended = board300.run("args", *options, "--dump", f"{part}@{address + 990},20")
     assert ended.status == 0, ended.stderr
     assert dump.read_bytes() == data
@@ -280,7 +280,7 @@ def test_memory_is_dumped_whatever_ends_the_run(
 
 
 @pytest.mark.parametrize(
-    ("dump", "said"),
+    ("dump", "error"),
     [
         ("out.bin@0x50000000,4", "Error: --dump out.bin asks for 4 bytes at 0x50000000: there is no memory"),
         ("out.bin@0x313ffffc,8", "they run past the end of the SRAM"),
@@ -288,10 +288,10 @@ def test_memory_is_dumped_whatever_ends_the_run(
         ("/dev/full@0x31000000,8", "Error: --dump /dev/full cannot be written: No space left on device"),
     ],
 )
-def test_what_cannot_be_dumped_is_refused(board300: Board, dump: str, said: str) -> None:
+def test_what_cannot_be_dumped_is_refused(board300: Board, dump: str, error: str) -> None:
     ended = board300.run("args", "--dump", dump)
     assert ended.status == 1
-    assert said in ended.stderr
+    assert error in ended.stderr
     assert ended.stderr.count("\n") == 1
 
 

@@ -44,17 +44,17 @@ def documented() -> dict[str, str]:
 def test_it_gets_what_the_document_says(hostile: Board) -> None:
     ended = hostile.run("")
     assert ended.status == 0, ended
-    found = dict(line.split("|") for line in ended.stdout.splitlines() if "|" in line)
-    assert found == documented()
+    answers = dict(line.split("|") for line in ended.stdout.splitlines() if "|" in line)
+    assert answers == documented()
     above = hostile.folder.parent
     assert (above / "secret.txt").read_text() == "secret"
     assert sorted(path.name for path in above.iterdir()) == ["folder", "secret.txt"]
     assert (hostile.folder / "big.txt").stat().st_size == 0
-    told = ended.stderr.splitlines()
-    assert f"semihosting: the program may not open '../secret.txt': it is outside of {hostile.folder}" in told
-    assert "semihosting: the program may not run the command 'touch ../owned': it runs no command here" in told
-    assert told[-1] == "--trust-elf, or ETHOS_HIL_TRUST_ELF=1, lets the program do what you may do"
-    assert len(told) <= 25
+    lines = ended.stderr.splitlines()
+    assert f"semihosting: the program may not open '../secret.txt': it is outside of {hostile.folder}" in lines
+    assert "semihosting: the program may not run the command 'touch ../owned': it runs no command here" in lines
+    assert lines[-1] == "--trust-elf, or ETHOS_HIL_TRUST_ELF=1, lets the program do what you may do"
+    assert len(lines) <= 25
 
 
 def test_a_program_without_a_folder_of_its_own_reaches_no_file(hostile: Board) -> None:
@@ -126,7 +126,7 @@ def test_what_it_reads_to_no_memory_is_not_kept_and_takes_no_more_than_its_time(
     )
     before = time.monotonic()
     command = [sys.executable, "-c", code, *hostile.command("hoard", seconds=seconds)]
-    found, megabytes = subprocess.run(command, capture_output=True, check=True, timeout=100).stdout.split()
-    assert int(found) == status
+    exit_code, megabytes = subprocess.run(command, capture_output=True, check=True, timeout=100).stdout.split()
+    assert int(exit_code) == status
     assert int(megabytes) < 120
     assert time.monotonic() - before < seconds + 10

@@ -39,8 +39,8 @@ def answering(command: bytes, *answers: bytes, times: int = 1) -> Hook:
     """Send these bytes as answers to a command, so often, and the right ones otherwise."""
     left = itertools.count(times, -1)
 
-    def hook(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        return list(answers) if asked.startswith(command) and next(left) > 0 else made
+    def hook(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        return list(answers) if request.startswith(command) and next(left) > 0 else packets
 
     return hook
 
@@ -134,14 +134,14 @@ def test_a_packet_that_the_server_refuses_is_sent_again() -> None:
 
 
 def test_a_line_that_damages_all_is_given_up() -> None:
-    def always(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        return [b"$00#00"] if asked in (b"-", b"m10000000,10") else made
+    def always(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        return [b"$00#00"] if request in (b"-", b"m10000000,10") else packets
 
     error = failure(always, read, PeerTraits(no_ack=False))
     assert "checksum is wrong" in error.message
 
-    def refusing(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        return [b"-"] if asked[:1] == b"m" else made
+    def refusing(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        return [b"-"] if request[:1] == b"m" else packets
 
     assert "refused a packet 4 times" in failure(refusing, read, PeerTraits(no_ack=False)).message
 
@@ -231,8 +231,8 @@ def test_after_a_refusal_the_server_can_be_asked() -> None:
 
 
 def test_a_server_that_goes_away_is_noticed() -> None:
-    def gone(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes] | None:
-        return None if asked[:1] == b"m" else made
+    def gone(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes] | None:
+        return None if request[:1] == b"m" else packets
 
     assert "closed the connection" in failure(gone, read).message
 
@@ -243,10 +243,10 @@ def test_a_program_that_has_ended_is_a_lost_board(answer: bytes) -> None:
 
 
 def test_a_server_that_takes_nothing_does_not_hold_us() -> None:
-    def stuck(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        if asked[:1] == b"X" and len(asked) > 100:
+    def stuck(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        if request[:1] == b"X" and len(request) > 100:
             time.sleep(0.6)
-        return made
+        return packets
 
     traits = PeerTraits(packet_size=0x8000)
     with GdbPeer(traits, stuck) as peer:
@@ -256,13 +256,13 @@ def test_a_server_that_takes_nothing_does_not_hold_us() -> None:
 
 
 def test_an_answer_that_comes_drop_by_drop_ends_with_the_deadline() -> None:
-    def slowly(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        if asked[:1] == b"m":
-            for byte in made[0]:
+    def slowly(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        if request[:1] == b"m":
+            for byte in packets[0]:
                 peer.send(bytes([byte]))
                 time.sleep(0.1)
             return []
-        return made
+        return packets
 
     with GdbPeer(hook=slowly) as peer:
         remote = client(peer)
@@ -303,7 +303,7 @@ def test_openocds_answer_of_a_processor_that_runs_is_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "unknown command: 'reset'",  # QEMU 7.2
         "Error: unrecognized command reset",  # pyOCD
@@ -313,12 +313,12 @@ def test_openocds_answer_of_a_processor_that_runs_is_understood() -> None:
         "Supported Commands:",  # probe-rs
     ],
 )
-def test_a_reset_that_only_says_that_it_failed_has_failed(said: str) -> None:
-    for answers in ([b"O" + said.encode().hex().encode(), b"OK"], [said.encode().hex().encode()]):
+def test_a_reset_that_only_says_that_it_failed_has_failed(text: str) -> None:
+    for answers in ([b"O" + text.encode().hex().encode(), b"OK"], [text.encode().hex().encode()]):
         hook = answering(b"qRcmd", b"".join(map(packet, answers)))
         error = failure(hook, lambda remote: remote.reset_and_halt(("reset halt",)))
         assert "did not reset the processor" in error.message
-        assert said.split("\n")[0] in error.message
+        assert text.split("\n")[0] in error.message
 
 
 def test_a_command_that_fails_says_why() -> None:
@@ -335,8 +335,8 @@ def test_a_command_that_talks_without_end_is_ended() -> None:
 
 
 def test_why_a_processor_stopped_is_told() -> None:
-    def trapped(peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
-        return [packet(b"F0,1"), packet(b"O41"), packet(b"T0b")] if asked[:1] == b"c" else made
+    def trapped(peer: GdbPeer, request: bytes, packets: list[bytes]) -> list[bytes]:
+        return [packet(b"F0,1"), packet(b"O41"), packet(b"T0b")] if request[:1] == b"c" else packets
 
     error = failure(trapped, lambda remote: remote.resume())
     assert "stopped at once when it was to go on: T0b" in error.message

@@ -67,11 +67,11 @@ def test_a_packet_is_as_the_manual_has_it() -> None:
 def test_pieces_of_any_size_make_the_same_packets(size: int) -> None:
     data = b"junk+$OK#9a-%Stop:T05#99$cut$E01#A6$bad#00"
     reader = PacketReader()
-    found = []
+    packets = []
     for piece in (data[begin : begin + size] for begin in range(0, len(data), size)):
         reader.feed(piece)
-        found += read_all(reader)
-    assert found == [
+        packets += read_all(reader)
+    assert packets == [
         RspAcknowledgement(True),
         RspPacket(b"OK", True),
         RspAcknowledgement(False),
@@ -103,7 +103,7 @@ def test_long_packets_are_read_in_linear_time() -> None:
 
 def test_the_numbers_of_registers_are_those_of_the_description() -> None:
     table = described_registers(QEMU.__getitem__)
-    numbers = {name: found.number for name in ("r0", "SP", "pc", "xPSR", "d0") if (found := table.find(name))}
+    numbers = {name: register.number for name in ("r0", "SP", "pc", "xPSR", "d0") if (register := table.find(name))}
     assert numbers == {"r0": 0, "SP": 13, "pc": 15, "xPSR": 25, "d0": 26}
     assert table.find("msp") is None
     xpsr, d0 = table.find("xpsr"), table.find("d0")
@@ -117,7 +117,9 @@ def test_the_numbers_of_registers_are_those_of_the_description() -> None:
 def test_other_names_are_found() -> None:
     text = b'<target><reg name="MSP"/><reg name="primask" bitsize="1"/><reg name="PSR" regnum="0x10"/></target>'
     table = described_registers(lambda name: text)
-    assert [(found.number, found.size) for name in ("sp", "primask", "xpsr") if (found := table.find(name))] == [
+    assert [
+        (register.number, register.size) for name in ("sp", "primask", "xpsr") if (register := table.find(name))
+    ] == [
         (0, 4),
         (1, 1),
         (16, 4),

@@ -53,10 +53,10 @@ def entries(text: str) -> list[Entry]:
         key, colon, value = line.partition(";")[0].partition(":")
         if colon:
             values[key.strip()] = value.strip()
-    found = []
+    images = []
     for number in range(int(values["TOTALIMAGES"])):
         port = values.get(f"IMAGE{number}PORT")
-        found.append(
+        images.append(
             Entry(
                 int(values[f"IMAGE{number}ADDRESS"].replace("_", ""), 16),
                 values[f"IMAGE{number}UPDATE"],
@@ -64,12 +64,12 @@ def entries(text: str) -> list[Entry]:
                 None if port is None else int(port),
             )
         )
-    assert f"IMAGE{len(found)}ADDRESS" not in values
-    return found
+    assert f"IMAGE{len(images)}ADDRESS" not in values
+    return images
 
 
 def processor_address(soc: str, address: int) -> int:
-    begin, base = max(each for each in RANGES[soc] if each[0] <= address)
+    begin, base = max(pair for pair in RANGES[soc] if pair[0] <= address)
     return base + address - begin
 
 
@@ -176,7 +176,7 @@ def test_the_files_alone_run_and_give_the_right_answer(name: str) -> None:
     """Start-up copies initial data from where the controller put them, and fills the rest: the card has no zeros."""
     soc, program = find_soc(name), load("convolutions")
     outputs = run_card(soc, "ethos-u55-128", image(soc, program))
-    assert all(np.array_equal(one, other) for one, other in zip(outputs, program.outputs, strict=True))
+    assert all(np.array_equal(output, expected) for output, expected in zip(outputs, program.outputs, strict=True))
 
 
 @pytest.mark.slow
@@ -199,4 +199,4 @@ def test_the_files_for_an_mps4_run_and_give_the_right_answer() -> None:
     packed = pack(find_firmware(soc.name), artifact.pte, [inputs], RunPlan(1, len(inputs)))
     outputs = run_card(soc, "ethos-u85-256", packed)
     right = Reference(artifact).run(artifact.example_inputs).outputs
-    assert all(np.array_equal(one, other) for one, other in zip(outputs, right, strict=True))
+    assert all(np.array_equal(output, expected) for output, expected in zip(outputs, right, strict=True))

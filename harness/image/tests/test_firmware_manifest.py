@@ -168,8 +168,8 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     source.write_text(text + "\n// changed\n")
     row = firmware_row(checkout)
     assert row["status"] == "note"
-    told = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
-    assert row["fix"] == told
+    note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
+    assert row["fix"] == note
     source.write_text(text)
     for damaged in (written.replace(json.loads(written)["sha256"], "0" * 64), ""):
         manifest.write_text(damaged)
@@ -200,9 +200,9 @@ def test_a_run_tells_of_it_in_its_record(checkout: Path) -> None:
     done = ethos_hil(checkout, "run", "net.py:net", "--json", "r.json")
     source.write_text(text)
     assert done.returncode == 0, done.stderr
-    told = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
-    assert told in json.loads((checkout / "r.json").read_text())["notes"]
-    assert told in done.stdout
+    note = "the firmware of corstone300 was built from other sources than there are now; run `make firmware`"
+    assert note in json.loads((checkout / "r.json").read_text())["notes"]
+    assert note in done.stdout
 
 
 @pytest.mark.slow

@@ -93,7 +93,7 @@ def test_a_single_array_may_have_any_name_and_numbers_count_beyond_nine(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("names", "said", "hint"),
+    ("names", "message", "hint"),
     [
         (("right", "lef"), "lef: not a name of the program's, where right does", "did you mean left?"),
         (("left", "x"), "x: not a name of the program's, where left does", "The names are left, right"),
@@ -102,9 +102,11 @@ def test_a_single_array_may_have_any_name_and_numbers_count_beyond_nine(tmp_path
         (("rigth", "lefft"), "rigth, lefft: .*order in the file is another", "did you mean right, left?"),
     ],
 )
-def test_names_of_which_only_some_fit_are_refused(tmp_path: Path, names: tuple[str, ...], said: str, hint: str) -> None:
+def test_names_of_which_only_some_fit_are_refused(
+    tmp_path: Path, names: tuple[str, ...], message: str, hint: str
+) -> None:
     """Else a slip of the pen swaps two inputs, and the reference gets them swapped too."""
-    with pytest.raises(UsageError, match=said) as refused:
+    with pytest.raises(UsageError, match=message) as refused:
         taken(tmp_path / "x.npz", *names)
     assert hint in (refused.value.hint or "")
 

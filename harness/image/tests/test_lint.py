@@ -91,7 +91,7 @@ def checked(elf: bytes, soc: str = "corstone-300") -> LintReport:
 
 
 def found(report: LintReport) -> list[tuple[str, Severity]]:
-    return [(each.check, each.severity) for each in report.findings]
+    return [(finding.check, finding.severity) for finding in report.findings]
 
 
 def with_segment(elf: bytes, number: int, **fields: int) -> bytes:
@@ -123,7 +123,7 @@ def test_a_small_program_is_clean(compiler: Compiler) -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "severity", "words"),
+    ("options", "severity", "words"),
     [
         ({"stack": "0x20000000 - 8"}, ERROR, "in no memory"),
         ({"stack": "0x30001004"}, WARNING, "not a multiple of 8"),
@@ -135,8 +135,8 @@ def test_a_small_program_is_clean(compiler: Compiler) -> None:
     ],
     ids=["stack nowhere", "odd stack", "even reset", "reset to data", "even vector", "vector to nothing", "VTOR"],
 )
-def test_a_wrong_vector_is_found(compiler: Compiler, made: dict[str, str], severity: Severity, words: str) -> None:
-    report = checked(compiler.elf(**made))  # type: ignore[arg-type]
+def test_a_wrong_vector_is_found(compiler: Compiler, options: dict[str, str], severity: Severity, words: str) -> None:
+    report = checked(compiler.elf(**options))  # type: ignore[arg-type]
     assert found(report)[0] == (VECTORS, severity)
     assert words in report.findings[0].message
     assert report.findings[0].remedy
@@ -161,7 +161,9 @@ def test_what_is_no_reserved_word_of_a_longer_table_is_looked_at(compiler: Compi
     plain = compiler.elf(vectors=table)
     assert checked(plain).findings == ()
     report = checked(compiler.elf(vectors=f"{table}; .size vector_table, 68; .global vector_table"))
-    assert [each.message for each in report.findings] == ["the vector of exception 16 is even: taking it would fault"]
+    assert [finding.message for finding in report.findings] == [
+        "the vector of exception 16 is even: taking it would fault"
+    ]
 
 
 # --- The segments. ---
@@ -191,7 +193,7 @@ def test_a_segment_where_the_part_has_no_memory_is_found(
     # Those behind the code in the file come in another order, which is a finding of its own.
     elf = compiler.elf(more=DATA, boot=boot, code=boot + 0x400, sections=f"-Wl,--section-start=.more=0x{address:x}")
     report = checked(elf, soc)
-    messages = {each.message: each.severity for each in report.findings if each.check == SEGMENTS}
+    messages = {finding.message: finding.severity for finding in report.findings if finding.check == SEGMENTS}
     (message,) = [message for message in messages if words in message]
     assert messages[message] is severity
 
@@ -203,7 +205,9 @@ def test_a_non_secure_address_is_one_of_the_part(compiler: Compiler) -> None:
 
 def segments_of(elf: bytes) -> list[int]:
     return [
-        number for number, each in enumerate(ELFFile(io.BytesIO(elf)).iter_segments()) if each["p_type"] == "PT_LOAD"
+        number
+        for number, segment in enumerate(ELFFile(io.BytesIO(elf)).iter_segments())
+        if segment["p_type"] == "PT_LOAD"
     ]
 
 
@@ -222,13 +226,13 @@ def test_misplaced_segments_are_found(
     elf = compiler.elf(more=DATA, sections="-Wl,--section-start=.more=0x30000000")
     last = segments_of(elf)[-1]
     report = checked(with_segment(elf, last, **fields))
-    assert severity in {each.severity for each in report.findings if words in each.message}, report.findings
+    assert severity in {finding.severity for finding in report.findings if words in finding.message}, report.findings
 
 
 def test_variables_in_a_boot_memory_are_an_error(compiler: Compiler) -> None:
     elf = compiler.elf(more=DATA, boot=0x11000000, code=0x11000400, sections="-Wl,--section-start=.more=0x11010000")
     report = checked(with_segment(elf, segments_of(elf)[-1], memsz=64), "corstone-320")
-    assert [each.severity for each in report.findings if "starts as zero" in each.message] == [ERROR]
+    assert [finding.severity for finding in report.findings if "starts as zero" in finding.message] == [ERROR]
 
 
 def test_initial_data_that_variables_cover_are_found(compiler: Compiler) -> None:

@@ -42,7 +42,7 @@ def random_instruction(rng: random.Random) -> str:
     )
     low, width = rng.randrange(32), 0
     width = rng.randrange(1, 33 - low)
-    two, one = (n, m) if n != m else (n, f"r{(int(n[1:]) + 1) % 8}")
+    first, second = (n, m) if n != m else (n, f"r{(int(n[1:]) + 1) % 8}")
     offset = rng.randrange(0, 64, 4)
     condition = rng.choice(CONDITIONS)
     return rng.choice(
@@ -64,7 +64,7 @@ def random_instruction(rng: random.Random) -> str:
             f"{rng.choice(('uxtb', 'uxth', 'sxtb', 'sxth', 'clz', 'rbit', 'rev'))} {d}, {n}",
             f"{rng.choice(('udiv', 'sdiv', 'mul'))} {d}, {n}, {m}",
             f"{rng.choice(('mla', 'mls'))} {d}, {n}, {m}, {a}",
-            f"{rng.choice(('umull', 'smull'))} {two}, {one}, {d}, {a}",
+            f"{rng.choice(('umull', 'smull'))} {first}, {second}, {d}, {a}",
             f"{rng.choice(('csel', 'csinc', 'csinv', 'csneg'))} {d}, {n}, {m}, {condition}",
             f"it {condition}; mov{condition} {d}, {m}",
             f"ite {condition}; add{condition} {d}, {n}, {m}; eor{_opposite(condition)} {d}, {d}, {m}",
@@ -72,7 +72,7 @@ def random_instruction(rng: random.Random) -> str:
             f"{rng.choice(('cbz', 'cbnz'))} {n}, 9f; add {d}, {n}, #1; 9:",
             f"str {n}, [r8, #{offset}]; {rng.choice(('ldr', 'ldrb', 'ldrh', 'ldrsb', 'ldrsh'))} {d}, [r8, #{offset}]",
             f"{rng.choice(('str', 'strb', 'strh'))} {n}, [r8], #4; ldr {d}, [r8, #-4]!",
-            f"strd {n}, {m}, [r8, #8]; ldrd {two}, {one}, [r8, #8]",
+            f"strd {n}, {m}, [r8, #8]; ldrd {first}, {second}, [r8, #8]",
             f"str {n}, [r8, #5]; ldr {d}, [r8, #5]",
             "stmia r8!, {r0-r3}; ldmdb r8!, {r4-r7}",
             f"push {{{n}, lr}}; pop {{{d}, lr}}",
@@ -135,16 +135,16 @@ def test_it_computes_what_qemu_computes(tmp_path: Path, seed: int) -> None:
         machine.output()
         machine.where()  # stops it
         there = machine.read(RESULTS, 4 * len(here))
-    wrong, known = [], 0
+    wrong, count = [], 0
     for address, value in sorted(here.items()):
         right = int.from_bytes(there[address - RESULTS : address - RESULTS + 4], "little")
-        known += value is not None
+        count += value is not None
         if value is not None and value != right:
             wrong.append((address, value, right))
     assert not wrong, (
         f"{instructions[(wrong[0][0] - RESULTS) // 36]}: word {(wrong[0][0] - RESULTS) // 4 % 9}, {wrong[:3]}"
     )
-    assert known > 0.95 * len(here), "nearly everything is known"
+    assert count > 0.95 * len(here), "nearly everything is known"
 
 
 def test_code_that_was_overwritten_is_read_again(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_events_fill_the_counters_and_no_more(firmware: bytes) -> None:
     header = PackageHeader.unpack(few)
     assert header["event_set_count"] == 2
     sets = [EventSet.unpack(few, header["event_sets_offset"] + number * EventSet.size) for number in range(2)]
-    assert [one["events"] for one in sets] == [(17, 35, 0, 0, 0, 0, 0, 0), (48, 0, 0, 0, 0, 0, 0, 0)]
+    assert [entry["events"] for entry in sets] == [(17, 35, 0, 0, 0, 0, 0, 0), (48, 0, 0, 0, 0, 0, 0, 0)]
     pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,) * 8,)))
     with pytest.raises(UsageError, match="at most 8 counters"):
         pack(firmware, b"", [[]], RunPlan(1, 0, event_sets=((1,), (1,) * 9)))
@@ -142,8 +142,8 @@ def test_cuts_are_in_the_package_in_order(firmware: bytes) -> None:
     cuts = (CutAt(0, 4), CutAt(0, 64), CutAt(1, 0))
     package = package_of(pack(firmware, b"", [[]], RunPlan(1, 0, cuts=cuts)))
     header = PackageHeader.unpack(package)
-    found = [Cut.unpack(package, header["cuts_offset"] + number * Cut.size) for number in range(header["cut_count"])]
-    assert [CutAt(**cut) for cut in found] == list(cuts)
+    records = [Cut.unpack(package, header["cuts_offset"] + number * Cut.size) for number in range(header["cut_count"])]
+    assert [CutAt(**cut) for cut in records] == list(cuts)
     for wrong in (cuts[::-1], (cuts[0], cuts[0])):
         with pytest.raises(ValueError, match="not ascending"):
             pack(firmware, b"", [[]], RunPlan(1, 0, cuts=wrong))

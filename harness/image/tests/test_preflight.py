@@ -55,11 +55,11 @@ def in_mode(name: str) -> Artifact:
 
 
 def test_what_fits_has_no_failing_row() -> None:
-    found = rows()
-    assert {check.status for check in found.values()} == {OK, NOTE}
+    checks = rows()
+    assert {check.status for check in checks.values()} == {OK, NOTE}
     names = ("npu", "command stream", "memory mode", "firmware", "kernels", "package", "scratch", "planned", "stack")
-    assert tuple(found) == ("delegation", *names)
-    raise_if_failed(tuple(found.values()))
+    assert tuple(checks) == ("delegation", *names)
+    raise_if_failed(tuple(checks.values()))
 
 
 # --- The NPU. ---
@@ -119,14 +119,14 @@ def test_missing_kernels_are_listed() -> None:
 
 def test_an_elf_that_tells_nothing_gives_notes() -> None:
     mute = Firmware(0x10000000, None, None, None, None, None)
-    found = rows(place=dataclasses.replace(HERE, firmware=mute))
-    assert {found[name].status for name in ("kernels", "package", "scratch", "planned", "stack")} == {NOTE}
+    checks = rows(place=dataclasses.replace(HERE, firmware=mute))
+    assert {checks[name].status for name in ("kernels", "package", "scratch", "planned", "stack")} == {NOTE}
 
 
 def test_a_runner_gives_one_note_for_all_that_it_does_not_tell() -> None:
-    found = rows(place=dataclasses.replace(HERE, firmware=None))
-    assert tuple(found) == ("delegation", "npu", "command stream", "memory mode", "runner")
-    assert found["runner"].status == NOTE
+    checks = rows(place=dataclasses.replace(HERE, firmware=None))
+    assert tuple(checks) == ("delegation", "npu", "command stream", "memory mode", "runner")
+    assert checks["runner"].status == NOTE
     dedicated = rows(in_mode("Dedicated_Sram"), dataclasses.replace(HERE, firmware=None))["runner"]
     assert "--memory-mode Shared_Sram" in str(dedicated.fix)
 
@@ -135,44 +135,44 @@ def test_a_runner_gives_one_note_for_all_that_it_does_not_tell() -> None:
 
 
 def test_scratch_comes_before_planned_memory_and_what_spills_is_a_note() -> None:
-    found = rows(place=with_memory(sram=40 * KIB))
-    assert found["scratch"].status == OK
-    assert found["planned"].status == NOTE, "10 KiB of SRAM are left for 20"
-    assert "DDR" in found["planned"].available
-    found = rows(place=with_memory(sram=10 * KIB))
-    assert (found["scratch"].status, found["planned"].status) == (NOTE, NOTE)
+    checks = rows(place=with_memory(sram=40 * KIB))
+    assert checks["scratch"].status == OK
+    assert checks["planned"].status == NOTE, "10 KiB of SRAM are left for 20"
+    assert "DDR" in checks["planned"].available
+    checks = rows(place=with_memory(sram=10 * KIB))
+    assert (checks["scratch"].status, checks["planned"].status) == (NOTE, NOTE)
 
 
 def test_what_fits_nowhere_fails() -> None:
     package = package_bytes(ADD, 1)
-    found = rows(place=with_memory(sram=10 * KIB, ddr=package + 25 * KIB))
-    assert found["scratch"].status == FAIL
-    assert found["scratch"].needed == "30,720 bytes"
-    assert "10,240 bytes of SRAM" in found["scratch"].available
-    assert f"{25 * KIB:,} bytes of DDR" in found["scratch"].available
-    assert found["planned"].status == NOTE, "the DDR is still free"
+    checks = rows(place=with_memory(sram=10 * KIB, ddr=package + 25 * KIB))
+    assert checks["scratch"].status == FAIL
+    assert checks["scratch"].needed == "30,720 bytes"
+    assert "10,240 bytes of SRAM" in checks["scratch"].available
+    assert f"{25 * KIB:,} bytes of DDR" in checks["scratch"].available
+    assert checks["planned"].status == NOTE, "the DDR is still free"
 
 
 def test_sram_only_needs_constants_and_scratch_in_sram_and_is_shared_sram_otherwise() -> None:
     tables = 16 * KIB
-    found = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB + tables))
-    assert found["constants"].status == found["scratch"].status == OK
-    found = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB + tables))
-    assert found["constants"].status == NOTE
-    assert "stay in DDR, as with Shared_Sram" in found["constants"].available
-    assert found["scratch"].status == OK
+    checks = rows(in_mode("Sram_Only"), with_memory(sram=40 * KIB + tables))
+    assert checks["constants"].status == checks["scratch"].status == OK
+    checks = rows(in_mode("Sram_Only"), with_memory(sram=39 * KIB + tables))
+    assert checks["constants"].status == NOTE
+    assert "stay in DDR, as with Shared_Sram" in checks["constants"].available
+    assert checks["scratch"].status == OK
     assert rows(in_mode("Sram_Only"), with_memory(sram=9 * KIB))["scratch"].status == NOTE
 
 
 def test_a_dedicated_sram_is_for_the_fast_scratch_alone() -> None:
     needs = dataclasses.replace(NEEDS, fast_scratch=600 * KIB)
     place = with_memory(sram=600 * KIB, ddr=package_bytes(ADD, 1) + 50 * KIB)
-    found = rows(in_mode("Dedicated_Sram"), place, needs)
-    assert found["fast scratch"].status == found["scratch"].status == found["planned"].status == OK
-    assert "DDR" in found["scratch"].available
-    found = rows(in_mode("Dedicated_Sram"), with_memory(sram=599 * KIB), needs)
-    assert found["fast scratch"].status == FAIL
-    assert found["fast scratch"].fix == "--memory-mode Dedicated_Sram_512KB", "the largest limit that fits"
+    checks = rows(in_mode("Dedicated_Sram"), place, needs)
+    assert checks["fast scratch"].status == checks["scratch"].status == checks["planned"].status == OK
+    assert "DDR" in checks["scratch"].available
+    checks = rows(in_mode("Dedicated_Sram"), with_memory(sram=599 * KIB), needs)
+    assert checks["fast scratch"].status == FAIL
+    assert checks["fast scratch"].fix == "--memory-mode Dedicated_Sram_512KB", "the largest limit that fits"
     tiny = rows(in_mode("Dedicated_Sram"), with_memory(sram=9), needs)["fast scratch"]
     assert tiny.fix == "--memory-mode Shared_Sram"
     full = rows(in_mode("Dedicated_Sram"), dataclasses.replace(place, firmware=dataclasses.replace(
@@ -181,12 +181,12 @@ def test_a_dedicated_sram_is_for_the_fast_scratch_alone() -> None:
 
 
 def test_a_package_too_large_asks_for_fewer_input_sets_where_that_helps() -> None:
-    one = package_bytes(ADD, 1)
-    assert rows(place=with_memory(package=one))["package"].status == OK
-    row = rows(place=with_memory(package=one), input_sets=2)["package"]
+    size = package_bytes(ADD, 1)
+    assert rows(place=with_memory(package=size))["package"].status == OK
+    row = rows(place=with_memory(package=size), input_sets=2)["package"]
     assert (row.status, row.fix) == (FAIL, "fewer input sets at once")
     assert "2 input sets" in row.needed
-    assert rows(place=with_memory(package=one - 1))["package"].fix == "a smaller program or input"
+    assert rows(place=with_memory(package=size - 1))["package"].fix == "a smaller program or input"
 
 
 @pytest.mark.parametrize("sets", [1, 3])
@@ -215,20 +215,20 @@ def test_failures_make_one_error_with_every_row_and_fix() -> None:
 
 def test_the_built_firmware_tells_its_memory() -> None:
     for soc, start, sram in (("corstone-300", 0x10000000, 2 << 20), ("corstone-320", 0x11000000, 3 << 20)):
-        found = Firmware.read(find_firmware(soc))
-        assert found.start == start
-        assert found.sram is not None
-        assert found.sram >= sram
-        assert found.ddr == found.package == 256 << 20
-        assert found.stack is not None
-        assert found.stack >= 16 * KIB
+        firmware = Firmware.read(find_firmware(soc))
+        assert firmware.start == start
+        assert firmware.sram is not None
+        assert firmware.sram >= sram
+        assert firmware.ddr == firmware.package == 256 << 20
+        assert firmware.stack is not None
+        assert firmware.stack >= 16 * KIB
 
 
 def test_the_built_firmware_lists_its_operators() -> None:
-    found = Firmware.read(find_firmware())
-    assert found.operators is not None, f"no section {OPERATORS_SECTION}"
-    assert "quantized_decomposed::quantize_per_tensor.out" in found.operators
-    assert set(ADD.plan.operators) <= found.operators
+    firmware = Firmware.read(find_firmware())
+    assert firmware.operators is not None, f"no section {OPERATORS_SECTION}"
+    assert "quantized_decomposed::quantize_per_tensor.out" in firmware.operators
+    assert set(ADD.plan.operators) <= firmware.operators
 
 
 def test_the_device_misses_the_kernels_that_preflight_misses() -> None:
@@ -261,26 +261,26 @@ def test_a_run_ends_before_it_boots_and_before_the_reference_is_computed(monkeyp
 
 
 def test_a_footprint_is_read_from_the_program() -> None:
-    found = Footprint.of(ADD)
+    footprint = Footprint.of(ADD)
     blob = ADD.delegates[0].blob
-    assert found.planned == ADD.plan.planned_sizes
-    assert found.scratch == blob.scratch_size
-    assert found.constants == (len(blob.command_stream), len(blob.weights))
-    assert (found.fast_scratch, found.unknown) == (0, None)
-    assert memory_mode(ADD, found, None) is DeviceMemoryMode.SHARED_SRAM
-    assert memory_mode(in_mode("Dedicated_Sram_384KB"), found, 0) is DeviceMemoryMode.DEDICATED_SRAM
-    assert memory_mode(in_mode("Sram_Only"), found, None) is DeviceMemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), found, 1 << 20) is DeviceMemoryMode.SRAM_ONLY
-    assert memory_mode(in_mode("Sram_Only"), found, 1 << 10) is DeviceMemoryMode.SHARED_SRAM
+    assert footprint.planned == ADD.plan.planned_sizes
+    assert footprint.scratch == blob.scratch_size
+    assert footprint.constants == (len(blob.command_stream), len(blob.weights))
+    assert (footprint.fast_scratch, footprint.unknown) == (0, None)
+    assert memory_mode(ADD, footprint, None) is DeviceMemoryMode.SHARED_SRAM
+    assert memory_mode(in_mode("Dedicated_Sram_384KB"), footprint, 0) is DeviceMemoryMode.DEDICATED_SRAM
+    assert memory_mode(in_mode("Sram_Only"), footprint, None) is DeviceMemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), footprint, 1 << 20) is DeviceMemoryMode.SRAM_ONLY
+    assert memory_mode(in_mode("Sram_Only"), footprint, 1 << 10) is DeviceMemoryMode.SHARED_SRAM
     mute = dataclasses.replace(ADD, memory_mode=None)
-    assert memory_mode(mute, found, None) is DeviceMemoryMode.SHARED_SRAM
-    assert memory_mode(mute, dataclasses.replace(found, fast_scratch=1), None) is DeviceMemoryMode.DEDICATED_SRAM
+    assert memory_mode(mute, footprint, None) is DeviceMemoryMode.SHARED_SRAM
+    assert memory_mode(mute, dataclasses.replace(footprint, fast_scratch=1), None) is DeviceMemoryMode.DEDICATED_SRAM
 
 
 def test_a_program_without_delegates_needs_no_fast_scratch() -> None:
     nothing = dataclasses.replace(in_mode("Dedicated_Sram_384KB"), delegates=())
-    found = Footprint.of(nothing)
-    assert (found.scratch, found.constants, found.fast_scratch, found.unknown) == (0, (), 0, None)
+    footprint = Footprint.of(nothing)
+    assert (footprint.scratch, footprint.constants, footprint.fast_scratch, footprint.unknown) == (0, (), 0, None)
 
 
 def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> None:
@@ -290,6 +290,6 @@ def test_a_stream_that_cannot_be_decoded_leaves_the_fast_scratch_unknown() -> No
     damaged = dataclasses.replace(
         Artifact.of_program(bytes(data), "damaged.pte"), memory_mode=MemoryMode("Dedicated_Sram")
     )
-    found = Footprint.of(damaged)
-    assert found.unknown is not None
-    assert rows(damaged, needs=found)["fast scratch"].status in (OK, NOTE)
+    footprint = Footprint.of(damaged)
+    assert footprint.unknown is not None
+    assert rows(damaged, needs=footprint)["fast scratch"].status in (OK, NOTE)

@@ -87,11 +87,11 @@ def test_a_complete_conversation_makes_an_outcome() -> None:
 
 
 def test_progress_is_reported_after_every_execution() -> None:
-    told: list[tuple[int, int]] = []
-    collector = Collector(IMAGE, lambda done, planned: told.append((done, planned)))
+    progress: list[tuple[int, int]] = []
+    collector = Collector(IMAGE, lambda done, planned: progress.append((done, planned)))
     for piece in wire(complete()):
         collector.feed(piece)
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert progress == [(1, 4), (2, 4), (3, 4), (4, 4)]
     assert collector.complete
 
 
@@ -215,7 +215,7 @@ def test_the_cpus_time_comes_with_each_call() -> None:
     begin, counted, *rest = execution(0, 0)
     steps = [step(4, kernel=7), counted, step(5, inputs=1, wait=1 << 31), step(4, kernel=8)]
     (run,) = collect(one(begin, *steps, *rest), TIMED).outcome({}).runs
-    assert [each.instruction for each in run.steps] == [4, 5, 4]
+    assert [entry.instruction for entry in run.steps] == [4, 5, 4]
     assert run.steps[0].parts == {"kernel": 7}
     assert list(run.steps[1].parts) == ["inputs", "clean", "start", "wait", "end", "invalidate", "outputs"]
     assert run.steps[1].parts["wait"] == 1 << 31

@@ -98,37 +98,37 @@ def record(
 def night(plan: NightlyPlan, *records: Record, shard: Shard | None = None) -> RunResults:
     """Return a night that has these records, chose just them, and whose sessions ended as these records say."""
     text, now = str(shard or ""), "2026-11-25T01:00:00+00:00"
-    known = [record(part.question.label, part.name, npu=part.npu, shard=text) for part in plan.known]
-    found = (*(replace(each, test=None) for each in known), *records)
+    models = [record(part.question.label, part.name, npu=part.npu, shard=text) for part in plan.known]
+    answers = (*(replace(row, test=None) for row in models), *records)
     selections, sessions = [], []
     for part in plan.parts:
-        mine = [each for each in records if each.run is not None and each.run.part == part.name]
+        mine = [row for row in records if row.run is not None and row.run.part == part.name]
         if isinstance(part, SuitePart):
-            tests = tuple(Selected(each.name, "plus", "same", "U55_BI", "ethos-u55-128", "virtual") for each in mine)
+            tests = tuple(Selected(row.name, "plus", "same", "U55_BI", "ethos-u55-128", "virtual") for row in mine)
             selections.append(Selection(part.name, tests=tests, shard=text))
-            failed = [each for each in mine if standing_of(each).red]
-            complaints = tuple(ReportedFailure(each.name, "call", "") for each in failed)
+            failed = [row for row in mine if standing_of(row).red]
+            complaints = tuple(ReportedFailure(row.name, "call", "") for row in failed)
             sessions.append(SessionEnd(part.name, 1, bool(failed), complaints, shard=text))
         elif part.asked_of(shard):
             tests = tuple(Selected(name, npu=part.npu, target=part.target) for name in part.asked_of(shard))
             selections.append(Selection(part.name, tests=tests, shard=text))
-    return RunResults("r", now, found, selections=tuple(selections), sessions=tuple(sessions))
+    return RunResults("r", now, answers, selections=tuple(selections), sessions=tuple(sessions))
 
 
 def ended(results: RunResults, **changes: Any) -> RunResults:
     """Return a night whose sessions of pytest ended otherwise."""
-    return replace(results, sessions=tuple(replace(each, **changes) for each in results.sessions))
+    return replace(results, sessions=tuple(replace(session, **changes) for session in results.sessions))
 
 
 def kept(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -> Path:
     """Write a finished shard that has these records, as `night`. Return its run folder."""
     results = night(plan, *records, shard=shard)
-    with opened(into, plan.digest, "nightly.toml", str(shard), {"commit": "a"}, Start.FRESH) as made:
-        for each in results.records:
-            made.run_folder.append(each, part=part_of(each))
+    with opened(into, plan.digest, "nightly.toml", str(shard), {"commit": "a"}, Start.FRESH) as run:
+        for row in results.records:
+            run.run_folder.append(row, part=part_of(row))
         for chosen in results.selections:
-            chosen.write(made.folder)
+            chosen.write(run.folder)
         for end in results.sessions:
-            end.write(made.folder)
-        made.finish({"down": {}, "problems": {}})
-    return made.folder
+            end.write(run.folder)
+        run.finish({"down": {}, "problems": {}})
+    return run.folder

@@ -54,27 +54,29 @@ def followed(
     """Do what follows a night with these records."""
     plan = plan_of(config)
     results = results if results is not None else night(plan, *records)
-    made = tuple(replace(each, run=replace(each.run, name=name)) for each in results.records if each.run is not None)
-    results = replace(results, name=name, records=made, manifests=({"branch": branch},))
+    entries = tuple(
+        replace(entry, run=replace(entry.run, name=name)) for entry in results.records if entry.run is not None
+    )
+    results = replace(results, name=name, records=entries, manifests=({"branch": branch},))
     account = account_of_night(plan, results, Conducted(), quarantine, today())
-    found = follow_up(config, results, account, before(config, name), DEFAULT, Silent())
-    return found, NightOutcome(name, "", (), False, found.account, found.files, {})
+    aftermath = follow_up(config, results, account, before(config, name), DEFAULT, Silent())
+    return aftermath, NightOutcome(name, "", (), False, aftermath.account, aftermath.files, {})
 
 
 def at(time: str, *, commit: str = "", **facts: object) -> Record:
-    made = record("t", **facts)  # type: ignore[arg-type]
-    assert made.run is not None
-    return replace(made, created=time, run=replace(made.run, commit=commit))
+    result = record("t", **facts)  # type: ignore[arg-type]
+    assert result.run is not None
+    return replace(result, created=time, run=replace(result.run, commit=commit))
 
 
 def test_a_number_that_moved_since_the_last_night_is_red(config: NightlyConfig) -> None:
-    found, outcome = followed(config, "a", at("2026-11-20T01:00:00+00:00"))
-    assert (found.account.comparison, outcome.status) == (None, 0)
+    aftermath, outcome = followed(config, "a", at("2026-11-20T01:00:00+00:00"))
+    assert (aftermath.account.comparison, outcome.status) == (None, 0)
     nothing = "compared with nothing: there is no whole night of nightly.toml before this one"
-    assert found.account.notes == (nothing,)
-    found, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
-    assert found.account.comparison is not None
-    assert found.account.comparison.before == "a"
+    assert aftermath.account.notes == (nothing,)
+    aftermath, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
+    assert aftermath.account.comparison is not None
+    assert aftermath.account.comparison.before == "a"
     assert outcome.status == 1
     assert outcome.red[0].startswith("regressed: t ethos-u55-128: npu_cycles 100")
     again, outcome = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
@@ -88,9 +90,9 @@ def test_what_is_in_quarantine_does_not_fail_the_gate(config: NightlyConfig) -> 
     followed(config, "a", at("2026-11-20T01:00:00+00:00"))
     failing = at("2026-11-21T01:00:00+00:00", kind=FailureKind.MISMATCH)
     entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
-    found, outcome = followed(config, "b", failing, quarantine=(entry,))
-    assert found.account.comparison is not None
-    assert (found.account.comparison.passed, found.account.failing, outcome.status) == (False, (), 0)
+    aftermath, outcome = followed(config, "b", failing, quarantine=(entry,))
+    assert aftermath.account.comparison is not None
+    assert (aftermath.account.comparison.passed, aftermath.account.failing, outcome.status) == (False, (), 0)
     _, outcome = followed(config, "b", failing)
     assert outcome.status == 1
 
@@ -104,15 +106,15 @@ def test_quarantine_in_one_memory_mode_allows_nothing_in_another(config: Nightly
     plan = plan_of(config)
     entry = Quarantined("t", FailureKind.MISMATCH, "why", "issue", "ada", today())
     account = account_of_night(plan, night(plan, bad[0]), Conducted(), (entry,), today())
-    found = compare_runs(observations(fine), observations(bad))
-    assert [change.subject.memory_mode for change in account.compared(found).failing] == [modes[1]]
+    comparison = compare_runs(observations(fine), observations(bad))
+    assert [change.subject.memory_mode for change in account.compared(comparison).failing] == [modes[1]]
 
 
 def test_an_exact_number_that_differs_between_two_runs_of_a_night_is_red(config: NightlyConfig) -> None:
     twice = (record("t"), record("t", PART + AUDIT))
     assert followed(config, "a", *twice)[1].status == 0
-    found, outcome = followed(config, "a", record("t"), record("t", PART + AUDIT, cycles=101))
-    assert found.account.unstable == ("t (npu_cycles modelled)",)
+    aftermath, outcome = followed(config, "a", record("t"), record("t", PART + AUDIT, cycles=101))
+    assert aftermath.account.unstable == ("t (npu_cycles modelled)",)
     assert (outcome.status, outcome.red) == (1, ("unstable: t (npu_cycles modelled)",))
     assert "1 verified" in outcome.sentence
 
@@ -129,10 +131,10 @@ def test_a_commit_is_the_run_of_it_or_of_the_nearest_one_before(config: NightlyC
         commits.append(git("rev-parse", "HEAD"))
     for name, commit in (("a", commits[0]), ("b", commits[1])):
         followed(config, name, at("2026-11-20T01:00:00+00:00", commit=commit))
-    for asked, name in ((commits[0], "a"), (commits[0][:10], "a"), (commits[2], "b")):
-        found = before(replace(config, against=asked), "c")
-        assert found is not None
-        assert found.name == name
+    for against, name in ((commits[0], "a"), (commits[0][:10], "a"), (commits[2], "b")):
+        previous = before(replace(config, against=against), "c")
+        assert previous is not None
+        assert previous.name == name
     with pytest.raises(UsageError, match="has no run 0000000"):
         before(replace(config, against="0000000"), "c")
 
@@ -171,9 +173,9 @@ def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     (elsewhere / STATE).write_text(json.dumps({**state, "branch": "another"}))
     others = [elsewhere, made("other.toml"), made(shard="1/2"), made(finished=False), made(whole=False)]
     assert len({counting, *others}) == 6
-    found = before(config, "tonight")
-    assert found is not None
-    assert found.name == counting.name
+    previous = before(config, "tonight")
+    assert previous is not None
+    assert previous.name == counting.name
     assert before(config, counting.name) is None
 
 
@@ -190,15 +192,15 @@ def test_a_night_is_never_compared_with_itself(tmp_path: Path) -> None:
     """The gate would pass, whatever has changed."""
     config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "results/runs"\n'))
     folders = []
-    for each in ("a", "b"):
-        RunFolder(config.into, name=each).append(record("t"))
-        folders.append(config.into / each)
-    found = before(config, "b", [folders[1]])
-    assert found is not None
-    assert found.name == "a", "of a folder of runs it is the newest other one"
+    for letter in ("a", "b"):
+        RunFolder(config.into, name=letter).append(record("t"))
+        folders.append(config.into / letter)
+    previous = before(config, "b", [folders[1]])
+    assert previous is not None
+    assert previous.name == "a", "of a folder of runs it is the newest other one"
     Selection("", tests=(Selected("lost"),)).write(folders[0])
-    (said,) = followed(config, "b", record("t"))[0].account.notes
-    assert said.startswith("compared with a, which is not whole: M lost on none: ")
+    (note,) = followed(config, "b", record("t"))[0].account.notes
+    assert note.startswith("compared with a, which is not whole: M lost on none: ")
     for name, own in (("b", folders[1:]), ("night", folders[1:]), ("night", folders)):
         with pytest.raises(UsageError, match=r"compare\.against: results/runs.* is this night itself"):
             before(replace(config, against="results/runs" if own == folders else "results/runs/b"), name, own)
@@ -214,19 +216,19 @@ def test_a_policy_that_cannot_be_read_is_said_with_the_reason(config: NightlyCon
 )
 def test_a_change_cannot_wait_for_a_baseline_that_is_not_there(config: NightlyConfig, policy: str) -> None:
     (config.folder / "p.toml").write_text(f"schema_version = 1\n{policy}\n")
-    asked = replace(config, policy=config.folder / "p.toml")
-    assert read_policy_of(replace(asked, against="baseline.jsonl")).accepts
+    settings = replace(config, policy=config.folder / "p.toml")
+    assert read_policy_of(replace(settings, against="baseline.jsonl")).accepts
     with pytest.raises(UsageError, match='"accept", which waits for a baseline'):
-        read_policy_of(replace(asked, against="last"))
+        read_policy_of(replace(settings, against="last"))
 
 
 def test_what_is_no_run_beside_them_does_not_hide_a_history(config: NightlyConfig) -> None:
     followed(config, "a", at("2026-11-20T01:00:00+00:00"))
     assert config.history is not None
     (config.history / "README.txt").write_text("the nights of this branch")
-    found, _ = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
-    assert found.account.comparison is not None
-    assert found.account.comparison.before == "a"
+    aftermath, _ = followed(config, "b", at("2026-11-21T01:00:00+00:00", cycles=101))
+    assert aftermath.account.comparison is not None
+    assert aftermath.account.comparison.before == "a"
 
 
 COMMIT = "c0ffee" + "0" * 34
@@ -256,16 +258,16 @@ def test_what_a_night_is_compared_with_is_a_whole_night_of_this_plan(
     else:
         compact_records([StoredRecord("b", "2026-11-21T01:00:00+00:00", other)], config.history)
     night_after = at("2026-11-22T01:00:00+00:00", cycles=101)
-    found, outcome = followed(replace(config, against=against), "c", night_after)
-    assert found.account.comparison is not None
-    assert (found.account.comparison.before, outcome.status) == ("a", 1)
+    aftermath, outcome = followed(replace(config, against=against), "c", night_after)
+    assert aftermath.account.comparison is not None
+    assert (aftermath.account.comparison.before, outcome.status) == ("a", 1)
 
 
 def test_a_night_without_any_record_is_compared_like_any_other(config: NightlyConfig) -> None:
     followed(config, "a", at("2026-11-20T01:00:00+00:00"))
-    found, outcome = followed(config, "b")
-    assert found.account.comparison is not None
-    assert [str(change.word) for change in found.account.comparison.changes] == ["missing"]
+    aftermath, outcome = followed(config, "b")
+    assert aftermath.account.comparison is not None
+    assert [str(change.word) for change in aftermath.account.comparison.changes] == ["missing"]
     assert outcome.status == 1
 
 
@@ -274,11 +276,11 @@ def test_every_output_tells_what_is_red_beside_the_answers(config: NightlyConfig
     names = {"junit": "j.xml", "summary": "s.md", "openmetrics": "m.txt"}
     files = {to: config.folder / name for to, name in names.items()}
     exports = tuple(ExportEntry(to, file) for to, file in files.items())
-    asked = replace(config, report=config.folder / "r.html", exports=exports)
+    settings = replace(config, report=config.folder / "r.html", exports=exports)
     plan = plan_of(config)
     account = account_of_night(plan, night(plan, record("t")), Conducted(), (), today(), (), ["shard 2/2 is missing"])
-    found = follow_up(asked, night(plan, record("t")), account, None, DEFAULT, Silent())
-    outcome = NightOutcome("a", "", (), False, found.account, found.files, {})
+    aftermath = follow_up(settings, night(plan, record("t")), account, None, DEFAULT, Silent())
+    outcome = NightOutcome("a", "", (), False, aftermath.account, aftermath.files, {})
     assert (outcome.status, outcome.red) == (1, ("shard 2/2 is missing",))
     assert 'failures="1"' in files["junit"].read_text()
     assert "ethos_hil_gate_passed 0\n" in files["openmetrics"].read_text()

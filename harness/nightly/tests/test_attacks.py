@@ -33,7 +33,7 @@ Attack = Callable[[NightlyPlan], RunResults]
 
 
 def said(*ids: str, when: str = "call") -> tuple[ReportedFailure, ...]:
-    return tuple(ReportedFailure(each, when, "") for each in ids)
+    return tuple(ReportedFailure(name, when, "") for name in ids)
 
 
 def more(results: RunResults, *records: Record) -> RunResults:
@@ -41,7 +41,7 @@ def more(results: RunResults, *records: Record) -> RunResults:
 
 
 def chosen(results: RunResults, **changes: Any) -> RunResults:
-    return replace(results, selections=tuple(replace(each, **changes) for each in results.selections))
+    return replace(results, selections=tuple(replace(selection, **changes) for selection in results.selections))
 
 
 def skipped(name: str) -> Record:
@@ -50,8 +50,8 @@ def skipped(name: str) -> Record:
 
 def audited(results: RunResults) -> RunResults:
     """Return a night that has chosen its tests for the audit, too, whose session ended well."""
-    selections = [replace(each, part=PART + AUDIT) for each in results.selections]
-    sessions = [replace(each, part=PART + AUDIT) for each in results.sessions]
+    selections = [replace(selection, part=PART + AUDIT) for selection in results.selections]
+    sessions = [replace(session, part=PART + AUDIT) for session in results.sessions]
     return replace(results, selections=(*results.selections, *selections), sessions=(*results.sessions, *sessions))
 
 
@@ -126,8 +126,8 @@ def plan(tmp_path: Path) -> NightlyPlan:
 
 def test_a_night_with_an_audit_is_green(plan: NightlyPlan) -> None:
     """Else the attack on it shows nothing."""
-    found = more(audited(night(plan, record("a"))), record("a", PART + AUDIT))
-    assert account_of_night(plan, found, Conducted(), (), today()).green
+    results = more(audited(night(plan, record("a"))), record("a", PART + AUDIT))
+    assert account_of_night(plan, results, Conducted(), (), today()).green
 
 
 @pytest.mark.parametrize("attack", RED.values(), ids=RED)
@@ -147,16 +147,18 @@ QUARANTINED = {
 }
 
 
-@pytest.mark.parametrize(("entry", "found"), QUARANTINED.values(), ids=QUARANTINED)
-def test_a_quarantine_does_not_allow_it(plan: NightlyPlan, entry: dict[str, str], found: Record) -> None:
+@pytest.mark.parametrize(("entry", "row"), QUARANTINED.values(), ids=QUARANTINED)
+def test_a_quarantine_does_not_allow_it(plan: NightlyPlan, entry: dict[str, str], row: Record) -> None:
     allowed = replace(Quarantined("t", BAD, "why", "issue", "ada", today()), **entry)  # type: ignore[arg-type]
-    assert not account_of_night(plan, night(plan, found), Conducted(), (allowed, allowed), today()).green
+    assert not account_of_night(plan, night(plan, row), Conducted(), (allowed, allowed), today()).green
 
 
 def test_a_quarantine_of_one_case_does_not_allow_changes_of_another_case_of_its_model() -> None:
     subject = Subject("m", "ethos-u55-128", "", "", "virtual", "corstone-300", "", "forward", case="two")
     why = next(iter(Cause))
     change = Change(Word.REGRESSED, subject, "npu_cycles", "modelled", "cycles", 1, 2, why, "", Effect.FAIL)
-    one, two = (replace(record(""), test=None, model="m", bench=BenchInfo("g", case, "")) for case in ("one", "two"))
-    account = Account((Accounted(Standing.QUARANTINED, record=one), Accounted(Standing.VERIFIED, record=two)))
+    first, second = (
+        replace(record(""), test=None, model="m", bench=BenchInfo("g", case, "")) for case in ("one", "two")
+    )
+    account = Account((Accounted(Standing.QUARANTINED, record=first), Accounted(Standing.VERIFIED, record=second)))
     assert account.compared(RunComparison("a", "b", (change,), {}, 1)).failing == (change,)

@@ -25,21 +25,21 @@ def plan(folder: Path, text: str) -> NightlyPlan:
 
 
 def test_paths_start_from_the_files_own_folder(tmp_path: Path) -> None:
-    found = config(tmp_path, f'{SUITE}[history]\nfolder = "../history"\n[[export]]\nto = "junit"\nfile = "j.xml"\n')
-    assert found.history == tmp_path / "../history"
-    assert found.exports[0].file == tmp_path / "j.xml"
-    assert found.into == tmp_path / "results/runs"
+    settings = config(tmp_path, f'{SUITE}[history]\nfolder = "../history"\n[[export]]\nto = "junit"\nfile = "j.xml"\n')
+    assert settings.history == tmp_path / "../history"
+    assert settings.exports[0].file == tmp_path / "j.xml"
+    assert settings.into == tmp_path / "results/runs"
 
 
 def test_links_are_templates(tmp_path: Path) -> None:
-    found = config(tmp_path, f'{SUITE}[links]\ncommit = "https://git.example/c/{{commit}}"\n').links
-    assert found.to_commit("c0ffee") == "https://git.example/c/c0ffee"
-    assert found.to_job("17") == ""
+    links = config(tmp_path, f'{SUITE}[links]\ncommit = "https://git.example/c/{{commit}}"\n').links
+    assert links.to_commit("c0ffee") == "https://git.example/c/c0ffee"
+    assert links.to_job("17") == ""
     assert config(tmp_path, SUITE).links.to_commit("c0ffee") == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("a = [1\n", "nightly.toml is not TOML: "),
         (f"{SUITE}[[swoop]]\ngrid = 1\n", "nightly.toml:4: swoop is not known: "),
@@ -72,24 +72,24 @@ def test_links_are_templates(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         plan(tmp_path, text)
-    assert said in f"{error.value.message}: {error.value.hint}"
+    assert message in f"{error.value.message}: {error.value.hint}"
 
 
 def test_profiles_of_the_host_run_once(tmp_path: Path) -> None:
-    found = plan(
+    suites = plan(
         tmp_path,
         f'{SUITE}targets = ["virtual", "corstone-300"]\nmemory_modes = ["Sram_Only", "Shared_Sram"]\n',
     ).suites
-    assert [part.name for part in found] == [
+    assert [part.name for part in suites] == [
         "suite 1: virtual Sram_Only",
         "suite 1: virtual Shared_Sram",
         "suite 1: corstone-300 Sram_Only",
         "suite 1: corstone-300 Shared_Sram",
     ]
-    assert [("BI" in part.suffixes, "U55_BI" in part.suffixes) for part in found] == [(True, True)] + [
+    assert [("BI" in part.suffixes, "U55_BI" in part.suffixes) for part in suites] == [(True, True)] + [
         (False, True)
     ] * 3
 
@@ -113,10 +113,10 @@ def test_the_known_model_has_an_npu_that_its_target_can_have(tmp_path: Path) -> 
 
 
 def test_another_plan_has_another_digest_and_other_outputs_have_not(tmp_path: Path) -> None:
-    one = plan(tmp_path, SUITE).digest
-    assert plan(tmp_path, f'{SUITE}[report]\nfile = "r.html"\n[run]\njobs = 7\n').digest == one
-    assert plan(tmp_path, f"{SUITE}one_in = 2\n").digest != one
-    assert plan(tmp_path, f"{SUITE}[audit]\none_in = 2\n").digest != one
+    digest = plan(tmp_path, SUITE).digest
+    assert plan(tmp_path, f'{SUITE}[report]\nfile = "r.html"\n[run]\njobs = 7\n').digest == digest
+    assert plan(tmp_path, f"{SUITE}one_in = 2\n").digest != digest
+    assert plan(tmp_path, f"{SUITE}[audit]\none_in = 2\n").digest != digest
 
 
 def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments", "said"),
+    ("text", "arguments", "message"),
     [
         ("[[swoop]]\n", (), "nightly.toml:2: swoop is not known"),
         (SUITE, ("--shard", "3/2"), "--shard '3/2' is no shard (the second of four is 2/4)"),
@@ -152,14 +152,14 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: tuple[str, ...], said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: tuple[str, ...], message: str
 ) -> None:
     file = write(tmp_path, text)
     (tmp_path / "nowhere").symlink_to("gone")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as error:
         app(["nightly", str(file), *arguments], standalone_mode=False)
-    assert said in f"{error.value.message} ({error.value.hint})"
+    assert message in f"{error.value.message} ({error.value.hint})"
     assert not (tmp_path / "results").exists()
 
 

@@ -43,8 +43,8 @@ def judged(
     **rest: object,
 ) -> Account:
     """Return the account of a night that has these records, and chose just them."""
-    found = results if results is not None else night(plan, *records)
-    return account_of_night(plan, found, Conducted(**rest), quarantine, day or today())  # type: ignore[arg-type]
+    run = results if results is not None else night(plan, *records)
+    return account_of_night(plan, run, Conducted(**rest), quarantine, day or today())  # type: ignore[arg-type]
 
 
 def outcome(account: Account) -> NightOutcome:
@@ -56,7 +56,7 @@ def letters(account: Account) -> str:
 
 
 def test_only_what_failed_or_is_unverified_is_red(plan: NightlyPlan) -> None:
-    found = judged(
+    account = judged(
         plan,
         record("a"),
         record("b", verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY),
@@ -64,13 +64,13 @@ def test_only_what_failed_or_is_unverified_is_red(plan: NightlyPlan) -> None:
         record("d", kind=FailureKind.MISMATCH),
         record("e", verdict=Verdict.UNVERIFIED, kind=FailureKind.NO_REFERENCE),
     )
-    assert letters(found) == "VSDFU"
-    assert {test.name: test.red for test in found.tests if test.red} == {
+    assert letters(account) == "VSDFU"
+    assert {test.name: test.red for test in account.tests if test.red} == {
         "d": "mismatch: what mismatch says",
         "e": "no-reference: what no-reference says",
     }
-    assert (outcome(found).status, len(outcome(found).red)) == (1, 2)
-    assert outcome(found).sentence == "r: 1 verified, 1 skipped, 1 known defect, 1 failed, 1 unverified; red: 2"
+    assert (outcome(account).status, len(outcome(account).red)) == (1, 2)
+    assert outcome(account).sentence == "r: 1 verified, 1 skipped, 1 known defect, 1 failed, 1 unverified; red: 2"
 
 
 def test_what_is_in_quarantine_is_not_red_until_it_is_fixed(plan: NightlyPlan) -> None:
@@ -87,9 +87,9 @@ def test_what_is_in_quarantine_is_not_red_until_it_is_fixed(plan: NightlyPlan) -
 
 
 def test_a_quarantine_of_no_test_is_noted(plan: NightlyPlan) -> None:
-    found = judged(plan, record("a"), quarantine=(ENTRY,))
-    assert found.notes == ("in quarantine, and not among the tests: t*",)
-    assert outcome(found).status == 0
+    account = judged(plan, record("a"), quarantine=(ENTRY,))
+    assert account.notes == ("in quarantine, and not among the tests: t*",)
+    assert outcome(account).status == 0
 
 
 def test_a_test_that_stopped_before_its_target_is_known_by_its_parts(plan: NightlyPlan) -> None:
@@ -120,9 +120,9 @@ def test_second_runs_of_the_audit_are_no_tests(plan: NightlyPlan) -> None:
 
 
 def test_where_the_target_is_down_nothing_is_judged(plan: NightlyPlan) -> None:
-    found = judged(plan, record("t", kind=FailureKind.LINK), down={"virtual": "no QEMU"})
-    assert (found.tests, outcome(found).status) == ((), 3)
-    assert outcome(found).sentence == "r: nothing ran; not run, because of their target: virtual; infrastructure"
+    account = judged(plan, record("t", kind=FailureKind.LINK), down={"virtual": "no QEMU"})
+    assert (account.tests, outcome(account).status) == ((), 3)
+    assert outcome(account).sentence == "r: nothing ran; not run, because of their target: virtual; infrastructure"
 
 
 def test_a_model_without_a_record_is_missing_in_its_shard_only(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_model_without_a_record_is_missing_in_its_shard_only(tmp_path: Path) -
     assert letters(judged(plan)) == "M"
     shards = [Shard(number, 2) for number in (1, 2)]
     sides = [
-        account_of_night(plan, night(plan, shard=each), Conducted(), (), today(), (each,)).tests for each in shards
+        account_of_night(plan, night(plan, shard=shard), Conducted(), (), today(), (shard,)).tests for shard in shards
     ]
     assert sorted(map(len, sides)) == [0, 1]
 
@@ -143,9 +143,9 @@ def changed(results: RunResults, **changes: object) -> RunResults:
 
 
 def red(plan: NightlyPlan, results: RunResults, **rest: object) -> list[str]:
-    found = judged(plan, results=results, **rest)  # type: ignore[arg-type]
-    assert outcome(found).status == bool(found.red)
-    return [*found.red]
+    account = judged(plan, results=results, **rest)  # type: ignore[arg-type]
+    assert outcome(account).status == bool(account.red)
+    return [*account.red]
 
 
 def test_a_night_as_it_should_be_is_green(plan: NightlyPlan) -> None:
@@ -154,18 +154,18 @@ def test_a_night_as_it_should_be_is_green(plan: NightlyPlan) -> None:
 
 
 def test_a_suite_that_chose_nothing_is_red_unless_its_plan_says_so(plan: NightlyPlan, tmp_path: Path) -> None:
-    (said,) = red(plan, night(plan))
-    assert said.startswith(f"{PART}: it chose no test (")
+    (line,) = red(plan, night(plan))
+    assert line.startswith(f"{PART}: it chose no test (")
     allowed = plan_of(read_config(write(tmp_path, TEXT + "may_be_empty = true\n")))
     assert red(allowed, night(allowed)) == []
 
 
 def test_a_session_that_left_no_selection_or_no_end_is_red(plan: NightlyPlan) -> None:
     whole = night(plan, record("a"))
-    suites = [each for each in whole.selections if each.part != PART]
-    said = f"{PART}: nothing says what it chose: pytest ended before it had; `pytest --collect-only test_plus.py` "
-    said += "may say why"
-    assert said in red(plan, changed(whole, selections=tuple(suites)))
+    suites = [selection for selection in whole.selections if selection.part != PART]
+    line = f"{PART}: nothing says what it chose: pytest ended before it had; `pytest --collect-only test_plus.py` "
+    line += "may say why"
+    assert line in red(plan, changed(whole, selections=tuple(suites)))
     assert red(plan, changed(whole, sessions=())) == [f"{PART}: nothing says how its session ended"]
     assert not judged(plan, results=changed(whole, sessions=())).whole
 
@@ -180,30 +180,32 @@ def test_a_lost_record_and_a_line_that_cannot_be_read_are_red(plan: NightlyPlan)
     assert red(plan, changed(whole, skipped=(Skipped("records-1.jsonl:2", "no JSON"),))) == [
         "records-1.jsonl:2 cannot be read: no JSON"
     ]
-    for each in (lost, changed(whole, skipped=(Skipped("x", "y"),))):
-        assert not judged(plan, results=each).whole
+    for results in (lost, changed(whole, skipped=(Skipped("x", "y"),))):
+        assert not judged(plan, results=results).whole
 
 
 def test_a_night_of_test_functions_says_that_they_ran(plan: NightlyPlan) -> None:
     chosen = replace(night(plan), selections=(Selection(PART, functions=("f::a", "f::b")),))
-    found = judged(plan, results=ended(chosen, ran=frozenset({"f::a", "f::b"}), idle=frozenset({"f::b"})))
-    assert found.sentence == "test functions without a record: 1; green"
+    account = judged(plan, results=ended(chosen, ran=frozenset({"f::a", "f::b"}), idle=frozenset({"f::b"})))
+    assert account.sentence == "test functions without a record: 1; green"
 
 
 def test_what_pytest_skipped_says_so(plan: NightlyPlan) -> None:
     """Such as by a mark: its process did not end."""
     lost = replace(night(plan, record("a"), record("b")), records=(record("a"),))
-    (said,) = red(plan, ended(lost, ran=frozenset({"b"})))
-    assert said.endswith("internal: it was chosen and has no record: a mark or a hook of pytest skipped it")
+    (line,) = red(plan, ended(lost, ran=frozenset({"b"})))
+    assert line.endswith("internal: it was chosen and has no record: a mark or a hook of pytest skipped it")
 
 
 def test_what_was_left_out_is_noted_once(plan: NightlyPlan) -> None:
     """In three shards, and two sessions of a suite."""
     left = LeftOut(("f::test_a", "f::test_b", "f::test_c", "f::test_d"), ("g::test_e_MI",), 7)
-    (one,) = night(plan, record("a")).selections
-    found = judged(plan, results=replace(night(plan, record("a")), selections=(replace(one, left_out=left),) * 3))
-    assert found.green
-    assert found.notes == (
+    (selection,) = night(plan, record("a")).selections
+    account = judged(
+        plan, results=replace(night(plan, record("a")), selections=(replace(selection, left_out=left),) * 3)
+    )
+    assert account.green
+    assert account.notes == (
         "suite 1: 1 taken out by a conftest.py or a plug-in: g::test_e_MI",
         "suite 1: 4 not chosen, because their names end in no profile: f::test_a, f::test_b, f::test_c, ...",
         "suite 1: 7 deselected by addopts, PYTEST_ADDOPTS or a plug-in",
@@ -215,8 +217,8 @@ def test_what_pytest_calls_failed_is_red_by_its_id(plan: NightlyPlan, when: str)
     """Also a test of the name of a verified one, in another file, and the teardown of one that is verified."""
     whole = night(plan, record("a/t.py::test_x_MI"))
     for name in ("b/t.py::test_x_MI", "a/t.py::test_x_MI"):
-        (said,) = red(plan, ended(whole, status=1, complaints=(ReportedFailure(name, when, "no"),)))
-        assert name in said
+        (line,) = red(plan, ended(whole, status=1, complaints=(ReportedFailure(name, when, "no"),)))
+        assert name in line
 
 
 def test_a_failure_that_has_a_verdict_of_its_own_is_told_once(plan: NightlyPlan) -> None:
@@ -230,21 +232,22 @@ def test_a_failure_that_has_a_verdict_of_its_own_is_told_once(plan: NightlyPlan)
 
 @pytest.mark.parametrize("status", [1, 2, 3, -9])
 def test_a_status_that_nothing_explains_is_red(plan: NightlyPlan, status: int) -> None:
-    (said,) = red(plan, ended(night(plan, record("a")), status=status))
-    assert f"pytest ended with status {status}" in said
+    (line,) = red(plan, ended(night(plan, record("a")), status=status))
+    assert f"pytest ended with status {status}" in line
 
 
 def test_a_file_that_skipped_itself_and_a_part_that_was_skipped_whole_are_red(plan: NightlyPlan) -> None:
-    (said,) = red(plan, ended(night(plan, record("a")), unseen=("t.py: could not import 'x'",)))
-    assert said == f"{PART}: a file skipped itself, with all of its tests: t.py: could not import 'x'"
-    (said,) = red(plan, night(plan, record("a", verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY)))
-    assert said == f"{PART}: none of its tests ran: what capability says"
+    (line,) = red(plan, ended(night(plan, record("a")), unseen=("t.py: could not import 'x'",)))
+    assert line == f"{PART}: a file skipped itself, with all of its tests: t.py: could not import 'x'"
+    (line,) = red(plan, night(plan, record("a", verdict=Verdict.SKIPPED, kind=FailureKind.CAPABILITY)))
+    assert line == f"{PART}: none of its tests ran: what capability says"
 
 
 def test_a_function_that_was_chosen_and_did_not_run_is_red(plan: NightlyPlan) -> None:
     whole = night(plan, record("a"))
     selections = tuple(
-        replace(each, functions=("t.py::f",)) if each.part == PART else each for each in whole.selections
+        replace(selection, functions=("t.py::f",)) if selection.part == PART else selection
+        for selection in whole.selections
     )
     assert red(plan, changed(whole, selections=selections)) == [f"{PART}: t.py::f was chosen and did not run"]
     assert red(plan, ended(changed(whole, selections=selections), ran=frozenset({"t.py::f"}))) == []
@@ -252,15 +255,18 @@ def test_a_function_that_was_chosen_and_did_not_run_is_red(plan: NightlyPlan) ->
 
 def test_a_record_of_what_was_not_chosen_is_red(plan: NightlyPlan) -> None:
     whole = night(plan, record("a"), record("b"))
-    fewer = tuple(replace(each, tests=each.tests[:1]) if each.part == PART else each for each in whole.selections)
+    fewer = tuple(
+        replace(selection, tests=selection.tests[:1]) if selection.part == PART else selection
+        for selection in whole.selections
+    )
     assert red(plan, changed(whole, selections=fewer)) == [f"{PART}: b has a record, and was not chosen"]
 
 
 def test_an_audit_that_died_is_red(plan: NightlyPlan) -> None:
     whole = night(plan, record("a"))
     audit = Selection(PART + AUDIT, tests=(Selected("a"),))
-    found = red(plan, changed(whole, selections=(*whole.selections, audit)))
-    assert found == [
+    lines = red(plan, changed(whole, selections=(*whole.selections, audit)))
+    assert lines == [
         f"{PART}{AUDIT}: nothing says how its session ended",
         f"{PART}{AUDIT}: a was chosen and has no record",
     ]
@@ -281,14 +287,14 @@ def test_an_audit_that_died_is_red(plan: NightlyPlan) -> None:
 def test_quarantine_swallows_one_kind_of_failure_and_nothing_else(
     plan: NightlyPlan, verdict: Verdict, kind: FailureKind | None
 ) -> None:
-    found = judged(plan, record("t", verdict=verdict, kind=kind), record("u"), quarantine=(ENTRY,))
-    assert [bool(test.red) for test in found.tests] == [True, False]
+    account = judged(plan, record("t", verdict=verdict, kind=kind), record("u"), quarantine=(ENTRY,))
+    assert [bool(test.red) for test in account.tests] == [True, False]
 
 
 def test_quarantine_does_not_swallow_what_is_missing(plan: NightlyPlan) -> None:
     whole = night(plan, record("t"), record("u"))
-    found = judged(plan, results=changed(whole, records=whole.records[1:]), quarantine=(ENTRY,))
-    assert [test.standing for test in found.tests if test.red] == [Standing.MISSING]
+    account = judged(plan, results=changed(whole, records=whole.records[1:]), quarantine=(ENTRY,))
+    assert [test.standing for test in account.tests if test.red] == [Standing.MISSING]
 
 
 def test_two_entries_of_one_test_swallow_a_kind_each(plan: NightlyPlan) -> None:

@@ -73,8 +73,8 @@ def absent() -> set[str]:
     """The modules that are installed here, and are not of a package of the lock."""
     names = {canonicalize_name(name) for name in re.findall(r"^([^\s#]+)==", LOCK.read_text(), re.MULTILINE)}
     there = metadata.packages_distributions()
-    found = {module for module, by in there.items() if not names & {canonicalize_name(name) for name in by}}
-    return found - {"ethos_hil"}
+    modules = {module for module, by in there.items() if not names & {canonicalize_name(name) for name in by}}
+    return modules - {"ethos_hil"}
 
 
 def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -90,13 +90,13 @@ def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
     (model,) = plan.models
     for number in (1, 2):
         shard = Shard(number, 2)
-        found: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
+        records: list[Record] = [record(f"test_plus.py::test_{number}_U55_BI", cycles=cycles)]
         for name in model.asked_of(shard):
-            found.append(replace(record(name, model.name, npu=model.npu), test=None))
+            records.append(replace(record(name, model.name, npu=model.npu), test=None))
         for case in sweep.asked_of(shard):
             point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
-            found.append(point)
-        kept(folder / "shards", plan, shard, *found)
+            records.append(point)
+        kept(folder / "shards", plan, shard, *records)
 
 
 def test_the_list_of_what_is_absent_has_what_lowers() -> None:

@@ -34,8 +34,8 @@ TOOLS = {"torch version": "2.13.0", "commit": "a"}
 def night(
     into: Path, start: Start = Start.EITHER, *, plan: str = "p", shard: str = "", tools: dict[str, str] = TOOLS
 ) -> Iterator[Night]:
-    with opened(into, plan, "nightly.toml", shard, tools, start) as found:
-        yield found
+    with opened(into, plan, "nightly.toml", shard, tools, start) as run:
+        yield run
 
 
 def test_what_was_interrupted_is_resumed_and_what_is_finished_is_not(tmp_path: Path) -> None:
@@ -58,26 +58,26 @@ def test_a_night_of_another_plan_shard_or_tool_is_not_gone_on_with(tmp_path: Pat
     with night(tmp_path) as first:
         pass
     for other in ({"plan": "q"}, {"shard": "1/2"}, {"tools": {**TOOLS, "torch version": "2.14.0"}}):
-        with night(tmp_path / "x", **other) as found:
-            assert not found.resumed
+        with night(tmp_path / "x", **other) as run:
+            assert not run.resumed
     with night(tmp_path, plan="q") as second:
         assert second.name != first.name
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "message"),
     [
         ({"plan": "q"}, "it is the night of another plan"),
         ({"tools": {"torch version": "2.14.0", "commit": "a"}}, "torch version was 2.13.0 and is 2.14.0"),
         ({"shard": "1/2"}, "has no night of shard 1/2 of nightly.toml to resume"),
     ],
 )
-def test_to_resume_another_one_is_refused_with_a_hint(tmp_path: Path, other: dict[str, object], said: str) -> None:
+def test_to_resume_another_one_is_refused_with_a_hint(tmp_path: Path, other: dict[str, object], message: str) -> None:
     with night(tmp_path):
         pass
     with pytest.raises(UsageError) as error, night(tmp_path, Start.RESUME, **other):  # type: ignore[arg-type]
         pass
-    assert said in error.value.message
+    assert message in error.value.message
     assert error.value.hint
     assert len(nights(tmp_path)) == 1
 
@@ -223,9 +223,9 @@ def test_a_damaged_selection_of_a_night_that_is_resumed_is_named(tmp_path: Path)
     """It was status 70."""
     config = read_config(write(tmp_path, '[[model]]\nmodel = "net.py:net"\n'))
     plan = plan_of(config)
-    with opened(config.into, plan.digest, "nightly.toml", "", made_with(tmp_path, plan), Start.FRESH) as found:
-        Selection(plan.models[0].name).write(found.folder)
-        (path,) = found.folder.glob("selected-*.json")
+    with opened(config.into, plan.digest, "nightly.toml", "", made_with(tmp_path, plan), Start.FRESH) as run:
+        Selection(plan.models[0].name).write(run.folder)
+        (path,) = run.folder.glob("selected-*.json")
         path.write_text("{")
     with pytest.raises(UsageError, match=f"{path} is damaged: ") as error:
         run_nightly(config, plan, None, Start.RESUME, Silent())

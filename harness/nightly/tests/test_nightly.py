@@ -34,8 +34,8 @@ expires = {expires}
 
 
 def told(folder: Path) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = json.loads((folder / "out.json").read_text())
-    return found
+    document: Mapping[str, Any] = json.loads((folder / "out.json").read_text())
+    return document
 
 
 @pytest.mark.slow
@@ -46,8 +46,8 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     first = nightly(write(tmp_path, text), "--json", "out.json")
     assert first.returncode == 0, first.stderr
     assert first.stdout.endswith(": 1 verified; green\n")
-    found = told(tmp_path)
-    assert found["comparison"] is None
+    report = told(tmp_path)
+    assert report["comparison"] is None
     (night,) = nights(tmp_path / "results/runs")
     parts = [record.run.part for record in records_of(night) if record.run is not None]
     assert sorted(parts) == ["suite 1: virtual", "suite 1: virtual (audit)"]
@@ -59,15 +59,15 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     file = write(tmp_path, f'{text}[quarantine]\nfile = "quarantine.toml"\n', wrong)
     second = nightly(file, "--json", "out.json")
     assert second.returncode == 1, second.stderr
-    found = told(tmp_path)
-    assert second.stdout == found["sentence"] + "\n"
-    assert found["counts"] == {"quarantined": 1, "missing": 1}
-    assert "".join(test["letter"] for test in found["tests"]) == "MQ"
-    assert found["red"][0] == "suite 1: virtual: test_plus.py::test_function_U55_BI failed: assert False"
-    assert found["red"][1].startswith(f"M test_plus.py::test_plus_fatal_U55_BI on virtual ethos-u55-128: {LOST}")
-    assert found["comparison"]["before"] == night.name
-    assert found["comparison"]["passed"] is False, "the gate itself says so; the quarantine allows it"
-    assert "the gate passes against" in found["sentence"]
+    report = told(tmp_path)
+    assert second.stdout == report["sentence"] + "\n"
+    assert report["counts"] == {"quarantined": 1, "missing": 1}
+    assert "".join(test["letter"] for test in report["tests"]) == "MQ"
+    assert report["red"][0] == "suite 1: virtual: test_plus.py::test_function_U55_BI failed: assert False"
+    assert report["red"][1].startswith(f"M test_plus.py::test_plus_fatal_U55_BI on virtual ethos-u55-128: {LOST}")
+    assert report["comparison"]["before"] == night.name
+    assert report["comparison"]["passed"] is False, "the gate itself says so; the quarantine allows it"
+    assert "the gate passes against" in report["sentence"]
 
 
 @pytest.mark.slow
@@ -98,22 +98,22 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
     launchers = {path.name: path for path in install(tmp_path / "bin")}
     launcher = launchers["FVP_Corstone_SSE-300_Ethos-U55"]
     real = launcher.rename(tmp_path / "bin/real")
-    taken = tmp_path / "taken"
+    mark = tmp_path / "taken"
     launcher.write_text(
-        f'#!/bin/sh\ncase "$*" in *--version*|*--list-*) ;; *) [ -e {taken} ] || '
-        f'{{ touch {taken}; echo "license error: denied"; exit 1; }} ;; esac\nexec {real} "$@"\n'
+        f'#!/bin/sh\ncase "$*" in *--version*|*--list-*) ;; *) [ -e {mark} ] || '
+        f'{{ touch {mark}; echo "license error: denied"; exit 1; }} ;; esac\nexec {real} "$@"\n'
     )
     launcher.chmod(launcher.stat().st_mode | stat.S_IXUSR)
     file = write(tmp_path, f'[run]\njobs = 1\ntargets = ["corstone-300"]\n{ONE}')
     done = nightly(file, "--json", "out.json", ETHOS_HIL_FVP_PATH=str(tmp_path / "bin"))
     assert done.returncode == 0, done.stderr
     (night,) = nights(tmp_path / "results/runs")
-    found = [
+    attempts = [
         (record.run.attempt, str(record.verdict), record.failure and str(record.failure.kind))
         for record in records_of(night)
         if record.run is not None
     ]
-    assert sorted(found) == [(1, "failed", "licence"), (2, "verified", None)]
+    assert sorted(attempts) == [(1, "failed", "licence"), (2, "verified", None)]
     assert told(tmp_path)["counts"] == {"verified": 1}
 
 
@@ -133,9 +133,9 @@ def test_what_pytest_calls_failed_is_red_whatever_the_records_say(tmp_path: Path
     (tmp_path / "a/conftest.py").write_text(TEARDOWN)
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 1, done.stderr
-    found = told(tmp_path)
-    assert found["counts"] == {"verified": 1}
-    assert sorted(each.split(": ", 2)[2] for each in found["problems"]) == [
+    report = told(tmp_path)
+    assert report["counts"] == {"verified": 1}
+    assert sorted(problem.split(": ", 2)[2] for problem in report["problems"]) == [
         "a file skipped itself, with all of its tests: b/test_c.py: Skipped: could not import 'gone': No module named "
         "'gone'",
         "b/test_b.py::test_plus_itself_MI failed: assert False",
@@ -145,7 +145,7 @@ def test_what_pytest_calls_failed_is_red_whatever_the_records_say(tmp_path: Path
 
 def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> None:
     """pytest's status is 0 in the one, and 5 in the other."""
-    for name, conftest, said in (
+    for name, conftest, message in (
         ("a", "import os\nos._exit(0)\n", "pytest ended with status 0 before its end"),
         ("b", "", "it chose no test ("),
     ):
@@ -156,7 +156,7 @@ def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> 
         done = nightly(file, "--json", "out.json")
         assert done.returncode == 1, done.stderr
         (problem,) = told(folder)["problems"]
-        assert said in problem
+        assert message in problem
         assert told(folder)["whole"] is False
 
 
@@ -172,7 +172,7 @@ def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path:
         (tmp_path / f"{name}/test_{name}.py").write_text("def test_a_MI():\n    assert False\n")
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 1, done.stderr
-    problems = [each.partition(" (")[0] for each in told(tmp_path)["problems"]]
+    problems = [problem.partition(" (")[0] for problem in told(tmp_path)["problems"]]
     assert problems == [
         "suite 1: virtual: pytest cannot run it: E ModuleNotFoundError: No module named 'gone'",
         "suite 2: virtual: pytest cannot run it: ERROR: the nightly does not ask for --compile-only: take it out of "

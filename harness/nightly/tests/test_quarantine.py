@@ -32,24 +32,24 @@ def read(folder: Path, expires: str, more: str = "") -> tuple[Quarantined, ...]:
 
 
 def entry(folder: Path, days: int = 10) -> Quarantined:
-    (found,) = read(folder, (today() + timedelta(days)).isoformat())
-    return found
+    (quarantine,) = read(folder, (today() + timedelta(days)).isoformat())
+    return quarantine
 
 
 def test_what_fails_as_it_says_is_allowed(tmp_path: Path) -> None:
-    found = entry(tmp_path)
-    assert found.matches(("t.py::test_plus_U55_BI",), "ethos-u55-128", "virtual")
-    assert not found.matches(("t.py::test_plus_U85_BI",), "ethos-u85-256", "virtual")
-    assert found.objection(record("t", kind=FailureKind.MISMATCH), today()) == ""
+    quarantine = entry(tmp_path)
+    assert quarantine.matches(("t.py::test_plus_U55_BI",), "ethos-u55-128", "virtual")
+    assert not quarantine.matches(("t.py::test_plus_U85_BI",), "ethos-u85-256", "virtual")
+    assert quarantine.objection(record("t", kind=FailureKind.MISMATCH), today()) == ""
 
 
 def test_what_is_fixed_or_fails_otherwise_or_too_long_is_not(tmp_path: Path) -> None:
-    found = entry(tmp_path)
-    assert found.objection(record("t"), today()).startswith("fixed: it is verified")
-    other = found.objection(record("t", kind=FailureKind.TIMEOUT), today())
+    quarantine = entry(tmp_path)
+    assert quarantine.objection(record("t"), today()).startswith("fixed: it is verified")
+    other = quarantine.objection(record("t", kind=FailureKind.TIMEOUT), today())
     assert other == "fails with timeout, and is in quarantine for mismatch (https://example.org/7)"
-    late = found.objection(record("t", kind=FailureKind.MISMATCH), today() + timedelta(11))
-    assert late.startswith(f"its quarantine expired on {found.expires} (owner: ada")
+    late = quarantine.objection(record("t", kind=FailureKind.MISMATCH), today() + timedelta(11))
+    assert late.startswith(f"its quarantine expired on {quarantine.expires} (owner: ada")
 
 
 def test_it_lasts_through_its_last_day(tmp_path: Path) -> None:
@@ -58,14 +58,14 @@ def test_it_lasts_through_its_last_day(tmp_path: Path) -> None:
 
 
 def test_a_bracket_is_a_bracket(tmp_path: Path) -> None:
-    (found,) = read(tmp_path, '"2026-01-01"')
-    found = Quarantined(**{**vars(found), "id": "t.py::test_a[1-*]", "npu": "ethos-u?5-*"})
-    assert found.matches(("t.py::test_a[1-x]",), "ethos-u55-128", "virtual")
-    assert not found.matches(("t.py::test_a1",), "ethos-u55-128", "virtual")
+    (quarantine,) = read(tmp_path, '"2026-01-01"')
+    quarantine = Quarantined(**{**vars(quarantine), "id": "t.py::test_a[1-*]", "npu": "ethos-u?5-*"})
+    assert quarantine.matches(("t.py::test_a[1-x]",), "ethos-u55-128", "virtual")
+    assert not quarantine.matches(("t.py::test_a1",), "ethos-u55-128", "virtual")
 
 
 @pytest.mark.parametrize(
-    ("expires", "more", "said"),
+    ("expires", "more", "message"),
     [
         ('"24.12.2026"', "", "quarantine.toml:8: test[1].expires: '24.12.2026' does not match"),
         ('"2026-02-30"', "", "test[1].expires: 2026-02-30 is no day"),
@@ -76,7 +76,7 @@ def test_a_bracket_is_a_bracket(tmp_path: Path) -> None:
          "test[2].kind: no failure is called 'wrong'"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, expires: str, more: str, said: str) -> None:
+def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path, expires: str, more: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         read(tmp_path, expires, more)
-    assert said in f"{error.value.message}: {error.value.hint}"
+    assert message in f"{error.value.message}: {error.value.hint}"

@@ -54,28 +54,28 @@ PIPELINES = ("gitlab-ci.yml", "gitlab-ci-shards.yml")
 
 
 def read(name: str) -> dict[str, Any]:
-    found: dict[Any, Any] = yaml.safe_load((CI / name).read_text())
-    if True in found:
-        found["on"] = found.pop(True)  # YAML 1.1 reads `on` so
-    return found
+    document: dict[Any, Any] = yaml.safe_load((CI / name).read_text())
+    if True in document:
+        document["on"] = document.pop(True)  # YAML 1.1 reads `on` so
+    return document
 
 
 def action_steps() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = read("action/action.yml")["runs"]["steps"]
-    return found
+    steps: list[dict[str, Any]] = read("action/action.yml")["runs"]["steps"]
+    return steps
 
 
 def script(steps: list[dict[str, Any]], step: str) -> str:
-    (found,) = (each["run"] for each in steps if each.get("id") == step)
-    return str(found)
+    (text,) = (entry["run"] for entry in steps if entry.get("id") == step)
+    return str(text)
 
 
 def run(folder: Path, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run a step as a runner of GitHub does: with bash, which stops at the first error."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    given = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "GITHUB_ACTION_PATH": str(CI / "action")}
-    asked = {"PLAN": "nightly.toml", "ARGUMENTS": "", "BASE": "", "GITHUB_RUN_ID": "7", "GITHUB_REF_NAME": "main"}
-    environment = {**os.environ, "PATH": path, **given, **asked, **variables}
+    paths = {"GITHUB_STEP_SUMMARY": str(folder / "step.md"), "GITHUB_ACTION_PATH": str(CI / "action")}
+    inputs = {"PLAN": "nightly.toml", "ARGUMENTS": "", "BASE": "", "GITHUB_RUN_ID": "7", "GITHUB_REF_NAME": "main"}
+    environment = {**os.environ, "PATH": path, **paths, **inputs, **variables}
     command = ["bash", "--noprofile", "--norc", "-e", "-o", "pipefail", "-c", text]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=250)
 
@@ -94,10 +94,10 @@ def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-qm", "a")
     commit = git(tmp_path, "rev-parse", "HEAD")
     jobs = read("github-shards.yml")["jobs"]
-    asked, merging = (jobs[job]["steps"][-1]["with"]["arguments"] for job in ("shard", "night"))
+    sharding, merging = (jobs[job]["steps"][-1]["with"]["arguments"] for job in ("shard", "night"))
     night = script(action_steps(), "night")
     for shard in ("1", "2"):
-        done = run(tmp_path, night, ARGUMENTS=asked.replace("${{ matrix.shard }}", shard))
+        done = run(tmp_path, night, ARGUMENTS=sharding.replace("${{ matrix.shard }}", shard))
         assert done.returncode == 0, done.stderr
         assert f"shard {shard}/2: 1 verified; green" in done.stdout
         (tmp_path / f"shards/shard-{shard}").mkdir(parents=True)
@@ -167,12 +167,12 @@ def test_gitlabs_job_merges_for_real_and_compares_a_merge_request_where_there_is
 
 def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
     for name in WORKFLOWS:
-        found = read(name)
-        assert {"schedule", "workflow_dispatch", "pull_request"} == set(found["on"])
-        assert found["permissions"] == {"contents": "read"}
-        assert found["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
-        jobs = found["jobs"]
-        writing = {job for job, each in jobs.items() if "write" in str(each.get("permissions"))}
+        workflow = read(name)
+        assert {"schedule", "workflow_dispatch", "pull_request"} == set(workflow["on"])
+        assert workflow["permissions"] == {"contents": "read"}
+        assert workflow["concurrency"]["cancel-in-progress"] == "${{ github.event_name == 'pull_request' }}"
+        jobs = workflow["jobs"]
+        writing = {job for job, settings in jobs.items() if "write" in str(settings.get("permissions"))}
         assert writing == {"history"}
         assert not any(
             {"ethos-hil", "checkout"} & set(re.split(r"[\s/@]", str(step))) for step in jobs["history"]["steps"]
@@ -184,8 +184,8 @@ def test_a_workflow_for_github_keeps_its_shards_and_asks_for_little() -> None:
     assert jobs["shard"]["strategy"]["fail-fast"] is False
     assert jobs["night"]["if"] == "${{ !cancelled() }}", "a shard that failed does not keep the night from being judged"
     assert jobs["night"]["steps"][-1]["with"]["install"] == "merge"
-    one = read("github.yml")["jobs"]
-    assert one["history"] == jobs["history"]
+    other_jobs = read("github.yml")["jobs"]
+    assert other_jobs["history"] == jobs["history"]
 
 
 def test_a_red_night_keeps_what_it_lowered_and_found() -> None:
@@ -204,16 +204,16 @@ def test_a_red_night_keeps_what_it_lowered_and_found() -> None:
     (upload,) = uses["actions/upload-artifact"]
     assert upload["if"] == "always()"
     assert upload["with"]["overwrite"] is True
-    written = {each["file"] for each in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
+    written = {entry["file"] for entry in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
     assert written - {"metrics.txt"} <= set(upload["with"]["path"].split())
     assert {"history", "report.html", "shard"} <= set(upload["with"]["path"].split())
     assert next(step for step in steps if step.get("id") == "summary")["if"] == "always()"
     assert "ETHOS_HIL_CACHE_LIMIT" in next(step for step in steps if step.get("id") == "night")["env"]
     for name in PIPELINES:
-        jobs = [each for each in read(name).values() if isinstance(each, dict) and "script" in each]
+        jobs = [job for job in read(name).values() if isinstance(job, dict) and "script" in job]
         for job in jobs:
             caches = job["cache"] if isinstance(job["cache"], list) else [job["cache"]]
-            assert {each["when"] for each in (*caches, job["artifacts"])} == {"always"}
+            assert {entry["when"] for entry in (*caches, job["artifacts"])} == {"always"}
         assert "ETHOS_HIL_CACHE_LIMIT" in (CI / name).read_text()
 
 
@@ -241,7 +241,7 @@ def test_only_a_night_of_the_default_branch_becomes_part_of_gitlabs_history() ->
     for name in PIPELINES:
         night = read(name)["night"]
         caches = night["cache"] if isinstance(night["cache"], list) else [night["cache"]]
-        (history,) = (each for each in caches if each["paths"] == ["history"])
+        (history,) = (cache for cache in caches if cache["paths"] == ["history"])
         assert history["policy"] == "$HISTORY"
         assert night["variables"]["HISTORY"] == "pull"
         writing = [rule["if"] for rule in night["rules"] if rule.get("variables", {}).get("HISTORY") == "pull-push"]
@@ -329,18 +329,18 @@ def installed(machine: Path, *arguments: str, status: int = 0) -> list[str]:
 
 
 def test_what_is_installed_is_the_users_lock_and_torch_for_the_cpu(machine: Path) -> None:
-    said = installed(machine)
-    asked = next(line for line in said if "apt-get install" in line).split(" index")[0]
-    assert asked.endswith("gcc libc6-dev qemu-system-arm")
-    locks = [match[1] for line in said if (match := re.search(r"(requirements\S*)", line))]
-    assert [Path(each).name for each in locks] == [f"requirements-{each}.lock" for each in ("build", "run", "torch")]
-    assert {line.rpartition("index=")[2] for line in said if "-torch.lock" in line} == {
+    lines = installed(machine)
+    command = next(line for line in lines if "apt-get install" in line).split(" index")[0]
+    assert command.endswith("gcc libc6-dev qemu-system-arm")
+    locks = [match[1] for line in lines if (match := re.search(r"(requirements\S*)", line))]
+    assert [Path(name).name for name in locks] == [f"requirements-{name}.lock" for name in ("build", "run", "torch")]
+    assert {line.rpartition("index=")[2] for line in lines if "-torch.lock" in line} == {
         "https://download.pytorch.org/whl/cpu"
     }
-    assert not any("pytorch.org" in line for line in said if "-torch.lock" not in line)
+    assert not any("pytorch.org" in line for line in lines if "-torch.lock" not in line)
     assert (machine / "told.requirements-run.lock").read_bytes() == (ROOT / "requirements-run.lock").read_bytes()
-    assert said[-2].startswith("pip install --no-deps ethos_hil-0.1.0-py3-none-any.whl")
-    assert said[-1].startswith("ethos-hil doctor")
+    assert lines[-2].startswith("pip install --no-deps ethos_hil-0.1.0-py3-none-any.whl")
+    assert lines[-1].startswith("ethos-hil doctor")
     assert not list(machine.glob("tmp.*")), "nothing is left behind"
 
 
@@ -352,9 +352,9 @@ def test_a_machine_that_has_qemu_and_no_compiler_gets_one(machine: Path) -> None
 
 
 def test_a_machine_that_merges_gets_neither_torch_nor_qemu(machine: Path) -> None:
-    said = " ".join(installed(machine, "merge"))
-    assert "requirements-merge.lock" in said
-    assert not re.search("torch|qemu|doctor|run.lock", said)
+    text = " ".join(installed(machine, "merge"))
+    assert "requirements-merge.lock" in text
+    assert not re.search("torch|qemu|doctor|run.lock", text)
 
 
 def test_a_machine_without_a_wheel_or_with_two_is_told_so(machine: Path) -> None:
@@ -374,34 +374,34 @@ def instructions() -> list[tuple[str, str]]:
 
 def test_the_image_is_debian_with_what_ethos_hil_needs_and_its_steps_run(machine: Path) -> None:
     """There is no Docker here: the shell reads the steps, and runs those that install from the wheel."""
-    found = instructions()
-    assert [word for word, _ in found] == ["FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
-    assert found[0][1] == "debian:bookworm-slim", "whose Python is 3.11"
-    for word, text in found:
+    steps = instructions()
+    assert [word for word, _ in steps] == ["FROM", "RUN", "RUN", "ENV", "COPY", "RUN"]
+    assert steps[0][1] == "debian:bookworm-slim", "whose Python is 3.11"
+    for word, text in steps:
         if word == "RUN":
             assert subprocess.run(["sh", "-n", "-c", text]).returncode == 0
-    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", found[1][1])[0].split()
+    packages = re.findall(r"--no-install-recommends ([a-z0-9 -]+?) *&&", steps[1][1])[0].split()
     assert set(packages) == {"gcc", "git", "libc6-dev", "python3-venv", "qemu-system-arm"}, "a profile needs a compiler"
     assert set(packages) <= set((ROOT / "docs/install.md").read_text().split()), "names of Debian's packages"
 
-    script, wheel, folder = found[4][1].split()
+    script, wheel, folder = steps[4][1].split()
     ignored = (ROOT / ".dockerignore").read_text().split()
     assert ignored == ["*", f"!{script}", f"!{wheel}"], "nothing else of a checkout is sent to the builder"
-    (made,) = machine.glob("*.whl")
-    assert fnmatch(f"dist/{made.name}", wheel), "what `make wheel` writes"
+    (file,) = machine.glob("*.whl")
+    assert fnmatch(f"dist/{file.name}", wheel), "what `make wheel` writes"
     image = machine / "image"
     image.mkdir()
     shutil.copy(ROOT / script, image)
-    made.rename(image / made.name)
+    file.rename(image / file.name)
     for name in ("qemu-system-arm", "cc"):
         (machine / "bin" / name).symlink_to(machine / "bin/git")
-    step = found[5][1].replace(folder.rstrip("/"), str(image))
+    step = steps[5][1].replace(folder.rstrip("/"), str(image))
     environment = {"PATH": str(machine / "bin"), "TOLD": str(machine / "told"), "TMPDIR": str(machine)}
     done = subprocess.run(["sh", "-c", step], env=environment, capture_output=True, text=True, timeout=30)
     assert done.returncode == 0, done.stderr
-    said = (machine / "told").read_text()
-    assert "requirements-run.lock" in said
-    assert "apt-get" not in said
+    log = (machine / "told").read_text()
+    assert "requirements-run.lock" in log
+    assert "apt-get" not in log
     assert not image.exists()
 
 
@@ -415,8 +415,8 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     }
     for file in (*PIPELINES, "action/action.yml", "ethos-hil-nightly.service"):
         text = re.sub(r"\$\{CI_MERGE.*|\"\$\{against.*?\"", "", (CI / file).read_text())
-        for found in re.findall(r"ethos-hil nightly [^\n]*(?:toml|PLAN)[^\n]*", text):
-            words = shlex.split(re.sub(r"\$(\w+)", lambda match: filled[match[1]], found))
+        for call in re.findall(r"ethos-hil nightly [^\n]*(?:toml|PLAN)[^\n]*", text):
+            words = shlex.split(re.sub(r"\$(\w+)", lambda match: filled[match[1]], call))
             yield file, words[1:]
 
 
@@ -424,23 +424,23 @@ def test_every_recipe_calls_the_same_command_with_options_that_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    seen = set()
+    files = set()
     for file, words in commands():
         write(tmp_path, "[[swoop]]\n")  # refused after the options are read, before anything runs
         with pytest.raises(Exception, match="swoop is not known"):
             app(words, standalone_mode=False)
-        seen.add(file)
-    assert len(seen) == 4
+        files.add(file)
+    assert len(files) == 4
 
 
 def test_gitlabs_jobs_hand_on_what_the_plan_writes() -> None:
-    files = {each["file"] for each in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
+    files = {entry["file"] for entry in tomllib.loads((CI / "nightly.toml").read_text())["export"]}
     for name in PIPELINES:
         assert set(read(name)["night"]["artifacts"]["reports"].values()) <= files
-    found = read("gitlab-ci-shards.yml")
-    assert {rule["when"] for rule in found["night"]["rules"]} == {"always"}, "also when a shard failed"
-    assert found["shard"]["artifacts"]["paths"] == ["shards"]
-    assert "--into shards" in found["shard"]["script"][0]
+    jobs = read("gitlab-ci-shards.yml")
+    assert {rule["when"] for rule in jobs["night"]["rules"]} == {"always"}, "also when a shard failed"
+    assert jobs["shard"]["artifacts"]["paths"] == ["shards"]
+    assert "--into shards" in jobs["shard"]["script"][0]
 
 
 def test_the_units_for_systemd_are_whole() -> None:

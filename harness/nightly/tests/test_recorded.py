@@ -22,12 +22,12 @@ PART = "suite 1: virtual"
 
 
 def today(name: str) -> Record:
-    made = record(name)
-    assert made.artifact is not None
+    base = record(name)
+    assert base.artifact is not None
     return replace(
-        made,
+        base,
         versions={**environment.versions(), "fvp": "11.27"},
-        artifact=replace(made.artifact, lowering=lowering_id()),
+        artifact=replace(base.artifact, lowering=lowering_id()),
         timing_model=timing_model_id(),
         firmware_sha256=firmware_id("corstone-300"),
     )
@@ -35,8 +35,8 @@ def today(name: str) -> Record:
 
 def kept(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> Path:
     run = RunFolder(folder, name="night")
-    for each in records:
-        run.append(each, part=part, attempt=attempt)
+    for row in records:
+        run.append(row, part=part, attempt=attempt)
     return run.path
 
 
@@ -47,12 +47,12 @@ def test_a_whole_record_of_today_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
 def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
-    made = today("a")
-    assert made.artifact is not None
+    row = today("a")
+    assert row.artifact is not None
     other = {
-        "versions": replace(made, versions={**made.versions, "ethos-u-vela": "0.1"}),
-        "lowering": replace(made, artifact=replace(made.artifact, lowering="0" * 16)),
-    }.get(what) or replace(made, **{what: "0" * 64})  # type: ignore[arg-type]
+        "versions": replace(row, versions={**row.versions, "ethos-u-vela": "0.1"}),
+        "lowering": replace(row, artifact=replace(row.artifact, lowering="0" * 16)),
+    }.get(what) or replace(row, **{what: "0" * 64})  # type: ignore[arg-type]
     assert recorded(kept(tmp_path, other, today("b")), PART) == {"b"}
 
 
@@ -89,8 +89,8 @@ def test_only_what_ended_well_is_not_run_again(
     tmp_path: Path, verdict: Verdict, defect: str, compile_only: bool, again: bool
 ) -> None:
     """A session that is resumed must not forget that its first part failed."""
-    made = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
-    folder = kept(tmp_path, made)
+    row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
+    folder = kept(tmp_path, row)
     assert recorded(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
     assert tried(folder, PART) == {"a"}
 

@@ -11,8 +11,8 @@ from ethos_hil.harness.nightly.shard import Shard
 def test_each_piece_of_work_is_in_one_shard() -> None:
     shards = [Shard(number, 3) for number in (1, 2, 3)]
     takers = [[shard.number for shard in shards if shard.takes("conv", f"case{n}")] for n in range(300)]
-    assert all(len(found) == 1 for found in takers)
-    sizes = [sum(found == [number] for found in takers) for number in (1, 2, 3)]
+    assert all(len(numbers) == 1 for numbers in takers)
+    sizes = [sum(numbers == [number] for numbers in takers) for number in (1, 2, 3)]
     assert min(sizes) > 70
 
 

@@ -39,11 +39,11 @@ def shard(
 def test_whole_shards_are_one_run(tmp_path: Path, plan: NightlyPlan) -> None:
     second = shard(tmp_path, plan, "2/2", "b")
     first = shard(tmp_path, plan, "1/2", "a", "cut")
-    found = put_together([tmp_path], plan)
-    assert found.folders == (first, second)
-    assert found.problems == ()
-    assert found.name == first.name.removesuffix("-1of2")
-    assert found.conducted.problems == {"shard 1/2, suite 1: virtual": "was cut"}
+    run = put_together([tmp_path], plan)
+    assert run.folders == (first, second)
+    assert run.problems == ()
+    assert run.name == first.name.removesuffix("-1of2")
+    assert run.conducted.problems == {"shard 1/2, suite 1: virtual": "was cut"}
 
 
 def test_what_is_missing_doubled_unfinished_or_other_is_named(tmp_path: Path, plan: NightlyPlan) -> None:
@@ -85,9 +85,9 @@ def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> No
     assert merge_nightly(config, plan, [folder], Silent()).status == 0
     (path,) = folder.glob("records-*.jsonl")
     path.write_text(path.read_text().replace(folder.name, "20261101T000000Z-aaaaaa-1of1"))
-    found = merge_nightly(config, plan, [folder], Silent())
-    assert found.red == ("there are records of another run: 20261101T000000Z-aaaaaa-1of1",)
-    assert not found.account.whole
+    outcome = merge_nightly(config, plan, [folder], Silent())
+    assert outcome.red == ("there are records of another run: 20261101T000000Z-aaaaaa-1of1",)
+    assert not outcome.account.whole
     (folder / "records-7.jsonl").mkdir()
     with pytest.raises(UsageError, match=f"{folder}/records-7.jsonl cannot be read: it is a folder, not a file"):
         merge_nightly(config, plan, [folder], Silent())
@@ -96,11 +96,11 @@ def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> No
 def test_what_is_no_shard_of_the_plan_is_refused(tmp_path: Path, plan: NightlyPlan) -> None:
     folder = shard(tmp_path, plan, "1/2")
     state = json.loads((folder / STATE).read_text())
-    for change, said in (
+    for change, message in (
         ({"plan": "other"}, "is of another plan"),
         ({"shard": ""}, "is a whole night, and no shard"),
         ({"shard": "9/2"}, f"{STATE}: '9/2' is no shard"),
     ):
         (folder / STATE).write_text(json.dumps({**state, **change}))
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             put_together([folder], plan)

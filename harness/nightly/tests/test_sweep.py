@@ -52,8 +52,8 @@ def file(tmp_path: Path) -> Path:
 
 
 def point(case: str, part: str, kind: FailureKind | None = None) -> Record:
-    made = record(case, part, kind, npu=part.split()[2])
-    return replace(made, test=None, bench=BenchInfo("grid", case, "group"))
+    result = record(case, part, kind, npu=part.split()[2])
+    return replace(result, test=None, bench=BenchInfo("grid", case, "group"))
 
 
 def test_a_part_for_each_place(file: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_part_for_each_place(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[sweep]]\ngrid = 'missing.toml'\n", "missing.toml"),
         (f"{SWEEP}npus = ['ethos-u99']\n", "'ethos-u99' is not an Ethos-U configuration"),
@@ -75,9 +75,9 @@ def test_a_part_for_each_place(file: Path) -> None:
         (f"{SWEEP}boots = true\n", "boots"),
     ],
 )
-def test_what_cannot_be_used_is_said(file: Path, text: str, said: str) -> None:
+def test_what_cannot_be_used_is_said(file: Path, text: str, message: str) -> None:
     file.write_text(f"schema_version = 1\n{text}")
-    with pytest.raises(UsageError, match=said):
+    with pytest.raises(UsageError, match=message):
         plan_of(read_config(file))
 
 
@@ -89,15 +89,15 @@ def test_refusals_are_not_red_and_lost_points_are(file: Path) -> None:
         point("resize_4x4x8", first, FailureKind.DELEGATION),
         point("relu_64", second),
     ]
-    found = account_of_night(plan, replace(night(plan), records=tuple(records)), Conducted(), (), today())
-    endings = {(test.name, test.record.npu): test.standing for test in found.tests}
+    account = account_of_night(plan, replace(night(plan), records=tuple(records)), Conducted(), (), today())
+    endings = {(test.name, test.record.npu): test.standing for test in account.tests}
     assert endings == {
         ("relu_64", "ethos-u55-128"): Standing.FAILED,
         ("resize_4x4x8", "ethos-u55-128"): Standing.REFUSED,
         ("relu_64", "ethos-u85-256"): Standing.VERIFIED,
         ("resize_4x4x8", "ethos-u85-256"): Standing.MISSING,
     }
-    assert {(test.name, test.record.npu) for test in found.tests if test.red} == {
+    assert {(test.name, test.record.npu) for test in account.tests if test.red} == {
         ("relu_64", "ethos-u55-128"),
         ("resize_4x4x8", "ethos-u85-256"),
     }
@@ -110,10 +110,8 @@ def test_a_night_with_a_sweep(file: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith(": 2 verified, 1 refused, 1 compiled-only; green\n")
     (night,) = nights(tmp_path / "results/runs")
-    found = Counter(
-        (each.run.part, each.model, str(each.verdict)) for each in records_of(night) if each.run is not None
-    )
-    assert found == Counter({
+    totals = Counter((row.run.part, row.model, str(row.verdict)) for row in records_of(night) if row.run is not None)
+    assert totals == Counter({
         (PARTS[0], "relu_64", "verified"): 1,
         (PARTS[0], "resize_4x4x8", "failed"): 1,
         (PARTS[1], "relu_64", "verified"): 1,
@@ -131,9 +129,9 @@ def test_a_boards_file_is_looked_for_beside_the_nightlys(file: Path, monkeypatch
         f'{SWEEP}npus = ["ethos-u55-128"]\ntargets = ["board:./mine.toml", "virtual"]\n'
     )
     monkeypatch.chdir("/")
-    found = [part.target for part in plan_of(read_config(file)).sweeps]
-    assert found == [f"board:{file.parent / 'mine.toml'}"] * 2 + ["virtual"]
-    assert {each.key[-1] for part in plan_of(read_config(file)).sweeps for each in part.points} == {
+    targets = [part.target for part in plan_of(read_config(file)).sweeps]
+    assert targets == [f"board:{file.parent / 'mine.toml'}"] * 2 + ["virtual"]
+    assert {row.key[-1] for part in plan_of(read_config(file)).sweeps for row in part.points} == {
         "board:mine",
         "virtual",
     }

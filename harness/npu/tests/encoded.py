@@ -179,9 +179,9 @@ def check(name: str, npu: str, *flags: str, mode: str | None = None) -> list[Enc
     """Compare all weights and biases of a case with those of its graph. Return its convolutions."""
     case = (name, npu, *flags, mode)
     program, values, bias = compiled(name, npu, *flags, mode=mode)
-    found = list(encoded(program))
-    decoded = np.concatenate([one.tensor() for one in found])
+    layers = list(encoded(program))
+    decoded = np.concatenate([layer.tensor() for layer in layers])
     assert decoded.shape == values.shape, case
     assert np.array_equal(decoded, values), case
-    assert np.array_equal(np.concatenate([one.bias() for one in found]), bias), case
-    return found
+    assert np.array_equal(np.concatenate([layer.bias() for layer in layers]), bias), case
+    return layers

@@ -9,8 +9,8 @@ from ethos_hil.harness.npu.compute.convolution import single_thread
 
 def threads() -> set[int]:
     """Return how many threads the BLAS of NumPy would use; others that a process has loaded are never called here."""
-    libraries = [each for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"]
-    return {each["num_threads"] for each in libraries if "numpy" in each["filepath"]}
+    libraries = [library for library in threadpoolctl.threadpool_info() if library["user_api"] == "blas"]
+    return {library["num_threads"] for library in libraries if "numpy" in library["filepath"]}
 
 
 def test_blas_uses_one_thread_inside_and_its_old_number_afterwards() -> None:

@@ -113,8 +113,8 @@ def test_batches_may_be_asked_in_any_order(fresh: None) -> None:
 
 def test_an_answer_leaves_no_memory_behind(fresh: None) -> None:
     batch = codec.Batch([stream(100000)])
-    kept = weakref.ref(batch.take(0))
-    assert kept() is None
+    reference = weakref.ref(batch.take(0))
+    assert reference() is None
 
 
 def test_a_corrupt_stream_leaves_its_neighbours_alone() -> None:
@@ -156,8 +156,8 @@ def test_damaged_streams_end_in_weights_or_an_error() -> None:
     results = codec.decode([(damaged(generator, good), count) for _ in range(60)])
     assert {type(result) for result in results} == {np.ndarray, codec.CorruptStream}
     (original,) = arrays(codec.decode([(good, count)]))
-    found = [result for result in results if isinstance(result, np.ndarray)]
-    assert sum(np.array_equal(result, original) for result in found) < len(found) // 2  # padding changes nothing
+    weights = [result for result in results if isinstance(result, np.ndarray)]
+    assert sum(np.array_equal(result, original) for result in weights) < len(weights) // 2  # padding changes nothing
 
 
 def test_a_worker_that_was_ended_is_replaced(fresh: None) -> None:
@@ -300,16 +300,16 @@ def test_a_process_that_cannot_be_started_is_an_error_of_its_own(
     assert len(list(Path("/proc/self/fd").iterdir())) == files
 
 
-@pytest.mark.parametrize(("library", "said"), [(None, "not installed"), (_ctypes.__file__, "mlw_decode")])
+@pytest.mark.parametrize(("library", "error"), [(None, "not installed"), (_ctypes.__file__, "mlw_decode")])
 def test_a_decoder_that_is_missing_or_another_is_named(
-    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str | None, said: str
+    fresh: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, library: str | None, error: str
 ) -> None:
     (tmp_path / "ethosu").mkdir()
     (tmp_path / "ethosu" / "__init__.py").touch()
     if library is not None:
         (tmp_path / "ethosu" / "mlw_codec.so").symlink_to(library)
     monkeypatch.setattr(codec.DECODER, "_path", (str(tmp_path), *sys.path))
-    with pytest.raises(ToolError, match=f"cannot be used: .*{said}"):
+    with pytest.raises(ToolError, match=f"cannot be used: .*{error}"):
         codec.decode([(b"x", 1)])
 
 

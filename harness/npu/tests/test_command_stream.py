@@ -21,7 +21,7 @@ def words(*values: int) -> bytes:
 def test_short_and_long_commands() -> None:
     stream = words(SHORT, LONG, 0xFFFF_FFFF, SHORT)
     expected = [(0, 0x10F, 7, None), (4, 0x032, 3, 0xFFFF_FFFF), (12, 0x10F, 7, None)]
-    assert list(commands(stream)) == list(npu.commands(stream)) == [Command(*each) for each in expected]
+    assert list(commands(stream)) == list(npu.commands(stream)) == [Command(*fields) for fields in expected]
     assert list(commands(b"")) == []
 
 

@@ -40,12 +40,12 @@ def test_the_table_that_is_built_in_is_the_one_that_vela_loads(curve: Curve) -> 
 def test_values_are_those_of_the_function(curve: Curve) -> None:
     """A table of steps of 1/24 or 1/48 is off by a few units in the last place, ends by less than one unit in 200."""
     values = np.arange(-(1 << 18), 1 << 18, 37)
-    found = output.apply_curve(values, curve, output.curve_table(curve))
+    results = output.apply_curve(values, curve, output.curve_table(curve))
     exact = np.array([FUNCTIONS[curve](value / ONE) * 32768 for value in values.tolist()])
     near = np.abs(values) < 4 * ONE
-    assert found.dtype == np.int16
-    assert np.abs(found - exact)[near].max() < 4
-    assert np.abs(found - exact).max() < 8
+    assert results.dtype == np.int16
+    assert np.abs(results - exact)[near].max() < 4
+    assert np.abs(results - exact).max() < 8
 
 
 @pytest.mark.parametrize(
@@ -75,23 +75,23 @@ def test_single_values(curve: Curve, value: int, expected: int) -> None:
     ("npu", "function"), [("ethos-u55-128", 3), ("ethos-u55-128", 4), ("ethos-u85-256", 10), ("ethos-u85-256", 11)]
 )
 def test_outputs_that_are_not_established_are_refused(npu: str, function: int) -> None:
-    one = compiled("rescale int8 to int8", npu)
-    fault = fault_of(one, changed(one, {"ACTIVATION": function}))
+    graph = compiled("rescale int8 to int8", npu)
+    fault = fault_of(graph, changed(graph, {"ACTIVATION": function}))
     assert (fault.kind, fault.register) == ("unsupported", "OFM_PRECISION")
 
 
 def test_a_zero_point_behind_the_function_is_refused() -> None:
-    one = compiled("int16 maximum", "ethos-u55-128")
-    fault = fault_of(one, changed(one, {"ACTIVATION": 3, "OFM_ZERO_POINT": 1}))
+    graph = compiled("int16 maximum", "ethos-u55-128")
+    fault = fault_of(graph, changed(graph, {"ACTIVATION": 3, "OFM_ZERO_POINT": 1}))
     assert (fault.kind, fault.register) == ("unsupported", "OFM_ZERO_POINT")
 
 
 def test_the_result_is_clamped_not_the_input() -> None:
     """As Vela's Python generator does for sigmoid in an LSTM: to what it is at -8 and 8."""
-    one = compiled("int16 maximum", "ethos-u55-128")
+    graph = compiled("int16 maximum", "ethos-u55-128")
     zero_points = {"OFM_ZERO_POINT": 0, "IFM_ZERO_POINT": 0, "IFM2_ZERO_POINT": 0}
-    stream = changed(one, {"ACTIVATION": 4, "ACTIVATION_MIN": 3000, "ACTIVATION_MAX": 30000, **zero_points})
+    stream = changed(graph, {"ACTIVATION": 4, "ACTIVATION_MIN": 3000, "ACTIVATION_MAX": 30000, **zero_points})
     for value, expected in ((-32768, 3000), (0, 16384), (32767, 30000)):
-        values = [np.full((1, place.size // 2), value, np.int16) for place in one.inputs]
-        result = np.frombuffer(replace(one, stream=stream).run(values)[0][0], np.int16)
+        values = [np.full((1, place.size // 2), value, np.int16) for place in graph.inputs]
+        result = np.frombuffer(replace(graph, stream=stream).run(values)[0][0], np.int16)
         assert set(result.tolist()) == {expected}

@@ -39,100 +39,100 @@ def long(code: int, value: int) -> bytes:
     return struct.pack("<HHI", 1 << PAYLOAD_SHIFT | code, value >> 32, value & 0xFFFFFFFF)
 
 
-def changed(one: CompiledGraph, values: dict[str, int], repeat: int = 1) -> bytes:
+def changed(graph: CompiledGraph, values: dict[str, int], repeat: int = 1) -> bytes:
     """The stream with other values in registers, and its operations repeated."""
-    tables = (SHORT_U85, LONG_U85) if "u85" in one.npu else (SHORT, LONG)
-    made = b""
-    for _, code, parameter, payload in commands(one.stream):
+    tables = (SHORT_U85, LONG_U85) if "u85" in graph.npu else (SHORT, LONG)
+    stream = b""
+    for _, code, parameter, payload in commands(graph.stream):
         if payload is None:
             name = tables[0][code].name if code in tables[0] else Opcode(code).name
-            made += short(code, values.get(name, parameter)) * (repeat if code in range(2, 17) else 1)
+            stream += short(code, values.get(name, parameter)) * (repeat if code in range(2, 17) else 1)
         else:
             name = tables[1][code].name if code != BRANCH else "BRANCH"
-            made += long(code, values.get(name, parameter << 32 | payload))
-    return made
+            stream += long(code, values.get(name, parameter << 32 | payload))
+    return stream
 
 
-def fault_of(one: CompiledGraph, stream: bytes) -> Fault:
+def fault_of(graph: CompiledGraph, stream: bytes) -> Fault:
     """Return the fault of running a stream on a program's memory, within 3 s of CPU time; a hang takes minutes."""
     started = process_time()
-    npu = Npu(EthosU.parse(one.npu))
+    npu = Npu(EthosU.parse(graph.npu))
     with pytest.raises(Fault) as caught:
-        npu.run(npu.decode(stream), one.memory([]))
+        npu.run(npu.decode(stream), graph.memory([]))
     assert process_time() - started < 3
     return caught.value
 
 
 def test_hazards_end_at_stop() -> None:
-    one = compiled("add", "ethos-u55-128")
-    npu = Npu(EthosU.parse(one.npu))
-    assert npu.decode(one.stream + b"\xff" * 8).hazards == ()
+    graph = compiled("add", "ethos-u55-128")
+    npu = Npu(EthosU.parse(graph.npu))
+    assert npu.decode(graph.stream + b"\xff" * 8).hazards == ()
 
 
 def test_a_transfer_of_nothing_is_refused() -> None:
-    one = compiled("int8 gather", "ethos-u85-256")
-    fault = fault_of(one, changed(one, {"DMA0_LEN": 0}))
+    graph = compiled("int8 gather", "ethos-u85-256")
+    fault = fault_of(graph, changed(graph, {"DMA0_LEN": 0}))
     assert (fault.kind, fault.op, fault.register) == ("unsupported", "DMA", "DMA0_LEN")
 
 
 def test_a_map_that_fits_by_strides_of_zero_is_too_much_work() -> None:
-    one = compiled("add", "ethos-u55-128")
+    graph = compiled("add", "ethos-u55-128")
     strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "IFM2", "OFM") for axis in "XY"}
     shape = {f"{name}_{what}_M1": 1023 for name in ("OFM", "IFM", "IFM2") for what in ("HEIGHT0", "HEIGHT1", "WIDTH0")}
-    fault = fault_of(one, changed(one, {**strides, **shape, "OFM_HEIGHT_M1": 1023, "OFM_WIDTH_M1": 1023}))
+    fault = fault_of(graph, changed(graph, {**strides, **shape, "OFM_HEIGHT_M1": 1023, "OFM_WIDTH_M1": 1023}))
     assert (fault.kind, fault.op, fault.register) == ("unsupported", "ELEMENTWISE ADD", "milliseconds")
 
 
 def test_repeated_operations_are_too_much_work() -> None:
-    one = compiled("add", "ethos-u55-128")
-    fault = fault_of(one, changed(one, {}, repeat=4_000))
+    graph = compiled("add", "ethos-u55-128")
+    fault = fault_of(graph, changed(graph, {}, repeat=4_000))
     assert (fault.kind, fault.register) == ("unsupported", "milliseconds")
 
 
 def test_a_stream_has_an_end() -> None:
-    one = compiled("add", "ethos-u55-128")
-    npu = Npu(EthosU.parse(one.npu))
+    graph = compiled("add", "ethos-u55-128")
+    npu = Npu(EthosU.parse(graph.npu))
     with pytest.raises(Fault, match="more than any real program has"):
-        npu.decode(changed(one, {}, repeat=10_000))
+        npu.decode(changed(graph, {}, repeat=10_000))
 
 
 @pytest.mark.slow
 def test_a_transposition_of_many_channels_is_not_endless() -> None:
     """Vela moves a map of 65,537 channels in as many slices, each at its own addresses; an upstream test does that."""
-    one = compiled("transpose 3 2 1", "ethos-u55-128")
-    npu = Npu(EthosU.parse(one.npu))
-    last = npu.decode(one.stream).ops[-1]
+    graph = compiled("transpose 3 2 1", "ethos-u55-128")
+    npu = Npu(EthosU.parse(graph.npu))
+    last = npu.decode(graph.stream).ops[-1]
     assert isinstance(last, Pool)
     codes = {LONG[code].name: code for code in LONG}
     piece = long(codes["IFM_BASE0"], last.ifm.bases[0]) + long(codes["OFM_BASE0"], last.ofm.bases[0])
     piece += short(Opcode.POOL, PoolMode.AVERAGE)
-    program = npu.decode(one.stream[:-4] + piece * 65_537 + one.stream[-4:])
+    program = npu.decode(graph.stream[:-4] + piece * 65_537 + graph.stream[-4:])
     assert len(program.ops) > 65_537
-    npu.run(program, one.memory([]))
+    npu.run(program, graph.memory([]))
 
 
 def test_a_branch_to_the_end_changes_nothing_of_what_runs_before_it() -> None:
     program = PROGRAMS["chain of additions"]
-    one = compiled("chain of additions", "ethos-u85-256")
-    jump = one.stream[:-4] + long(BRANCH, len(one.stream) + 4) + one.stream[-4:]
-    assert Npu(EthosU.parse(one.npu)).decode(jump).has_branches
+    graph = compiled("chain of additions", "ethos-u85-256")
+    jump = graph.stream[:-4] + long(BRANCH, len(graph.stream) + 4) + graph.stream[-4:]
+    assert Npu(EthosU.parse(graph.npu)).decode(jump).has_branches
     _, inputs = program.input_sets()[0]
-    arrays = [np.ascontiguousarray(each) for each in inputs]
-    assert replace(one, stream=jump).run(arrays)[0] == one.run(arrays)[0] == reference(program.tosa, arrays)
+    arrays = [np.ascontiguousarray(array) for array in inputs]
+    assert replace(graph, stream=jump).run(arrays)[0] == graph.run(arrays)[0] == reference(program.tosa, arrays)
 
 
 def test_an_endless_loop_is_ended() -> None:
-    one = compiled("chain of additions", "ethos-u85-256")
-    fault = fault_of(one, one.stream[:-4] + long(BRANCH, 0) + one.stream[-4:])
+    graph = compiled("chain of additions", "ethos-u85-256")
+    fault = fault_of(graph, graph.stream[:-4] + long(BRANCH, 0) + graph.stream[-4:])
     assert fault.kind == "unsupported"
     assert fault.register in ("milliseconds", "BRANCH")
 
 
 def test_a_branch_target_cannot_rely_on_earlier_registers() -> None:
     """On the way of the branch, these registers were not written and these chains not filled."""
-    one = compiled("chain of additions", "ethos-u85-256")
-    ops = [offset for offset, code, _, payload in commands(one.stream) if payload is None and code in range(2, 17)]
-    fault = fault_of(one, one.stream[:-4] + long(BRANCH, ops[-1]) + one.stream[-4:])
+    graph = compiled("chain of additions", "ethos-u85-256")
+    ops = [offset for offset, code, _, payload in commands(graph.stream) if payload is None and code in range(2, 17)]
+    fault = fault_of(graph, graph.stream[:-4] + long(BRANCH, ops[-1]) + graph.stream[-4:])
     assert (fault.kind, fault.offset) == ("parse", ops[-1])
     assert "never written" in fault.message
 
@@ -140,15 +140,15 @@ def test_a_branch_target_cannot_rely_on_earlier_registers() -> None:
 def test_real_programs_stay_far_below_the_budget() -> None:
     """The budget is for broken streams; see harness/npu/effort_budget.py."""
     program = PROGRAMS["MobileNetV2"]
-    one = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
-    decoded = one.program()
+    graph = compile_graph(program.tosa, "ethos-u55-128", *program.flags)
+    decoded = graph.program()
     touched = sum(max(extent.read_end, extent.write_end) for extent in decoded.extents.values())
     assert 2 * sum(decoded.costs.values()) < effort_budget.BASE + effort_budget.PER_BYTE * touched
 
 
 def test_a_network_may_be_deep() -> None:
     """MediaPipe's palm detection exceeded a budget of its memory and stream alone. Here are 400 large layers."""
-    one = compiled("add", "ethos-u55-128")
+    graph = compiled("add", "ethos-u55-128")
     registers = {
         **{f"{name}_{what}_M1": 95 for name in ("OFM", "IFM", "IFM2") for what in ("HEIGHT0", "WIDTH0")},
         **{f"{name}_HEIGHT1_M1": 0 for name in ("OFM", "IFM", "IFM2")},
@@ -162,7 +162,7 @@ def test_a_network_may_be_deep() -> None:
         "IFM2_BASE0": 96 * 96 * 64,
         "OFM_BASE0": 2 * 96 * 96 * 64,
     }
-    large = replace(one, stream=changed(one, registers), scratch_bytes=3 * 96 * 96 * 64)
+    large = replace(graph, stream=changed(graph, registers), scratch_bytes=3 * 96 * 96 * 64)
     program, touched = large.program(), large.scratch_bytes
     (op,) = (op for op in program.ops if op.ofm.elements > 96)  # type: ignore[union-attr]
     cost = program.costs[op.offset]
@@ -181,13 +181,13 @@ def test_a_network_may_be_deep() -> None:
 
 @pytest.mark.parametrize("register", ["IFM_STRIDE_X", "IFM_STRIDE_Y"])
 def test_a_map_may_repeat_one_row_or_column(register: str) -> None:
-    one = compiled("conv 11x1", "ethos-u65-256")
+    graph = compiled("conv 11x1", "ethos-u65-256")
     (shape,) = {value.shape for value in PROGRAMS["conv 11x1"].graph.inputs}
     values = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
     values[...] = values[:, :, :1] if register == "IFM_STRIDE_X" else values[:, :1]
-    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([values])
-    npu.run(npu.decode(changed(one, {register: 0})), memory)
-    assert [slot.of(memory[1]).tobytes() for slot in one.outputs] == one.run([values])[0]
+    npu, memory = Npu(EthosU.parse(graph.npu)), graph.memory([values])
+    npu.run(npu.decode(changed(graph, {register: 0})), memory)
+    assert [slot.of(memory[1]).tobytes() for slot in graph.outputs] == graph.run([values])[0]
 
 
 def test_table_indices_of_every_width_are_clamped() -> None:
@@ -198,40 +198,40 @@ def test_table_indices_of_every_width_are_clamped() -> None:
 
 
 def test_accumulators_that_hold_nothing_are_not_a_region() -> None:
-    one = compiled("conv 3x3 stride 2", "ethos-u85-256")
+    graph = compiled("conv 3x3 stride 2", "ethos-u85-256")
     with pytest.raises(Fault) as caught:
-        Npu(EthosU.parse(one.npu)).decode(changed(one, {"ACC_FORMAT": 0x310}))
+        Npu(EthosU.parse(graph.npu)).decode(changed(graph, {"ACC_FORMAT": 0x310}))
     assert (caught.value.kind, caught.value.op) == ("parse", "CONV")
     assert (caught.value.register, caught.value.value) == ("ACC_FORMAT", 0x310)
 
 
 def test_operands_scaled_beyond_64_bits_are_refused() -> None:
-    one = compiled("int32 mul", "ethos-u85-256")
+    graph = compiled("int32 mul", "ethos-u85-256")
     scales = {"IFM_SCALE": 1 << 45 | 0xFFFFFFFF, "IFM2_SCALE": 1 << 45 | 0xFFFFFFFF}
-    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
+    npu, memory = Npu(EthosU.parse(graph.npu)), graph.memory([])
     with pytest.raises(Fault, match="IFM_SCALE") as caught:
-        npu.run(npu.decode(changed(one, scales)), memory)
+        npu.run(npu.decode(changed(graph, scales)), memory)
     assert caught.value.kind == "unsupported"
 
 
 def test_a_region_that_ends_early_is_a_bus_fault() -> None:
-    one = compiled("add", "ethos-u55-128")
-    npu = Npu(EthosU.parse(one.npu))
-    memory = one.memory([])
+    graph = compiled("add", "ethos-u55-128")
+    npu = Npu(EthosU.parse(graph.npu))
+    memory = graph.memory([])
     memory[1] = np.zeros(memory[1].size - 17, np.uint8)
     with pytest.raises(Fault) as caught:
-        npu.run(npu.decode(one.stream), memory)
+        npu.run(npu.decode(graph.stream), memory)
     assert (caught.value.kind, caught.value.op) == ("bus", "ELEMENTWISE ADD")
 
 
 def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
-    one = compiled("max pool", "ethos-u55-128")
+    graph = compiled("max pool", "ethos-u55-128")
     shape = {f"{name}_{what}_M1": 4095 for name in ("OFM", "IFM") for what in ("HEIGHT0", "HEIGHT1", "WIDTH0")}
     strides = {f"{name}_STRIDE_{axis}": 0 for name in ("IFM", "OFM") for axis in "XY"}
     size = {"OFM_HEIGHT_M1": 99, "OFM_WIDTH_M1": 99, "KERNEL_HEIGHT_M1": 255, "KERNEL_WIDTH_M1": 0}
     padding = {f"IFM_PAD_{side}": 0 for side in ("TOP", "LEFT", "BOTTOM", "RIGHT")}
-    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
-    program = npu.decode(changed(one, {**shape, **strides, **size, **padding}))
+    npu, memory = Npu(EthosU.parse(graph.npu)), graph.memory([])
+    program = npu.decode(changed(graph, {**shape, **strides, **size, **padding}))
     (op,) = program.ops
     assert isinstance(op, Pool)
     tracemalloc.start()
@@ -245,10 +245,10 @@ def test_a_tall_window_takes_no_more_memory_than_its_map() -> None:
 
 def test_weights_that_end_beyond_a_large_memory_are_not_copied() -> None:
     """A board's memory is a region too. A gigabyte of it was once copied before it was found to be too short."""
-    one = compiled("conv 3x3 stride 2", "ethos-u85-256")
-    npu, memory = Npu(EthosU.parse(one.npu)), one.memory([])
+    graph = compiled("conv 3x3 stride 2", "ethos-u85-256")
+    npu, memory = Npu(EthosU.parse(graph.npu)), graph.memory([])
     memory[0] = np.zeros(1 << 30, np.uint8)
-    program = npu.decode(changed(one, {"WEIGHT_LENGTH": 0x7FFFFFF0}))
+    program = npu.decode(changed(graph, {"WEIGHT_LENGTH": 0x7FFFFFF0}))
     tracemalloc.start()
     try:
         with pytest.raises(Fault) as caught:

@@ -107,11 +107,11 @@ def test_a_map_may_be_transposed_on_its_way(layout: Layout, axes: tuple[int, int
     assert transposed.stored_shape == stored.shape
     assert transposed.extent(whole_bricks=True) == stored.extent(whole_bricks=True)
     values = np.random.default_rng(0).integers(-99, 99, transposed.shape).astype(np.int16)
-    one, other = RegionMemory({1: np.zeros(SIZE, np.uint8)}), RegionMemory({1: np.zeros(SIZE, np.uint8)})
-    transposed.store(one, values)
+    memory, other = RegionMemory({1: np.zeros(SIZE, np.uint8)}), RegionMemory({1: np.zeros(SIZE, np.uint8)})
+    transposed.store(memory, values)
     stored.store(other, values.transpose(axes))
-    assert np.array_equal(one[1], other[1])
-    assert np.array_equal(transposed.load(one), values)
+    assert np.array_equal(memory[1], other[1])
+    assert np.array_equal(transposed.load(memory), values)
 
 
 def test_a_chain_touches_no_memory() -> None:

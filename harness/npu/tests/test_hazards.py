@@ -57,12 +57,12 @@ def programs(compiled: CompiledGraph, code: int) -> Iterator[tuple[int, NpuProgr
     value.
     """
     words = []
-    for offset, found, parameter, payload in commands(compiled.stream):
+    for offset, command, parameter, payload in commands(compiled.stream):
         end = offset + (4 if payload is None else 8)
-        words.append((offset, found if payload is None else -1, parameter, compiled.stream[offset:end]))
+        words.append((offset, command if payload is None else -1, parameter, compiled.stream[offset:end]))
     deepest = DEEPEST[compiled.npu.split("-")[1]]
-    for index, (offset, found, parameter, _) in enumerate(words):
-        if found != code or (code == BLOCKDEP and parameter == deepest):
+    for index, (offset, command, parameter, _) in enumerate(words):
+        if command != code or (code == BLOCKDEP and parameter == deepest):
             continue
         instead = struct.pack("<HH", code, deepest) if code == BLOCKDEP else b""
         before = b"".join(word for *_, word in words[:index])
@@ -86,7 +86,7 @@ def test_the_program_of_a_network_is_clean(compiled: CompiledGraph) -> None:
 
 def test_a_missing_dma_wait_is_found(compiled: CompiledGraph) -> None:
     """Vela emits each one for a reason; the hazard names the two operations that it kept in order."""
-    seen = 0
+    count = 0
     for offset, program in programs(compiled, Opcode.DMA_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "DMA_WAIT"]
         assert hazards, hex(offset)
@@ -94,32 +94,32 @@ def test_a_missing_dma_wait_is_found(compiled: CompiledGraph) -> None:
         assert hazards[0].first in preceding(program, offset, kernels=False)[:4]
         assert hazards[0].second is following(program, offset) or not isinstance(hazards[0].second, Dma)
         assert hazards[0].first_writes or hazards[0].second_writes
-        seen += 1
-    assert seen >= 2
+        count += 1
+    assert count >= 2
 
 
 def test_a_missing_kernel_wait_is_found(compiled: CompiledGraph) -> None:
-    seen = 0
+    count = 0
     for offset, program in programs(compiled, Opcode.KERNEL_WAIT):
         hazards = [hazard for hazard in program.hazards if hazard.wait[0] == "KERNEL_WAIT"]
         assert hazards, hex(offset)
         assert hazards[0].second is following(program, offset)
         assert hazards[0].first in preceding(program, offset, kernels=True)[:2]
         assert isinstance(hazards[0].second, Dma)
-        seen += 1
+        count += 1
     if compiled.npu == "ethos-u55-32":  # where a kernel destroys the tables, one must end before they are loaded
-        assert seen >= 1
+        assert count >= 1
 
 
 def test_a_block_dependency_too_deep_is_found(compiled: CompiledGraph) -> None:
-    found = []
+    hazards = []
     for _, program in programs(compiled, BLOCKDEP):
         for hazard in program.hazards:
             assert hazard.wait[0] == "BLOCKDEP"
             assert hazard.first in preceding(program, hazard.second.offset, kernels=True)
             assert hazard.wait[1] < DEEPEST[compiled.npu.split("-")[1]]
-            found.append(hazard)
-    assert any(hazard.first_writes and not hazard.second_writes for hazard in found)
+            hazards.append(hazard)
+    assert any(hazard.first_writes and not hazard.second_writes for hazard in hazards)
 
 
 def test_velas_block_dependencies_are_safe(compiled: CompiledGraph) -> None:

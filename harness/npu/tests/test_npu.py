@@ -75,9 +75,9 @@ def test_configurations_are_parsed_by_name() -> None:
 
 
 def test_every_element_of_a_micro_block_takes_eight_channels_in_a_cycle() -> None:
-    for each in EthosU.all():
-        size = each.size
-        assert math.prod(size.ublock) * size.ifm_ublock_depth * size.cores == size.macs, each.name
+    for ethos_u in EthosU.all():
+        size = ethos_u.size
+        assert math.prod(size.ublock) * size.ifm_ublock_depth * size.cores == size.macs, ethos_u.name
 
 
 @pytest.mark.parametrize("name", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
@@ -86,8 +86,8 @@ def test_a_table_of_int16_has_signed_indices(name: str) -> None:
     graph = Graph()
     looked_up = graph.table(graph.input((1, 4, 5, 8), "int16"), np.linspace(-20000, 9000, 513).astype(int))
     tosa = graph.output(graph.rescale(looked_up, 1 / 128, dtype="int16")).serialize()
-    given = rng.integers(-32768, 32768, (1, 4, 5, 8)).astype(np.int16)
-    assert compile_graph(tosa, name).run([given])[0] == reference(tosa, [given])
+    array = rng.integers(-32768, 32768, (1, 4, 5, 8)).astype(np.int16)
+    assert compile_graph(tosa, name).run([array])[0] == reference(tosa, [array])
 
 
 def test_an_unknown_configuration_lists_the_known() -> None:

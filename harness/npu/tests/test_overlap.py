@@ -35,7 +35,7 @@ def feature_map(shape: tuple[int, int, int], **changes: object) -> FeatureMap:
 
 def addresses(source: FeatureMap, box: Box) -> set[int]:
     """Every byte of a part of a map, element by element."""
-    found = set()
+    places = set()
     spans = (range(box.y, box.y_end), range(box.x, box.x_end), range(box.c, box.c_end))
     left, upper, upper_right = source.split
     for position in itertools.product(*spans):
@@ -52,15 +52,15 @@ def addresses(source: FeatureMap, box: Box) -> set[int]:
             at += c // BRICK * source.stride_c + c % BRICK * source.size
         else:
             at += c * source.size
-        found |= set(range(at, at + source.size))
-    return found
+        places |= set(range(at, at + source.size))
+    return places
 
 
-def shared(one: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
+def shared(source: FeatureMap, part: Box, other: FeatureMap, other_part: Box) -> int | None:
     """The first byte that two parts share, as `runs` and `common_byte` see it."""
-    pairs = itertools.product(runs(one, part), runs(other, other_part))
-    found = [byte for some, more in pairs if (byte := common_byte(some, more)) is not None]
-    return min(found, default=None)
+    pairs = itertools.product(runs(source, part), runs(other, other_part))
+    places = [byte for some, more in pairs if (byte := common_byte(some, more)) is not None]
+    return min(places, default=None)
 
 
 def random_box(rng: Rng, shape: tuple[int, int, int]) -> Box:
@@ -103,30 +103,30 @@ def random_map(rng: Rng) -> FeatureMap:
 
 def test_parts_of_maps_share_bytes_where_their_addresses_do() -> None:
     rng = np.random.default_rng(0)
-    seen = set()
+    outcomes = set()
     for _ in range(400):
-        one, other = random_map(rng), random_map(rng)
-        part, other_part = random_box(rng, one.shape), random_box(rng, other.shape)
-        common = addresses(one, part) & addresses(other, other_part)
-        found = shared(one, part, other, other_part)
-        assert (found is not None) == bool(common)
-        assert found is None or found in common
-        seen.add(bool(common))
-    assert seen == {True, False}
+        source, other = random_map(rng), random_map(rng)
+        part, other_part = random_box(rng, source.shape), random_box(rng, other.shape)
+        common = addresses(source, part) & addresses(other, other_part)
+        place = shared(source, part, other, other_part)
+        assert (place is not None) == bool(common)
+        assert place is None or place in common
+        outcomes.add(bool(common))
+    assert outcomes == {True, False}
 
 
 def test_runs_cover_what_a_box_covers() -> None:
     rng = np.random.default_rng(1)
     for _ in range(200):
-        one = random_map(rng)
-        part = random_box(rng, one.shape)
+        source = random_map(rng)
+        part = random_box(rng, source.shape)
         covered: set[int] = set()
-        for some in runs(one, part):
+        for some in runs(source, part):
             starts = some.starts()
             assert (int(starts[0]), int(starts[-1]) + some.length) == (some.begin, some.end)
             for start in starts.tolist():
                 covered |= set(range(start, start + some.length))
-        assert covered == addresses(one, part)
+        assert covered == addresses(source, part)
 
 
 def test_interleaved_slices_share_nothing() -> None:

@@ -31,11 +31,11 @@ CASES = {
 def program(name: str, kind: str) -> tuple[bytes, np.ndarray]:
     kernel, stride, pad, shape, dtype = CASES[name]
     graph = Graph()
-    made = getattr(graph, kind)(graph.input(shape, dtype), kernel=kernel, stride=stride, pad=pad)
+    pool = getattr(graph, kind)(graph.input(shape, dtype), kernel=kernel, stride=stride, pad=pad)
     limits = np.iinfo(dtype)
     values = np.random.default_rng(0).integers(limits.min, limits.max, shape, endpoint=True).astype(dtype)
     values[0, :2] = limits.min
-    return graph.output(made).serialize(), values
+    return graph.output(pool).serialize(), values
 
 
 @pytest.mark.parametrize("kind", ["max_pool", "average_pool"])
@@ -45,8 +45,8 @@ def test_a_padded_pool_with_a_large_stride_is_exact(name: str, kind: str) -> Non
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     parts = [op for op in compiled.program().ops if isinstance(op, Pool) and op.start is not None]
     assert parts, "Vela no longer splits this pool: the rules here are not needed"
-    found, _ = compiled.run([values])
-    assert [bytes(each) for each in found] == reference(tosa, [values])
+    outputs, _ = compiled.run([values])
+    assert [bytes(output) for output in outputs] == reference(tosa, [values])
     assert scan_padding(compiled.stream) == ()
 
 
@@ -59,8 +59,8 @@ def test_a_padded_convolution_with_a_large_stride_is_no_miscompilation() -> None
     tosa = graph.output(graph.rescale(sums, [multiplier_shift(0.002)] * 8)).serialize()
     values = rng.integers(-128, 128, shape).astype(np.int8)
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
-    found, _ = compiled.run([values])
-    assert [bytes(each) for each in found] == reference(tosa, [values])
+    outputs, _ = compiled.run([values])
+    assert [bytes(output) for output in outputs] == reference(tosa, [values])
     assert scan_padding(compiled.stream) == ()
 
 
@@ -70,8 +70,8 @@ def test_what_the_accumulators_hold_counts(kind: str, monkeypatch: pytest.Monkey
     tosa, values = program("all around", kind)
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     monkeypatch.setattr(pooling, "_COMBINED", {mode: lambda new, held: new for mode in pooling._COMBINED})
-    found, _ = compiled.run([values])
-    assert [bytes(each) for each in found] != reference(tosa, [values])
+    outputs, _ = compiled.run([values])
+    assert [bytes(output) for output in outputs] != reference(tosa, [values])
 
 
 def test_other_pools_do_not_go_on() -> None:
@@ -102,5 +102,5 @@ def test_outputs_that_no_input_reaches_are_exact() -> None:
     values = rng.integers(-128, 128, (2, 6, 5, 9)).astype(np.int8)
     compiled = compile_graph(tosa, NPU, mode=modes_of(NPU)[0])
     assert scan_padding(compiled.stream)
-    found, _ = compiled.run([values])
-    assert [bytes(each) for each in found] == reference(tosa, [values])
+    outputs, _ = compiled.run([values])
+    assert [bytes(output) for output in outputs] == reference(tosa, [values])

@@ -88,7 +88,7 @@ def test_registers_that_pools_ignore_change_nothing(decoded: list[int]) -> None:
 
 def written_late(stream: bytes, register: str, value: int) -> bytes:
     """Return the stream with one more register write, after its tenth pool."""
-    code = next(code for code, one in SHORT.items() if one.name == register)
+    code = next(code for code, entry in SHORT.items() if entry.name == register)
     ends = [offset + 4 for offset, command, _, payload in commands(stream) if payload is None and command == 5]
     return stream[: ends[9]] + (value << 16 | code).to_bytes(4, "little") + stream[ends[9] :]
 

@@ -67,11 +67,11 @@ def test_memories_are_those_of_velas_system_configuration(family: Family) -> Non
         assert port.ports == int(section.get(f"{memory}_ports_used", "1"))
         assert port.rate == system.beat * port.ports * float(section[f"{memory}_clock_scale"])
         figures = ("burst_length", "read_latency", "write_latency", "max_reads", "max_writes")
-        found = dict(zip(figures, map(int, (section[f"{memory}_{figure}"] for figure in figures)), strict=True))
+        values = dict(zip(figures, map(int, (section[f"{memory}_{figure}"] for figure in figures)), strict=True))
         adapted = family.adapted.get((system.name, number), {})
         for figure, name in zip(figures, ("burst", "read_latency", "write_latency", "reads", "writes"), strict=True):
-            here, there = adapted.get(name, (found[figure], found[figure]))
-            assert (found[figure], getattr(port, name)) == (here, there)
+            here, there = adapted.get(name, (values[figure], values[figure]))
+            assert (values[figure], getattr(port, name)) == (here, there)
 
 
 @pytest.mark.parametrize("npu", EthosU.usual(), ids=str)
@@ -233,7 +233,9 @@ def test_the_published_run_of_the_fvp() -> None:
     memories = dataclasses.replace(
         U85.system, ports=(sram, dataclasses.replace(other, read_latency=250, write_latency=125))
     )
-    dense, sparse = (compile_graph(dense_layers(kept), "ethos-u85-128", mode="Shared_Sram") for kept in (1.0, 0.05))
+    dense, sparse = (
+        compile_graph(dense_layers(density), "ethos-u85-128", mode="Shared_Sram") for density in (1.0, 0.05)
+    )
     expected = ((98e3, 8e3, 74e3, 32e3 / 507), (22e3, 8e3, 17e3, 3e3 / 46))
     for compiled, (cycles, multiplying, decoding, beats) in zip((dense, sparse), expected, strict=True):
         result = compiled.program().timing({0: 1}, memories)
@@ -245,14 +247,14 @@ def test_the_published_run_of_the_fvp() -> None:
         )
 
 
-def dense_layers(kept: float) -> bytes:
-    """Return layers 784 - 512 - 256 - 10 with rectifiers between; `kept` is the share of weights other than zero."""
+def dense_layers(density: float) -> bytes:
+    """Return layers 784 - 512 - 256 - 10 with rectifiers between; `density` is the share of weights other than zero."""
     rng = np.random.default_rng(0)
     graph = Graph()
     value = graph.input((1, 1, 1, 784))
     for depth, out in ((784, 512), (512, 256), (256, 10)):
         weights = np.clip(np.round(rng.normal(0, 32, (out, 1, 1, depth))), -127, 127)
-        sums = graph.conv(value, weights.astype(int) * (rng.random(weights.shape) < kept), np.zeros(out))
+        sums = graph.conv(value, weights.astype(int) * (rng.random(weights.shape) < density), np.zeros(out))
         value = graph.clamp(graph.rescale(sums, 0.002), 0, 127)
     return graph.output(value).serialize()
 

@@ -30,13 +30,13 @@ def traced(compiled: CompiledGraph) -> list[dict[str, Any]]:
 def test_there_is_a_record_for_every_operation(compiled: CompiledGraph) -> None:
     passive = {"STOP", "IRQ", "DMA_WAIT", "KERNEL_WAIT"}
     expected = [line.offset for line in listing(compiled) if line.is_operation and line.name not in passive]
-    found = traced(compiled)
-    assert [record["offset"] for record in found] == expected
-    assert [record["op"] for record in found] == list(range(len(expected)))
+    rows = traced(compiled)
+    assert [record["offset"] for record in rows] == expected
+    assert [record["op"] for record in rows] == list(range(len(expected)))
 
 
 def test_feature_maps_are_those_of_the_disassembly(compiled: CompiledGraph) -> None:
-    seen = 0
+    count = 0
     for record in traced(compiled):
         if "ofm" not in record:
             continue
@@ -44,23 +44,27 @@ def test_feature_maps_are_those_of_the_disassembly(compiled: CompiledGraph) -> N
         maps = [("OFM", record["ofm"])]
         if len(record["ifms"]) == 1:
             maps.append(("IFM", record["ifms"][0]))
-        for name, found in maps:
-            if found["layout"] == "chain":
+        for name, feature_map in maps:
+            if feature_map["layout"] == "chain":
                 continue
-            assert found["region"] == values[f"{name}_REGION"]
-            assert found["address"] == values[f"{name}_BASE0"]
-            assert found["strides"][0] == values[f"{name}_STRIDE_Y"]
-            assert found["strides"][1] == values[f"{name}_STRIDE_X"]
+            assert feature_map["region"] == values[f"{name}_REGION"]
+            assert feature_map["address"] == values[f"{name}_BASE0"]
+            assert feature_map["strides"][0] == values[f"{name}_STRIDE_Y"]
+            assert feature_map["strides"][1] == values[f"{name}_STRIDE_X"]
             bricks = values[f"{name}_PRECISION"] >> 6 & 3 == 1
-            assert (found["layout"] == "NHCWB16") is bricks
-            assert not bricks or found["shape"][2] <= BRICK or found["strides"][2] == values[f"{name}_STRIDE_C"]
-            assert found["zero_point"] & 0xFFFF == values[f"{name}_ZERO_POINT"]
-            seen += 1
+            assert (feature_map["layout"] == "NHCWB16") is bricks
+            assert (
+                not bricks
+                or feature_map["shape"][2] <= BRICK
+                or feature_map["strides"][2] == values[f"{name}_STRIDE_C"]
+            )
+            assert feature_map["zero_point"] & 0xFFFF == values[f"{name}_ZERO_POINT"]
+            count += 1
         shape = [values[f"OFM_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")]
         assert record["ofm"]["shape"] == shape
         block = [values[f"OFM_BLK_{axis}_M1"] + 1 for axis in ("HEIGHT", "WIDTH", "DEPTH")]
         assert record["block"] == block
-    assert seen > 6
+    assert count > 6
 
 
 def test_weights_scales_and_kernels_are_those_of_the_disassembly(compiled: CompiledGraph) -> None:
@@ -93,8 +97,8 @@ def test_transfers_and_waits_are_those_of_the_disassembly(compiled: CompiledGrap
                 break
             between.append(line)
         for name, wait in (("DMA_WAIT", "transfers"), ("KERNEL_WAIT", "kernels")):
-            given = [line.parameter for line in between if line.name == name]
-            assert record["waits"][wait] == (min(given) if given else None)
+            parameters = [line.parameter for line in between if line.name == name]
+            assert record["waits"][wait] == (min(parameters) if parameters else None)
         if record["name"] != "DMA":
             assert record["waits"]["blocks"] == values["BLOCKDEP"]
             continue
@@ -107,6 +111,6 @@ def test_transfers_and_waits_are_those_of_the_disassembly(compiled: CompiledGrap
 
 def test_times_are_those_of_the_model(compiled: CompiledGraph) -> None:
     result = compiled.program().timing()
-    found = traced(compiled)
-    assert sum(record["cycles"] for record in found) == result.cycles
-    assert [(record["begin"], record["end"]) for record in found] == [(op.begin, op.end) for op in result.ops]
+    rows = traced(compiled)
+    assert sum(record["cycles"] for record in rows) == result.cycles
+    assert [(record["begin"], record["end"]) for record in rows] == [(op.begin, op.end) for op in result.ops]

@@ -24,13 +24,13 @@ U55_128 = api.NpuAccelerator.Ethos_U55_128
 
 
 def feature_map(shape: tuple[int, int, int], address: int, zero_point: int) -> api.NpuFeatureMap:
-    made = api.NpuFeatureMap()
-    made.data_type = api.NpuDataType.INT8
-    made.region = 1
-    made.shape = api.NpuShape3D(*shape)
-    made.tiles = api.NpuTileBox(shape[0], 0, shape[1], [address, 0, 0, 0])
-    made.quantization = api.NpuQuantization(1.0, zero_point)
-    return made
+    result = api.NpuFeatureMap()
+    result.data_type = api.NpuDataType.INT8
+    result.region = 1
+    result.shape = api.NpuShape3D(*shape)
+    result.tiles = api.NpuTileBox(shape[0], 0, shape[1], [address, 0, 0, 0])
+    result.quantization = api.NpuQuantization(1.0, zero_point)
+    return result
 
 
 def block_of(op: api.NpuBlockOperation) -> api.NpuBlockOperation:
@@ -81,8 +81,8 @@ def test_a_maximum_behind_a_convolution_is_not_scaled(zero_point: int) -> None:
     npu.run(program, {0: np.frombuffer(constants, np.uint8), 1: memory})
     halved = np.floor((values.astype(int) + 1) / 2).clip(-128, 127)
     expected = halved.reshape(HEIGHT // 2, 2, WIDTH // 2, 2, DEPTH).max(axis=(1, 3))
-    got = memory[END : END + expected.size].view(np.int8).reshape(expected.shape)
-    assert np.array_equal(got, expected)
+    output = memory[END : END + expected.size].view(np.int8).reshape(expected.shape)
+    assert np.array_equal(output, expected)
 
 
 def test_a_maximum_reads_no_scales() -> None:
@@ -99,9 +99,9 @@ def test_a_maximum_reads_no_scales() -> None:
 
 def average(scale: tuple[int, int]) -> CompiledGraph:
     """A padded 3x3 average that has another multiplier and shift in OFM_SCALE."""
-    one = compiled("average pool padded", "ethos-u85-256")
+    graph = compiled("average pool padded", "ethos-u85-256")
     multiplier, shift = scale
-    return replace(one, stream=changed(one, {"OFM_SCALE": 1 << 45 | shift << 32 | multiplier}))
+    return replace(graph, stream=changed(graph, {"OFM_SCALE": 1 << 45 | shift << 32 | multiplier}))
 
 
 @pytest.mark.parametrize("scale", [(1, 0), (1 << 30, 30), (0x71C71C73, 34)], ids=["1", "2**30 >> 30", "1/9"])
@@ -120,6 +120,6 @@ def test_an_average_with_another_scale_is_refused(scale: tuple[int, int]) -> Non
 
 
 def test_a_scaled_maximum_is_refused() -> None:
-    one = compiled("max pool", "ethos-u55-128")
-    fault = fault_of(one, changed(one, {"OFM_SCALE": 1 << 32 | 1}))
+    graph = compiled("max pool", "ethos-u55-128")
+    fault = fault_of(graph, changed(graph, {"OFM_SCALE": 1 << 32 | 1}))
     assert (fault.kind, fault.op, fault.register) == ("unsupported", "POOL MAX", "OFM_SCALE")

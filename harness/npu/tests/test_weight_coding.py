@@ -44,7 +44,7 @@ def test_slices_of_all_kinds_in_one_stream() -> None:
     values[values == 0] = 1
     plain = weight_coding.parse(encoded(values), len(values))
     assert plain is not None
-    assert any(one.coded for one in plain.slices)
+    assert any(piece.coded for piece in plain.slices)
     assert len(plain.slices) > 2
     assert plain.weights().tolist() == values.tolist()
 
@@ -61,12 +61,12 @@ def test_numbers_of_variable_width(divisor: int, truncated: int, monkeypatch: py
         chunks = [(draw.choice([0, 1, 0x111, 0x421]), 12) for _ in range(3)] + [(0, 12)] * 30
         text = sum_of_bits(header) | sum_of_bits(chunks) << 36
         bits = weight_coding._Bits(text.to_bytes(100, "little"))
-        one = next(weight_coding._slices(bits, count))
+        piece = next(weight_coding._slices(bits, count))
         whole = text & ((1 << bits.at) - 1) | 7 << bits.at
         stream = whole.to_bytes(-(-(bits.at + 3) // 8), "little")
         (expected,) = codec.decode([(stream, count)])
         assert isinstance(expected, np.ndarray)
-        assert one.palette.weights(np.array(one.coded, np.uint16)).tolist() == expected.tolist()
+        assert piece.palette.weights(np.array(piece.coded, np.uint16)).tolist() == expected.tolist()
 
 
 def sum_of_bits(fields: list[tuple[int, int]]) -> int:

@@ -23,24 +23,24 @@ OFM_BLK_DEPTH_M1 = 0x117  # opcode
 U55_U65 = tuple(f"ethos-{size}" for size in ("u55-32", "u55-64", "u55-128", "u55-256", "u65-256", "u65-512"))
 
 
-def order_of(one: Encoded) -> WeightOrderU55:
+def order_of(conv: Encoded) -> WeightOrderU55:
     """Return a convolution's order, as one of these generations."""
-    assert isinstance(one.order, WeightOrderU55)
-    return one.order
+    assert isinstance(conv.order, WeightOrderU55)
+    return conv.order
 
 
 @pytest.mark.parametrize("npu", U55_U65)
 def test_weights_come_out_as_they_were_put_in(npu: str) -> None:
     for name in CASES:
-        for one in check(name, npu):
-            assert order_of(one).cores == (2 if npu == "ethos-u65-512" else 1), name
-            assert one.at.layout is ScaleLayout.I40, name
+        for conv in check(name, npu):
+            assert order_of(conv).cores == (2 if npu == "ethos-u65-512" else 1), name
+            assert conv.at.layout is ScaleLayout.I40, name
 
 
 @pytest.mark.proof
 def test_the_cases_have_every_kind_of_order() -> None:
     """Without that, the test above would cover less than it seems to."""
-    orders = [order_of(one) for npu in U55_U65 for name in CASES for one in encoded(compiled(name, npu)[0])]
+    orders = [order_of(conv) for npu in U55_U65 for name in CASES for conv in encoded(compiled(name, npu)[0])]
     kinds = {(order.depthwise, order.part_kernel, order.ifm_bits) for order in orders}
     assert kinds == {(False, part_kernel, bits) for part_kernel in (False, True) for bits in (8, 16)} | {
         (True, False, 8),
@@ -64,12 +64,12 @@ CHANGES: dict[str, tuple[str, Callable[[WeightOrderU55], Any]]] = {
 @pytest.mark.parametrize("field", CHANGES)
 def test_every_field_matters(field: str) -> None:
     name, change = CHANGES[field]
-    (one,) = check(name, "ethos-u65-512")
-    order = order_of(one)
+    (conv,) = check(name, "ethos-u65-512")
+    order = order_of(conv)
     other = replace(order, **{field: change(order)})
     assert other != order
     with contextlib.suppress(WeightError):
-        assert not np.array_equal(decompress.decode(one.compressed[: other.cores], other), one.tensor())
+        assert not np.array_equal(decompress.decode(conv.compressed[: other.cores], other), conv.tensor())
 
 
 def test_a_block_that_two_cores_cannot_share_is_a_fault() -> None:
@@ -87,8 +87,8 @@ def test_a_transposed_convolution_has_a_rotated_kernel(npu: str) -> None:
     values = np.random.default_rng(1).integers(-127, 128, (9, 4, 4, 20))
     source = graph.input((1, 6, 6, 20))
     result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
-    (one,) = encoded(compile_graph(graph.output(result).serialize(), npu))
-    assert np.array_equal(one.tensor(), values[:, ::-1, ::-1])
+    (conv,) = encoded(compile_graph(graph.output(result).serialize(), npu))
+    assert np.array_equal(conv.tensor(), values[:, ::-1, ::-1])
 
 
 # --- the order, against a literal walk through the nesting of the stream

@@ -23,19 +23,19 @@ U85 = tuple(f"ethos-u85-{macs}" for macs in (128, 256, 512, 1024, 2048))
 CODINGS = {"any coding": (), "MLW": ("--disable-fwd",)}
 
 
-def order_of(one: Encoded) -> WeightOrderU85:
+def order_of(conv: Encoded) -> WeightOrderU85:
     """Return a convolution's order, as one of this generation."""
-    assert isinstance(one.order, WeightOrderU85)
-    return one.order
+    assert isinstance(conv.order, WeightOrderU85)
+    return conv.order
 
 
 @pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
 @pytest.mark.parametrize("npu", U85)
 def test_weights_come_out_as_they_were_put_in(npu: str, flags: tuple[str, ...]) -> None:
     for name in CASES:
-        for one in check(name, npu, *flags):
-            assert not (order_of(one).fast and flags), name
-            assert one.at.layout is (ScaleLayout.I48 if "16 bit" in name else ScaleLayout.I32), name
+        for conv in check(name, npu, *flags):
+            assert not (order_of(conv).fast and flags), name
+            assert conv.at.layout is (ScaleLayout.I48 if "16 bit" in name else ScaleLayout.I32), name
 
 
 def everything() -> Iterator[WeightOrderU85]:
@@ -43,7 +43,7 @@ def everything() -> Iterator[WeightOrderU85]:
     for npu in U85:
         for name in CASES:
             for flags in CODINGS.values():
-                yield from (order_of(one) for one in encoded(compiled(name, npu, *flags)[0]))
+                yield from (order_of(conv) for conv in encoded(compiled(name, npu, *flags)[0]))
 
 
 @pytest.mark.proof
@@ -90,30 +90,30 @@ CHANGES: dict[str, tuple[str, Callable[[WeightOrderU85], Any]]] = {
 @pytest.mark.parametrize("field", CHANGES)
 def test_every_field_matters(field: str) -> None:
     name, change = CHANGES[field]
-    (one,) = check(name, "ethos-u85-256", "--disable-fwd")
-    order = order_of(one)
+    (conv,) = check(name, "ethos-u85-256", "--disable-fwd")
+    order = order_of(conv)
     other = replace(order, **{field: change(order)})
     assert other != order
     with contextlib.suppress(WeightError):
-        streams = one.compressed * other.decoders
-        assert not np.array_equal(decompress.decode(streams, other), one.tensor())
+        streams = conv.compressed * other.decoders
+        assert not np.array_equal(decompress.decode(streams, other), conv.tensor())
 
 
 @pytest.mark.parametrize("flags", CODINGS.values(), ids=CODINGS.keys())
 def test_weights_that_dma_copies_in_parts(flags: tuple[str, ...]) -> None:
-    found = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
-    assert len(found) > 1
-    assert {order_of(one).fast for one in found} == {not flags}
+    convs = check("3x3, split in depth", "ethos-u85-256", *flags, mode="Shared_Sram")
+    assert len(convs) > 1
+    assert {order_of(conv).fast for conv in convs} == {not flags}
 
 
 def test_a_stream_in_another_coding_is_refused() -> None:
-    (one,) = check("point", "ethos-u85-512", "--disable-fwd")
+    (conv,) = check("point", "ethos-u85-512", "--disable-fwd")
     with pytest.raises(WeightError, match="FWD"):
-        decompress.decode((one.compressed[0],), replace(order_of(one), fast=True))
-    (one,) = check("point", "ethos-u85-512")
-    assert order_of(one).fast
+        decompress.decode((conv.compressed[0],), replace(order_of(conv), fast=True))
+    (conv,) = check("point", "ethos-u85-512")
+    assert order_of(conv).fast
     with pytest.raises(WeightError, match="1 streams where the registers describe 2"):
-        decompress.decode(one.compressed, replace(order_of(one), fast=False))
+        decompress.decode(conv.compressed, replace(order_of(conv), fast=False))
 
 
 @pytest.mark.parametrize("npu", U85)
@@ -126,8 +126,8 @@ def test_transposed_convolutions_are_one_convolution_for_each_phase(npu: str, ke
     result = graph.rescale(graph.transpose_conv(source, values, np.arange(9)), 0.001)
     program = compile_graph(graph.output(result).serialize(), npu)
     phases = [values[:, y::2, x::2][:, ::-1, ::-1] for y in (0, 1) for x in (0, 1)]
-    found = list(encoded(program))
-    assert len(found) == 4
-    for one, phase in zip(found, phases, strict=True):
-        assert np.array_equal(one.tensor(), phase)
-        assert np.array_equal(one.bias(), np.arange(9))
+    convs = list(encoded(program))
+    assert len(convs) == 4
+    for conv, phase in zip(convs, phases, strict=True):
+        assert np.array_equal(conv.tensor(), phase)
+        assert np.array_equal(conv.bias(), np.arange(9))

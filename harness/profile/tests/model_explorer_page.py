@@ -49,8 +49,8 @@ class _Page:
                 return dict(answer["result"])
 
     def text(self) -> str:
-        found = self.call("Runtime.evaluate", expression="document.body ? document.body.innerText : ''")
-        return str(found["result"].get("value", ""))
+        answer = self.call("Runtime.evaluate", expression="document.body ? document.body.innerText : ''")
+        return str(answer["result"].get("value", ""))
 
 
 def _served(graph: str, overlays: list[str]) -> str:
@@ -76,9 +76,9 @@ def main(chromium: str, screenshot: str, graph: str, *overlays: str) -> None:
         )
         try:
             assert browser.stderr is not None
-            found = next(filter(None, (re.search(r"ws://127.0.0.1:(\d+)/", line) for line in browser.stderr)))
+            match = next(filter(None, (re.search(r"ws://127.0.0.1:(\d+)/", line) for line in browser.stderr)))
             threading.Thread(target=browser.stderr.read, daemon=True).start()
-            page = _Page(int(found[1]), url)
+            page = _Page(int(match[1]), url)
             end = time.monotonic() + _LIMIT
             while time.monotonic() < end and _SHOWN not in page.text():
                 time.sleep(0.5)

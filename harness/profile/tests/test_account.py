@@ -82,31 +82,33 @@ def test_memories_have_what_vela_says_that_they_hold_and_the_constants(
     (delegate,) = report.artifact.delegates
     constants = delegate.blob.stream_size + len(delegate.blob.weights)
     in_sram = report.record.memory_mode == "Sram_Only"
-    sram, other = profile.memories["Sram"], next(each for name, each in profile.memories.items() if name != "Sram")
+    sram, other = profile.memories["Sram"], next(memory for name, memory in profile.memories.items() if name != "Sram")
     assert sram.used - (constants if in_sram else 0) == float(delegate.summary["sram_memory_used"]) * 1024
     assert other.used >= (0 if in_sram else constants)
     system = compiled(report).system
-    assert [each.rate for each in profile.memories.values()] == [port.rate for port in system.ports]
+    assert [memory.rate for memory in profile.memories.values()] == [port.rate for port in system.ports]
 
 
 def test_figures_are_what_the_record_in_json_says_by_hand(report: Report) -> None:
     data = json.loads(report.record.dumps())
-    found = figures_of(report.record)
-    (cycles,) = [each["value"] for each in data["metrics"] if each["name"] == "npu_cycles"]
+    figures = figures_of(report.record)
+    (cycles,) = [metric["value"] for metric in data["metrics"] if metric["name"] == "npu_cycles"]
     costs = data["profile"]["costs"].values()
     size = int(data["npu"].rpartition("-")[2])
-    assert (found.cycles, found.npu_s) == (cycles, cycles / data["clock_hz"])
-    assert found.utilisation == sum(cost["macs"] for cost in costs) / (cycles * size)
+    assert (figures.cycles, figures.npu_s) == (cycles, cycles / data["clock_hz"])
+    assert figures.utilisation == sum(cost["macs"] for cost in costs) / (cycles * size)
     for name, memory in data["profile"]["memories"].items():
-        moved = [each for cost in costs for each in cost["traffic"] if each["memory"] == name]
-        read, written = sum(each["read"] for each in moved), sum(each["written"] for each in moved)
-        assert (found.bytes[f"{name} read"], found.bytes[f"{name} written"]) == (read, written)
-        assert found.bandwidth[name] == pytest.approx((read + written) * data["clock_hz"] / cycles)
-        assert found.bandwidth_share[name] == (read + written) / (cycles * memory["rate"]) <= 1
-    assert found.weight_bytes == sum(cost["weight_bytes"] for cost in costs)
-    assert found.vela_cycles == sum(cost["vela_cycles"] for cost in costs)
-    seconds = {each["name"]: each["value"] for each in data["metrics"] if each["name"].endswith("latency_seconds")}
-    assert seconds == {"npu_latency_seconds": found.npu_s}
+        moved = [entry for cost in costs for entry in cost["traffic"] if entry["memory"] == name]
+        read, written = sum(entry["read"] for entry in moved), sum(entry["written"] for entry in moved)
+        assert (figures.bytes[f"{name} read"], figures.bytes[f"{name} written"]) == (read, written)
+        assert figures.bandwidth[name] == pytest.approx((read + written) * data["clock_hz"] / cycles)
+        assert figures.bandwidth_share[name] == (read + written) / (cycles * memory["rate"]) <= 1
+    assert figures.weight_bytes == sum(cost["weight_bytes"] for cost in costs)
+    assert figures.vela_cycles == sum(cost["vela_cycles"] for cost in costs)
+    seconds = {
+        metric["name"]: metric["value"] for metric in data["metrics"] if metric["name"].endswith("latency_seconds")
+    }
+    assert seconds == {"npu_latency_seconds": figures.npu_s}
 
 
 def test_vela_says_at_least_what_it_needs_without_memories(profile: InferenceProfile) -> None:
@@ -121,13 +123,13 @@ def test_slices_of_a_lane_follow_one_another_and_end_with_the_inference(
 ) -> None:
     assert profile.timeline_from == "modelled"
     for lane in ("dma", "cpu"):
-        slices = [each for each in profile.timeline if each.lane == lane]
+        slices = [part for part in profile.timeline if part.lane == lane]
         assert all(first.end <= second.begin for first, second in itertools.pairwise(slices))
     cpu = sum(row.count or 0 for row in profile.cpu if row.part != "wait")
     npu = sum(op.cycles or 0 for op in report.record.ops)
-    assert max(each.end for each in profile.timeline) == cpu + npu
+    assert max(part.end for part in profile.timeline) == cpu + npu
     ids = {op.id for op in report.record.ops} | {row.id for row in profile.cpu}
-    assert {each.row for each in profile.timeline} <= ids
+    assert {part.row for part in profile.timeline} <= ids
 
 
 def test_the_cpu_counts_the_same_instructions_each_time(report: Report, profile: InferenceProfile) -> None:

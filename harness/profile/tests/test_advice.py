@@ -32,7 +32,7 @@ def cost(record: Record) -> int:
 
 def found(record: Record, kind: str) -> Advice | None:
     """Return the given of a kind, or None."""
-    return next((each for each in advice(record) if each.kind == kind), None)
+    return next((entry for entry in advice(record) if entry.kind == kind), None)
 
 
 @pytest.mark.slow
@@ -58,15 +58,15 @@ def test_following_it_helps(
     kind: str, npu: str, model: tuple[str, str | None], followed: tuple[str, str | None]
 ) -> None:
     before, after = profiled(model[0], npu, model[1]), profiled(followed[0], npu, followed[1])
-    given = found(before, kind)
-    assert given is not None, [each.kind for each in advice(before)]
+    hint = found(before, kind)
+    assert hint is not None, [entry.kind for entry in advice(before)]
     left = found(after, kind)
-    assert left is None or left.saving < given.saving
+    assert left is None or left.saving < hint.saving
     assert cost(after) < cost(before)
-    assert given.saving > 0
+    assert hint.saving > 0
     assert before.profile is not None
     rows = {op.id for op in before.ops} | {row.id for row in before.profile.cpu}
-    assert set(given.rows) <= rows
+    assert set(hint.rows) <= rows
 
 
 def test_channels_that_fill_the_micro_block_take_no_longer() -> None:
@@ -81,12 +81,12 @@ def cost_of_npu(record: Record) -> int:
 
 
 def test_it_names_the_line() -> None:
-    given = found(profiled("permuted", "ethos-u55-128"), "transposition")
-    assert given is not None
+    hint = found(profiled("permuted", "ethos-u55-128"), "transposition")
+    assert hint is not None
     line = next(
         n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
     )
-    assert f"advised.py:{line}" in given.what
+    assert f"advised.py:{line}" in hint.what
 
 
 @pytest.mark.slow
@@ -99,8 +99,8 @@ def test_a_transposition_inside_the_model_is_not_its_inputs_layout() -> None:
 
 def test_programs_read_it() -> None:
     record = profiled("permuted", "ethos-u55-128")
-    told = json.loads(EXPORTER.write(record))
-    assert [Advice(**{**each, "rows": tuple(each["rows"])}) for each in told["advice"]] == list(advice(record))
+    document = json.loads(EXPORTER.write(record))
+    assert [Advice(**{**entry, "rows": tuple(entry["rows"])}) for entry in document["advice"]] == list(advice(record))
     with pytest.raises(NotExportable):
         EXPORTER.write(dataclasses.replace(record, profile=None))
 

@@ -42,7 +42,7 @@ def inspected(content: bytes, folder: Path) -> list[Any]:
     path = folder / "run.etdp"
     path.write_bytes(content)
     inspector = Inspector(etdump_path=str(path), delegate_metadata_parser=parse_metadata)
-    (block,) = [each for each in inspector.event_blocks if each.name == "Execute"]
+    (block,) = [block for block in inspector.event_blocks if block.name == "Execute"]
     return list(block.events)
 
 
@@ -64,14 +64,14 @@ def test_the_inspector_has_each_operation_with_its_percentiles(record: Record, t
     assert {op.id for op in rows} <= events.keys()
     ms = 1e3 / noisy.profile.clock_hz
     for op in rows:
-        found = events[op.id]
-        assert len(found.perf_data.raw) == 3
+        entry = events[op.id]
+        assert len(entry.perf_data.raw) == 3
         wanted = [cycles * ms for cycles in op.samples]
         # Both ends are rounded to a nanosecond.
-        assert found.perf_data.raw == pytest.approx(wanted, abs=1.001e-6)
-        assert found.perf_data.p50 == pytest.approx(sorted(wanted)[1], abs=1.001e-6)
-        assert found.is_delegated_op
-        metadata = found.delegate_debug_metadatas
+        assert entry.perf_data.raw == pytest.approx(wanted, abs=1.001e-6)
+        assert entry.perf_data.p50 == pytest.approx(sorted(wanted)[1], abs=1.001e-6)
+        assert entry.is_delegated_op
+        metadata = entry.delegate_debug_metadatas
         assert metadata["npu_op"] == op.npu_op
         assert metadata["source"] == op.source
         assert metadata["cycles"] == op.samples[0]
@@ -92,7 +92,7 @@ def test_the_etrecord_of_the_artifact_names_modules_and_lines(report: Report, tm
         etrecord=str(tmp_path / "model.etrecord"),
         delegate_metadata_parser=parse_metadata,
     )
-    (block,) = [each for each in inspector.event_blocks if each.name == "Execute"]
+    (block,) = [block for block in inspector.event_blocks if block.name == "Execute"]
     events = {event.delegate_debug_identifier: event for event in block.events}
     for op in record.ops:
         if op.id == JOB or not op.aten_ops:

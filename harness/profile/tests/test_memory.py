@@ -18,9 +18,9 @@ def test_bytes_of_each_row_and_who_is_in_them_at_the_peak() -> None:
     assert (sram.memory, dram.memory) == ("Sram", "Dram")
     assert [size for _, size in sram.rows] == [1300, 300, 364, 64, 0]
     assert [op.id for op, _ in sram.rows] == [f"npu{number:05d}" for number in range(5)]
-    assert (sram.peak, sram.at_peak, [each.tensor for each in sram.living]) == (1300, 0, ["input", "conv0"])
+    assert (sram.peak, sram.at_peak, [entry.tensor for entry in sram.living]) == (1300, 0, ["input", "conv0"])
     assert [size for _, size in dram.rows] == [0, 0, 0, 16, 16]
-    assert (dram.at_peak, [each.row for each in dram.living]) == (3, ["npu00003"])
+    assert (dram.at_peak, [entry.row for entry in dram.living]) == (3, ["npu00003"])
 
 
 def test_what_is_in_use_fits_into_what_the_device_has_planned() -> None:
@@ -28,7 +28,7 @@ def test_what_is_in_use_fits_into_what_the_device_has_planned() -> None:
     (delegate,) = report.artifact.delegates
     used = list(memory_use(report.record))
     assert used
-    assert 0 < sum(each.peak for each in used) <= delegate.blob.scratch_size
+    assert 0 < sum(memory.peak for memory in used) <= delegate.blob.scratch_size
 
 
 def text(by: By, top: int = 25, width: int = 120) -> str:

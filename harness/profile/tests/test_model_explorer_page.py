@@ -54,11 +54,11 @@ def test_it_shows_the_graph_with_both_overlays(explorer_python: Path, record: Re
     files = [tmp_path / f"{name}.json" for name in writers]
     picture = tmp_path / "shot.png"
     assert CHROMIUM is not None
-    said = subprocess.run(
+    output = subprocess.run(
         [explorer_python, model_explorer_page.__file__, CHROMIUM, picture, *files],
         capture_output=True, text=True, check=True, timeout=180,
     ).stdout  # fmt: skip
-    page = " ".join(json.loads(said.splitlines()[-1]).split())
+    page = " ".join(json.loads(output.splitlines()[-1]).split())
     assert "modelled cycles" in page
     assert "vela cycles" in page
     assert record.profile is not None

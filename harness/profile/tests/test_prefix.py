@@ -35,7 +35,7 @@ def call(
 
 
 def found(*calls: DelegateRun, parts: Sequence[StreamPart] = PARTS) -> list[tuple[tuple[int, ...], int, int]]:
-    return [(one.parts, one.cycles, one.spread) for one in shares(parts, calls, [()] * len(calls))]
+    return [(share.parts, share.cycles, share.spread) for share in shares(parts, calls, [()] * len(calls))]
 
 
 def test_rows_and_job_sum_to_the_whole() -> None:
@@ -68,7 +68,7 @@ def test_events_are_differences_too() -> None:
         call(0, 10, 20, 30, 30, events=[(0,), (4,), (None,), (9,), (9,)]),
     ]
     counted = shares(PARTS, calls, [(ACTIVE,), (MAC,)])
-    assert [one.events for one in counted] == [
+    assert [share.events for share in counted] == [
         {ACTIVE: 0, MAC: 0},
         {ACTIVE: 10, MAC: 4},
         {ACTIVE: 10, MAC: None},

@@ -31,11 +31,11 @@ def cycles(record: Record) -> dict[str, int | None]:
 def on_the_cpu(record: Record) -> list[tuple[str, int | None, str, str]]:
     """Return the rows of the CPU without waiting."""
     assert record.profile is not None
-    found = [(row.id, row.count, row.unit, row.provenance) for row in record.profile.cpu if row.part != "wait"]
-    assert found
-    assert {(unit, provenance) for _, _, unit, provenance in found} == {("instructions", "instructions")}
-    assert all(count for _, count, _, _ in found)
-    return found
+    rows = [(row.id, row.count, row.unit, row.provenance) for row in record.profile.cpu if row.part != "wait"]
+    assert rows
+    assert {(unit, provenance) for _, _, unit, provenance in rows} == {("instructions", "instructions")}
+    assert all(count for _, count, _, _ in rows)
+    return rows
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +59,12 @@ def test_the_rows_are_those_of_the_virtual_board(
     monkeypatch: pytest.MonkeyPatch, launchers: Path, soc: str, method: ProfileMethod
 ) -> None:
     monkeypatch.setenv(FVP_PATH_VARIABLE, str(launchers))
-    record, known = profiled(PLACES[soc], soc, method), profiled(PLACES[soc], "virtual", ProfileMethod.SHARES)
+    record, expected = profiled(PLACES[soc], soc, method), profiled(PLACES[soc], "virtual", ProfileMethod.SHARES)
     assert record.verdict == "verified"
-    assert cycles(record) == cycles(known)
+    assert cycles(record) == cycles(expected)
     assert {op.method for op in record.ops} == {"prefix" if method is ProfileMethod.PREFIX else "pmu-trace"}
     assert {op.provenance for op in record.ops} == {"modelled"}, "a launcher is not an FVP of Arm's"
-    assert on_the_cpu(record) == on_the_cpu(known), "the firmware is the same, and so is what it executes"
+    assert on_the_cpu(record) == on_the_cpu(expected), "the firmware is the same, and so is what it executes"
     total = record.metric("npu_cycles")
     assert total is not None
     assert sum(op.cycles or 0 for op in record.ops) == total.value

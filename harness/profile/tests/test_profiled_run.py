@@ -102,12 +102,12 @@ def test_a_cycle_counter_that_has_wrapped_is_a_failure() -> None:
     wrapped = dataclasses.replace(call, wrapped=True, op_events=())
     outcome = dataclasses.replace(report.outcome, runs=(dataclasses.replace(run, delegates=(wrapped,)),))
     plan = ProfilePlan.of(Question("net", profile=True, found_by=ProfileMethod.PREFIX), board)
-    for told in (
+    for compute in (
         lambda: metrics(report.artifact, board, outcome, report.record.ops),
         lambda: rows(report.artifact, board, outcome, plan),
     ):
         with pytest.raises(TargetError, match=f"wrapped in instruction {call.instruction}, so its cycles") as caught:
-            told()
+            compute()
         assert caught.value.kind == "profile"
 
 

@@ -64,7 +64,7 @@ def test_a_chain_is_not_cut() -> None:
 def test_a_loop_is_one_part() -> None:
     graph = compiled("loop", "ethos-u85-256")
     program = graph.program()
-    branches = [one for one in program.instructions if isinstance(one, Branch)]
+    branches = [instruction for instruction in program.instructions if isinstance(instruction, Branch)]
     assert branches, "the program has no branch; take another"
     parts = stream_parts(graph.stream, (), EthosU.parse(graph.npu))
     assert parts[-1].end is None or parts[-1].end > branches[-1].offset

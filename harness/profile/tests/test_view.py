@@ -29,8 +29,8 @@ OPS = (
 TOTAL = 212
 
 
-def named(found: list[Group]) -> list[tuple[str, int, int]]:
-    return [(group.name, group.depth, group.cycles) for group in found]
+def named(rows: list[Group]) -> list[tuple[str, int, int]]:
+    return [(group.name, group.depth, group.cycles) for group in rows]
 
 
 def test_modules_are_a_tree() -> None:
@@ -49,15 +49,15 @@ def test_modules_are_a_tree() -> None:
 
 
 def test_depth_and_order() -> None:
-    found = named(groups(OPS, By.MODULE, Sort.CYCLES, 1))
-    assert found == [("stem", 0, 100), ("body", 0, 100), ("job", 0, 7), ("(itself)", 0, 5)]
+    rows = named(groups(OPS, By.MODULE, Sort.CYCLES, 1))
+    assert rows == [("stem", 0, 100), ("body", 0, 100), ("job", 0, 7), ("(itself)", 0, 5)]
 
 
 @pytest.mark.parametrize("by", list(By))
 def test_no_cycle_is_lost_or_counted_twice(by: By) -> None:
     outer = [group for group in groups(OPS, by, Sort.CYCLES, 3) if group.depth == 0]
     assert sum(group.cycles for group in outer) == TOTAL
-    assert sorted(one.id for group in outer for one in group.ops) == sorted(one.id for one in OPS)
+    assert sorted(row.id for group in outer for row in group.ops) == sorted(row.id for row in OPS)
 
 
 def shown(by: By, top: int = 25, width: int = 120, ops: tuple[Op, ...] = OPS) -> str:

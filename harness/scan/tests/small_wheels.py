@@ -15,14 +15,14 @@ def wheel(folder: Path, name: str, version: str, requires: Sequence[str] = ()) -
     lines = ["Metadata-Version: 2.1", f"Name: {name}", f"Version: {version}", "Provides-Extra: ethos-u"]
     files = {
         f"{module}.py": f"version = {version!r}\n",
-        f"{info}/METADATA": "\n".join([*lines, *(f"Requires-Dist: {each}" for each in requires), ""]),
+        f"{info}/METADATA": "\n".join([*lines, *(f"Requires-Dist: {requirement}" for requirement in requires), ""]),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    record = "".join(f"{each},,\n" for each in (*files, f"{info}/RECORD"))
+    record = "".join(f"{member},,\n" for member in (*files, f"{info}/RECORD"))
     path = folder / f"{module}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        for each, text in {**files, f"{info}/RECORD": record}.items():
-            archive.writestr(each, text)
+        for member, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(member, text)
     return path
 
 

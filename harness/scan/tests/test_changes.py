@@ -28,10 +28,10 @@ def said(*versions: CompiledVersion) -> tuple[str, ...]:
 def test_the_first_version_with_another_stream_is_named_with_its_numbers_and_rows() -> None:
     same = replace(OLD, version="1.0.5")
     later = replace(NEW, version="1.2.0")
-    found = changes((OLD, same, NEW, later))
-    (change,) = found
+    result = changes((OLD, same, NEW, later))
+    (change,) = result
     assert (change.before, change.version) == ("1.0.5", "1.1.0")
-    assert first_changes(found) == dict.fromkeys(("stream_sha256", "operations", "transfers", "cycles"), "1.1.0")
+    assert first_changes(result) == dict.fromkeys(("stream_sha256", "operations", "transfers", "cycles"), "1.1.0")
     (row,) = change.rows
     assert (row.change, row.before, row.after, row.old, row.new) == (
         RowChange.FUSED, ("npu00000", "npu00001"), ("npu00000",), 900, 700

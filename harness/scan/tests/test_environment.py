@@ -25,7 +25,7 @@ VELA, EXECUTORCH = "ethos-u-vela", "executorch"
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptEnvironments:
+def environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptEnvironments:
     """A folder of environments; pip knows two small wheels."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -37,28 +37,32 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptEnvironments:
     return KeptEnvironments(tmp_path / "kept")
 
 
-def get(kept: KeptEnvironments) -> VersionEnvironment:
-    return kept.get(VELA, "9.1.0", Silent())
+def get(environments: KeptEnvironments) -> VersionEnvironment:
+    return environments.get(VELA, "9.1.0", Silent())
 
 
-def made(kept: KeptEnvironments) -> list[str]:
+def folders(environments: KeptEnvironments) -> list[str]:
     """What is in the folder, apart from the locks."""
-    return sorted(path.name for path in kept.root.iterdir() if path.name != "locks") if kept.root.is_dir() else []
+    return (
+        sorted(path.name for path in environments.root.iterdir() if path.name != "locks")
+        if environments.root.is_dir()
+        else []
+    )
 
 
-def test_it_has_the_version_and_what_it_requires_and_is_found_again(kept: KeptEnvironments) -> None:
-    assert kept.find(VELA, "9.1.0") is None
-    environment = get(kept)
+def test_it_has_the_version_and_what_it_requires_and_is_found_again(environments: KeptEnvironments) -> None:
+    assert environments.find(VELA, "9.1.0") is None
+    environment = get(environments)
     assert environment.packages == {VELA: "9.1.0", "small-thing": "1.5"}
     code = "import sys; sys.path[:] = sys.argv[1:]; import ethos_u_vela as v; print(v.version); import rich"
     command = [sys.executable, "-I", "-S", "-c", code, *environment.alone]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "9.1.0\n"
     assert "No module named 'rich'" in done.stderr, "what is installed here is not in its path"
-    assert made(kept) == [environment.folder.name]
+    assert folders(environments) == [environment.folder.name]
     before = (environment.folder / "environment.json").stat().st_mtime_ns
     shutil.rmtree(os.environ["PIP_FIND_LINKS"])  # pip could not make it again
-    assert get(kept) == environment
+    assert get(environments) == environment
     assert (environment.folder / "environment.json").stat().st_mtime_ns == before
 
 
@@ -83,103 +87,103 @@ def rename(folder: Path) -> None:
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": "9.0.0"}))
 
 
-def test_a_broken_one_is_not_found_and_made_anew(kept: KeptEnvironments, tmp_path: Path) -> None:
-    whole = get(kept)
+def test_a_broken_one_is_not_found_and_made_anew(environments: KeptEnvironments, tmp_path: Path) -> None:
+    whole = get(environments)
     copy = shutil.copytree(whole.folder, tmp_path / "copy")
     breaks: tuple[Callable[[Path], None], ...] = (lose, cut, add, damage, rename, shutil.rmtree)
-    for each in breaks:
-        each(whole.folder)
-        assert kept.find(VELA, "9.1.0") is None, each.__name__
+    for action in breaks:
+        action(whole.folder)
+        assert environments.find(VELA, "9.1.0") is None, action.__name__
         shutil.rmtree(whole.folder, ignore_errors=True)
         shutil.copytree(copy, whole.folder)
-        assert kept.find(VELA, "9.1.0") == whole
+        assert environments.find(VELA, "9.1.0") == whole
     lose(whole.folder)
-    assert get(kept) == whole
-    assert made(kept) == [whole.folder.name]
+    assert get(environments) == whole
+    assert folders(environments) == [whole.folder.name]
 
 
-def test_what_python_compiles_does_not_break_it(kept: KeptEnvironments) -> None:
-    whole = get(kept)
+def test_what_python_compiles_does_not_break_it(environments: KeptEnvironments) -> None:
+    whole = get(environments)
     (whole.site / "__pycache__").mkdir(exist_ok=True)
     (whole.site / "__pycache__" / "more.pyc").write_bytes(b"x")
-    assert kept.find(VELA, "9.1.0") == whole
+    assert environments.find(VELA, "9.1.0") == whole
 
 
-def test_one_that_cannot_be_installed_leaves_nothing(kept: KeptEnvironments) -> None:
+def test_one_that_cannot_be_installed_leaves_nothing(environments: KeptEnvironments) -> None:
     with pytest.raises(PipFailed, match="not-there-at-all"):
-        kept.get(VELA, "9.2.0", Silent())
-    assert made(kept) == []
+        environments.get(VELA, "9.2.0", Silent())
+    assert folders(environments) == []
 
 
-def test_what_a_dead_process_left_is_removed(kept: KeptEnvironments) -> None:
-    name = get(kept).folder.name
-    shutil.rmtree(kept.root / name)
-    (kept.root / f".{name}.4194305" / "site").mkdir(parents=True)
-    get(kept)
-    assert made(kept) == [name]
+def test_what_a_dead_process_left_is_removed(environments: KeptEnvironments) -> None:
+    name = get(environments).folder.name
+    shutil.rmtree(environments.root / name)
+    (environments.root / f".{name}.4194305" / "site").mkdir(parents=True)
+    get(environments)
+    assert folders(environments) == [name]
 
 
-def test_two_at_once_install_it_once(kept: KeptEnvironments) -> None:
+def test_two_at_once_install_it_once(environments: KeptEnvironments) -> None:
     stages: list[str] = []
 
     class Noted(Silent):
         def stage(self, text: str) -> None:
             stages.append(text)
 
-    threads = [threading.Thread(target=kept.get, args=(VELA, "9.1.0", Noted())) for _ in range(2)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    threads = [threading.Thread(target=environments.get, args=(VELA, "9.1.0", Noted())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
     assert stages == [f"Installing {VELA} 9.1.0"]
 
 
-def test_a_folder_that_cannot_be_written_is_one_error(kept: KeptEnvironments, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_error(environments: KeptEnvironments, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ToolError, match="cannot be kept: Not a directory") as caught:
         KeptEnvironments(tmp_path / "file").get(VELA, "9.1.0", Silent())
     assert "--environments" in str(caught.value.hint)
 
 
-def test_releases_are_those_of_the_index(kept: KeptEnvironments, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_releases_are_those_of_the_index(environments: KeptEnvironments, monkeypatch: pytest.MonkeyPatch) -> None:
     assert releases(VELA) == ("9.2.0", "9.1.0")
     monkeypatch.setenv("PIP_FIND_LINKS", "")
     with pytest.raises(ToolError, match=f"pip cannot list the releases of {VELA}: No matching distribution"):
         releases(VELA)
 
 
-def test_an_overlay_has_what_is_missing_here_and_never_a_torch(kept: KeptEnvironments) -> None:
+def test_an_overlay_has_what_is_missing_here_and_never_a_torch(environments: KeptEnvironments) -> None:
     wheels = Path(os.environ["PIP_FIND_LINKS"])
     wheel(wheels, EXECUTORCH, "9.0.0", [
         "torch>=99", "numpy>=1", 'small-thing==1.5; extra == "ethos-u"', 'never-there; extra == "vgf"'
     ])  # fmt: skip
-    environment = kept.get(EXECUTORCH, "9.0.0", Silent())
+    environment = environments.get(EXECUTORCH, "9.0.0", Silent())
     assert environment.packages == {EXECUTORCH: "9.0.0", "small-thing": "1.5"}
     assert torch_wanted(environment.site, EXECUTORCH) == ">=99"
 
 
-def test_ctrl_c_ends_pip_and_leaves_nothing(kept: KeptEnvironments) -> None:
+def test_ctrl_c_ends_pip_and_leaves_nothing(environments: KeptEnvironments) -> None:
     """The index takes a connection and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"http://127.0.0.1:{server.getsockname()[1]}/simple"
         code = (
             "from pathlib import Path; from ethos_hil.harness.terminal.progress import Silent\n"
             "from ethos_hil.harness.scan.environment import KeptEnvironments\n"
-            f"KeptEnvironments(Path({str(kept.root)!r})).get({VELA!r}, '9.1.0', Silent())"
+            f"KeptEnvironments(Path({str(environments.root)!r})).get({VELA!r}, '9.1.0', Silent())"
         )
         variables = {**os.environ, "PIP_NO_INDEX": "", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": address}
         process = subprocess.Popen([sys.executable, "-c", code], env=variables, stderr=subprocess.PIPE)
         server.settimeout(60)
         connection, _ = server.accept()  # pip asks for the package
-        assert any(name.startswith(".") for name in made(kept)), "it is being made"
+        assert any(name.startswith(".") for name in folders(environments)), "it is being made"
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
-        assert b"KeyboardInterrupt" in said
+        _, error = process.communicate(timeout=30)
+        assert b"KeyboardInterrupt" in error
         connection.settimeout(10)
         while connection.recv(4096):  # until pip's end closes it
             pass
         connection.close()
     until = time.monotonic() + 60
-    while made(kept) and time.monotonic() < until:
+    while folders(environments) and time.monotonic() < until:
         time.sleep(0.05)
-    assert made(kept) == []
+    assert folders(environments) == []

@@ -83,7 +83,7 @@ def scanned(model: str, over: str, npus: tuple[str, ...] = (), memory_modes: tup
 
 
 def only(report: ScanReport) -> PointScan:
-    ((point,),) = [each.points for each in report.packages]
+    ((point,),) = [package.points for package in report.packages]
     return point
 
 
@@ -122,7 +122,7 @@ def check_documents(report: ScanReport) -> None:
     (point,) = json.loads(json.dumps(document(report), allow_nan=False))["packages"][0]["points"]
     assert point["first_changes"]["stream_sha256"] == "5.1.0"
     assert point["changes"][0]["quantities"]["cycles"] == {"old": 520_400, "new": 182_602}
-    assert [each["cycles"] for each in point["versions"]] == [None, 520_400, 182_602]
+    assert [version["cycles"] for version in point["versions"]] == [None, 520_400, 182_602]
     assert {row["change"] for row in point["changes"][0]["rows"]} == {"fused", "slower"}
     rows = list(csv.DictReader(io.StringIO(table(report))))
     assert [(row["version"], row["cycles"], row["answer"]) for row in rows] == [
@@ -136,7 +136,7 @@ def test_executorch_is_scanned_as_an_overlay(models: str) -> None:
     """1.5 leaves out a transposition between the sigmoid and the product."""
     point = only(scanned(f"{models}:small", f"{EXECUTORCH}=1.4.1,1.5.1", npus=("ethos-u85-128",)))
     old, new = point.versions
-    assert [each.reason for each in point.versions] == ["", ""]
+    assert [version.reason for version in point.versions] == ["", ""]
     assert (old.packages[EXECUTORCH], new.packages[EXECUTORCH]) == ("1.4.1", "1.5.1")
     assert old.packages["ethos-hil-patches"] == "off"
     assert old.packages[VELA] == new.packages[VELA] == "5.1.0", "each ExecuTorch pins its Vela"
@@ -154,9 +154,11 @@ def test_tosa_is_the_same_wherever_the_model_lies(models: str, tmp_path: Path) -
     deeper = tmp_path / "a/folder/far/below"
     deeper.mkdir(parents=True)
     copy = shutil.copy(models, deeper)
-    made = [lower(f"{each}:small", U85, cache=Cache(tmp_path / str(at))) for at, each in enumerate((models, copy))]
-    tosa = [each.delegates[0].tosa or b"" for each in made]
-    assert made[0].pte == made[1].pte
+    artifacts = [
+        lower(f"{model}:small", U85, cache=Cache(tmp_path / str(at))) for at, model in enumerate((models, copy))
+    ]
+    tosa = [program.delegates[0].tosa or b"" for program in artifacts]
+    assert artifacts[0].pte == artifacts[1].pte
     assert len(tosa[0]) != len(tosa[1])
     assert content_digest(tosa[0]) == content_digest(tosa[1])
 
@@ -195,8 +197,8 @@ def test_rows_are_mapped_to_the_model_as_they_were_when_it_was_lowered(artifact:
     assert [(row.id, row.module, row.source, row.tosa_op) for row in rows] == [
         (row.id, row.module, row.source, row.tosa_op) for row in delegate.npu_ops
     ]
-    for found, known in zip(rows, delegate.npu_ops, strict=True):
-        assert set(known.aten_ops) <= set(found.aten_ops)
+    for entry, op in zip(rows, delegate.npu_ops, strict=True):
+        assert set(op.aten_ops) <= set(entry.aten_ops)
 
 
 def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
@@ -205,18 +207,18 @@ def test_a_program_that_answers_wrong_is_a_failure(artifact: Artifact) -> None:
     (delegate,) = artifact.delegates
     blob = delegate.blob
     scales = bytearray(blob.weights)
-    scales[:64] = bytes(each ^ 0x55 for each in scales[:64])
+    scales[:64] = bytes(byte ^ 0x55 for byte in scales[:64])
     damaged = pack(blob.command_data, bytes(scales), blob.scratch_size, blob.inputs, blob.outputs)
-    found = measured("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
-    assert found.answer is ScanAnswer.WRONG
-    assert "tosa_reference_model" in found.said or "cannot execute" in found.said
+    result = measured("5.1.0", [replace(delegate, vela=damaged)], setup, right, packages={})
+    assert result.answer is ScanAnswer.WRONG
+    assert "tosa_reference_model" in result.said or "cannot execute" in result.said
 
 
 def test_without_a_right_answer_a_program_is_timed_and_its_answer_unknown(artifact: Artifact) -> None:
     setup = VelaSetup.default(U85, MemoryMode("Shared_Sram"))
-    known = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
-    found = measured("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
-    assert (found.answer, found.said) == (ScanAnswer.UNKNOWN, "no reference")
-    assert found.cycles == known.cycles
-    assert found.ops == known.ops
-    assert found.cycles == sum(op.cycles or 0 for op in found.ops)
+    expected = measured("5.1.0", artifact.delegates, setup, answers(artifact), packages={})
+    result = measured("5.1.0", artifact.delegates, setup, ({}, "no reference"), packages={})
+    assert (result.answer, result.said) == (ScanAnswer.UNKNOWN, "no reference")
+    assert result.cycles == expected.cycles
+    assert result.ops == expected.ops
+    assert result.cycles == sum(op.cycles or 0 for op in result.ops)

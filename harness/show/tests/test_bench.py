@@ -24,12 +24,12 @@ CLOCK = "Vela's system configuration Ethos_U55_High_End_Embedded"
 def figure(npu: str, mode: str, case: int, **changes: object) -> PointFigures:
     size = int(npu.rpartition("-")[2])
     cycles = 2_000_000 * (case + 1) // size * (3 if mode == "Sram_Only" else 4)
-    found = PointFigures(
+    result = PointFigures(
         f"conv3x3_56x56x{case}_with_a_name_that_is_rather_long", f"group{case % 14}", npu, mode, "", "virtual",
         "compiled-only", provenance="modelled", clock_hz=500e6, clock_of=CLOCK, cycles=cycles, npu_s=cycles / 500e6,
         inferences_per_s=500e6 / cycles, utilisation=0.5, sram_peak=400 << 10, bound_by="mac",
     )  # fmt: skip
-    return dataclasses.replace(found, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(result, **changes)  # type: ignore[arg-type]
 
 
 def refusal(npu: str, mode: str, case: int) -> PointFigures:
@@ -79,9 +79,9 @@ def test_the_summary_has_a_row_for_each_group_and_a_column_for_each_npu() -> Non
 def test_cases_have_the_cycles_of_the_fastest_mode_or_of_the_one_asked_for() -> None:
     def row(mode: str | None) -> list[str]:
         lines = shown(bench_text(GRID, by=BenchBy.CASE, mode=mode, top=1))
-        found = next(index for index, line in enumerate(lines) if line.startswith("case "))
-        assert lines[found + 2] == "and 91 more"
-        return lines[found + 1].split()
+        start = next(index for index, line in enumerate(lines) if line.startswith("case "))
+        assert lines[start + 2] == "and 91 more"
+        return lines[start + 1].split()
 
     assert row(None)[1:4] == ["188k", "93.8k", "46.9k"]  # Sram_Only
     assert row("shared_sram")[1:4] == ["250k", "125k", "62.5k"]
@@ -89,10 +89,10 @@ def test_cases_have_the_cycles_of_the_fastest_mode_or_of_the_one_asked_for() -> 
 
 
 def test_npus_have_their_modes_with_what_they_refused_and_their_speed_up() -> None:
-    verified = [dataclasses.replace(each, verdict="verified") if not each.reason else each for each in GRID]
+    verified = [dataclasses.replace(point, verdict="verified") if not point.reason else point for point in GRID]
     lines = shown(bench_text(verified, by=BenchBy.NPU))
-    found = next(line for line in lines if line.startswith("u55-256  Sram_Only "))
-    assert found.split()[2:11] == ["92", "92", "0", "500", "MHz", "50", "%", "8", "4.31"]
+    row = next(line for line in lines if line.startswith("u55-256  Sram_Only "))
+    assert row.split()[2:11] == ["92", "92", "0", "500", "MHz", "50", "%", "8", "4.31"]
     assert next(line for line in lines if line.startswith("u55-32   Dedicated")).split()[2:] == ["92", "0", "92"]
 
 
@@ -122,7 +122,7 @@ def test_text_of_a_case_is_shown_as_text() -> None:
     refused = dataclasses.replace(hostile, cycles=None, reason="[bold]\x07bad\nline", label="b", refused=True)
     for by in BenchBy:
         text = "\n".join(shown(bench_text([hostile, refused], by=by)))
-        assert not {each for each in text if not each.isprintable()} - {"\n"}
+        assert not {char for char in text if not char.isprintable()} - {"\n"}
         assert "[bold]\\x07bad" in text
     (first, *_) = shown(bench_text([refused]))
     assert first == "1 point, 1 case in 1 place: 1 refused"
@@ -130,11 +130,11 @@ def test_text_of_a_case_is_shown_as_text() -> None:
 
 
 def test_a_budget_names_the_smallest_and_says_what_others_lack() -> None:
-    points = [each for each in GRID if each.label == GRID[0].label]
+    points = [point for point in GRID if point.label == GRID[0].label]
     lines = shown(budget_text(answer(points, Budget.parse("fps>=3000, sram<=512KB"))))
     assert lines[0] == "ethos-u55-64 in Sram_Only is the smallest that meets fps>=3000, sram<=512KB"
-    told = " ".join(lines)
-    assert "compiled-only; cycles are modelled; clock 500 MHz (Vela's system configuration" in told
+    text = " ".join(lines)
+    assert "compiled-only; cycles are modelled; clock 500 MHz (Vela's system configuration" in text
     row = next(line for line in lines if line.startswith("ethos-u55-32 ") and "Shared" in line)
     assert row.split()[2:] == ["500", "MHz", "2,000", "400", "KB", "500", "us", "fps", "1.5x", "too", "low"]
     assert sum("meets it" in line for line in lines) > 20
@@ -144,7 +144,7 @@ def test_a_budget_names_the_smallest_and_says_what_others_lack() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "provenance", "told"),
+    ("budget", "provenance", "text"),
     [
         ("fps>=5290", "modelled", "0.82 % to spare at 500 MHz, which is less than the timing model's error on networks "
          "(6 % at worst, 1 % in the median on Ethos-U55, and more on a single small operation; docs/npu.md); "
@@ -157,28 +157,28 @@ def test_a_budget_names_the_smallest_and_says_what_others_lack() -> None:
     ],
 )  # fmt: skip
 def test_a_budget_says_what_is_spare_and_whether_the_model_is_that_exact(
-    budget: str, provenance: str, told: str
+    budget: str, provenance: str, text: str
 ) -> None:
-    points = [dataclasses.replace(each, provenance=provenance) for each in GRID if each.label == GRID[0].label]
+    points = [dataclasses.replace(point, provenance=provenance) for point in GRID if point.label == GRID[0].label]
     lines = shown(budget_text(answer(points, Budget.parse(budget))))
     doubtful = provenance == "modelled" and budget == "fps>=5290"
-    assert told in " ".join(lines)
+    assert text in " ".join(lines)
     assert ("by less than the timing model's error" in " ".join(lines[:2])) == doubtful
     row = next(line for line in lines if line.split()[:2] == ["ethos-u55-64", "Sram_Only"])
     assert ("meets it by 0.82 %, within" in " ".join(row.split())) == doubtful
 
 
 def test_sram_says_what_it_leaves_out() -> None:
-    points = [dataclasses.replace(each, planned_bytes=96 << 10, sram_used=512 << 10)
-              for each in GRID if each.label == GRID[0].label]  # fmt: skip
-    told = " ".join(shown(budget_text(answer(points, Budget.parse("sram<=512KB")))))
-    assert "sram: 28 % to spare" in told
-    assert "Not in it: tensors outside of it (96 KB for ethos-u55-32 in Sram_Only, in SRAM or beyond), and of" in told
-    assert "variables, stack and code. Booted, the firmware had 512 KB of its pool in use" in told
+    points = [dataclasses.replace(point, planned_bytes=96 << 10, sram_used=512 << 10)
+              for point in GRID if point.label == GRID[0].label]  # fmt: skip
+    text = " ".join(shown(budget_text(answer(points, Budget.parse("sram<=512KB")))))
+    assert "sram: 28 % to spare" in text
+    assert "Not in it: tensors outside of it (96 KB for ethos-u55-32 in Sram_Only, in SRAM or beyond), and of" in text
+    assert "variables, stack and code. Booted, the firmware had 512 KB of its pool in use" in text
 
 
 def test_a_budget_that_nothing_meets_names_the_nearest_if_it_is_known() -> None:
-    points = [each for each in GRID if each.label == GRID[0].label]
+    points = [point for point in GRID if point.label == GRID[0].label]
     lines = shown(budget_text(answer(points, Budget.parse("sram<=100KB"))))
     assert lines[0] == "nothing meets sram<=100KB; the nearest is ethos-u55-32 in Sram_Only"
     assert any(line.endswith("sram 4x too high") for line in lines)

@@ -40,23 +40,23 @@ def hostile() -> Record:
     )
 
 
-def printed(made: Console, what: object) -> str:
-    made.print(what)
-    assert isinstance(made.file, io.StringIO)
-    return made.file.getvalue()
+def printed(terminal: Console, what: object) -> str:
+    terminal.print(what)
+    assert isinstance(terminal.file, io.StringIO)
+    return terminal.file.getvalue()
 
 
 @pytest.mark.parametrize(
-    "made",
+    "terminal",
     [
         console(io.StringIO()),
         Console(file=io.StringIO(), width=2000),  # a user's own, with rich's defaults
         Console(file=io.StringIO(), width=2000, force_terminal=True, color_system=None),
     ],
 )
-def test_nothing_of_a_record_has_an_effect(made: Console) -> None:
-    made.width = 4000
-    text = printed(made, summary(hostile()))
+def test_nothing_of_a_record_has_an_effect(terminal: Console) -> None:
+    terminal.width = 4000
+    text = printed(terminal, summary(hostile()))
     for sign in ("\x1b[2J", "\x07", "\u202e", "\x9b", "\udcff", "😄"):
         assert sign not in text
     # model, npu, and kind, name and SoC of the target; all rows of facts; all cells of the operation

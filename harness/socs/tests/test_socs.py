@@ -92,8 +92,8 @@ def test_make_and_cmake_know_the_boards() -> None:
     boards = [soc.firmware.name for soc in shipped_socs()]
     command = ["make", "-s", "-f", "-", "show"]
     rule = "include Makefile\nshow: ; @echo $(BOARDS)\n.PHONY: show\n"
-    asked = subprocess.run(command, cwd=FIRMWARE.parent, input=rule, capture_output=True, text=True, timeout=60)
-    assert asked.stdout.split() == sorted(corstones), asked.stderr
+    result = subprocess.run(command, cwd=FIRMWARE.parent, input=rule, capture_output=True, text=True, timeout=60)
+    assert result.stdout.split() == sorted(corstones), result.stderr
     presets = {preset["name"]: preset for preset in json.loads((FIRMWARE / PRESETS).read_text())["configurePresets"]}
     others = presets.pop(ALL_BOARDS)["cacheVariables"]["ETHOS_HIL_BOARD"].split(";") if boards != corstones else []
     assert list(presets) == boards == corstones + others
@@ -135,12 +135,12 @@ def test_the_two_aliases_of_a_window_are_one_place() -> None:
 def test_two_systems_with_one_name_number_or_fvp_are_refused() -> None:
     first, second = SOCS[0], SOCS[1]
     check_unique(SOCS)
-    for changed, said in (
+    for changed, message in (
         ({"name": first.name}, f"two systems on chip have one name in harness/socs: {first.name}"),
         ({"number": first.number}, "one number"),
         ({"npus": first.npus}, f"two kinds of NPU have one FVP in harness/socs: {first.npus[0].fvp.executable}"),  # type: ignore[union-attr]
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             check_unique([first, dataclasses.replace(second, **changed)])
 
 
@@ -155,13 +155,13 @@ def test_a_virtual_system_is_found_by_name_and_has_only_its_own_npus() -> None:
 def test_a_driver_or_port_that_is_not_there_is_refused_with_those_that_are() -> None:
     soc = find_soc("corstone-300")
     lost = dataclasses.replace(soc.firmware, port="corstones")
-    for changed, missing_file, known in (
+    for changed, missing_file, hint in (
         (dataclasses.replace(soc, uart="cmsdk2"), "firmware/boards/uarts/cmsdk2.cc", "cmsdk"),
         (dataclasses.replace(soc, firmware=lost), "firmware/boards/corstones/port.cc", "corstone"),
     ):
         with pytest.raises(UsageError, match=missing_file) as caught:
             files_of(changed, "my.toml")
-        assert known in str(caught.value.hint)
+        assert hint in str(caught.value.hint)
 
 
 def test_numbers_for_driver_and_port_are_in_the_header() -> None:

@@ -63,15 +63,15 @@ def nothing_left_behind(tmp_path_factory: pytest.TempPathFactory, monkeypatch: p
 
 def processes_with(text: str) -> list[int]:
     """Process ids of programs, but ours, whose arguments hold `text`."""
-    found = []
+    processes = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes()
         except OSError:
             continue
         if text.encode() in command and int(folder.name) != os.getpid():
-            found.append(int(folder.name))
-    return found
+            processes.append(int(folder.name))
+    return processes
 
 
 @pytest.fixture(scope="session")

@@ -126,7 +126,7 @@ def runner_in(folder: Path, soc: str) -> Path:
 
 def test_a_record_names_the_rules_of_a_strict_board(model: TorchModel) -> None:
     """A history must not take a strict run for a lenient one."""
-    strict, lenient = (run_on(model, "ethos-u55-128", "virtual", strict_board=asked).record for asked in (True, False))
+    strict, lenient = (run_on(model, "ethos-u55-128", "virtual", strict_board=flag).record for flag in (True, False))
     assert strict.target.rules == tuple(sorted(STRICT_BOARD))
     assert lenient.target.rules == ()
     assert Record.from_json(json.loads(strict.dumps())).target == strict.target

@@ -55,14 +55,14 @@ def wire(launchers: Path, add_image: Image, tmp_path_factory: pytest.TempPathFac
     (folder / "image.elf").write_bytes(add_image.elf)
     settings = ("-C", "ethosu.num_macs=128", "-C", f"mps3_board.uart0.out_file={folder / 'uart'}")
     command = [str(launchers / MODELS["corstone-300"].fvp.executable), *settings, "-a", str(folder / "image.elf")]
-    collector, taken = Collector(add_image), 0
+    collector, length = Collector(add_image), 0
     with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + TIMEOUT
         while not collector.complete and time.monotonic() < deadline:
             time.sleep(0.02)
             data = (folder / "uart").read_bytes() if (folder / "uart").exists() else b""
-            collector.feed(data[taken:])
-            taken = len(data)
+            collector.feed(data[length:])
+            length = len(data)
         process.terminate()
     assert collector.complete
     return data
@@ -77,10 +77,10 @@ def test_outputs_equal_the_reference_and_cycles_are_modelled(use_launchers: Path
     target = FvpTarget(soc, EthosU.parse(NPUS[soc]))
     outcome = run(image_of(recorded, soc, repeat=2), target)
     assert len(outcome.runs) == 2
-    for one in outcome.runs:
-        for found, expected in zip(one.outputs, recorded.outputs, strict=True):
-            np.testing.assert_array_equal(found, expected, strict=True)
-        assert one.cycles > 0
+    for execution in outcome.runs:
+        for output, expected in zip(execution.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(output, expected, strict=True)
+        assert execution.cycles > 0
     assert target.capabilities() == {Capability.NPU_CYCLES, Capability.SEMIHOSTING}
     assert (target.kind, target.name, target.soc) == ("fvp", soc, soc)
     assert target.cycle_provenance == "modelled", (

@@ -58,9 +58,9 @@ mps4_board.subsystem.ethosu.num_macs=256              # (int   , init-time) defa
 
 
 def test_lines_of_real_lists_are_read() -> None:
-    found = FvpListing.parse(REAL)
-    assert found.names == {line.partition("=")[0] for line in REAL.split("\n") if line}
-    assert found.matching("mps3_board.uart0.diagnostics") == (), "an adapter of the UART is not the UART"
+    parameters = FvpListing.parse(REAL)
+    assert parameters.names == {line.partition("=")[0] for line in REAL.split("\n") if line}
+    assert parameters.matching("mps3_board.uart0.diagnostics") == (), "an adapter of the UART is not the UART"
 
 
 def test_what_lists_nothing_is_not_known() -> None:
@@ -76,29 +76,29 @@ def test_a_long_line_takes_no_time() -> None:
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.fvp.executable)
 def test_the_launchers_own_lists_are_read(model: FvpModel) -> None:
     """And have all that our driver sets: a launcher that lacked one would be driven in another way than an FVP."""
-    found = FvpListing.parse(listing(model))
-    assert len(found.names) >= len([row for row in PARAMETERS if row.on(model)])
+    parameters = FvpListing.parse(listing(model))
+    assert len(parameters.names) >= len([row for row in PARAMETERS if row.on(model)])
     for use in Use:
         values = {"macs": "1", "uart": "2", "folder": "3", "command_line": "4", "trace": "5"}
-        chosen = settings(model.fvp, "", found, use, values)
+        chosen = settings(model.fvp, "", parameters, use, values)
         assert chosen.notes(model.fvp) == ()
         rows = [row for row in fvp_parameters.PARAMETERS if row.use is use]
         assert len(chosen.values) >= len({row.name(model.fvp) for row in rows})
 
 
 def test_a_name_is_found_behind_another_instance_but_its_own_comes_first() -> None:
-    found = FvpListing(frozenset({"a.b.c", "x.a.b.c", "y.d.e", "z.d.e", "t1.u", "t22.u", "q.t3.u"}))
-    assert found.matching("a.b.c") == ("a.b.c",)
-    assert found.matching("b.c") == ("a.b.c", "x.a.b.c")
-    assert found.matching("t#.u") == ("t1.u", "t22.u")
-    assert found.matching("d") == ()
+    parameters = FvpListing(frozenset({"a.b.c", "x.a.b.c", "y.d.e", "z.d.e", "t1.u", "t22.u", "q.t3.u"}))
+    assert parameters.matching("a.b.c") == ("a.b.c",)
+    assert parameters.matching("b.c") == ("a.b.c", "x.a.b.c")
+    assert parameters.matching("t#.u") == ("t1.u", "t22.u")
+    assert parameters.matching("d") == ()
 
 
 def test_two_candidates_for_a_parameter_are_told_and_none_is_taken() -> None:
     model = MODELS["FVP_Corstone_SSE-300_Ethos-U55"]
-    found = FvpListing(frozenset({"one.ethosu.num_macs", "two.ethosu.num_macs"}))
+    parameters = FvpListing(frozenset({"one.ethosu.num_macs", "two.ethosu.num_macs"}))
     with pytest.raises(Exception, match=r"no parameter ethosu\.num_macs") as caught:
-        settings(model.fvp, "", found, Use.EVERY_RUN, {"macs": "128"})
+        settings(model.fvp, "", parameters, Use.EVERY_RUN, {"macs": "128"})
     assert "it has one.ethosu.num_macs, two.ethosu.num_macs" in str(getattr(caught.value, "hint", ""))
 
 

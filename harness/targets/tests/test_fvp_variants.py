@@ -110,8 +110,8 @@ def test_it_is_verified_whatever_the_list(
     outcome = run(add_image)
     (expected,) = load("add", "corstone-300").outputs
     np.testing.assert_array_equal(outcome.runs[0].outputs[0], expected, strict=True)
-    given = settings(arguments)
-    assert not [name for name in given for left in variant.without if name.startswith(left)]
+    values = settings(arguments)
+    assert not [name for name in values for left in variant.without if name.startswith(left)]
     if note is None:
         assert outcome.notes == ()
     else:
@@ -122,9 +122,9 @@ def test_it_is_verified_whatever_the_list(
 def test_what_an_fvp_has_is_set(install: Install, add_image: Image) -> None:
     arguments = install(FvpVariant())
     run(add_image)
-    given = settings(arguments)
-    assert given.pop(f"{BOARD}.uart0.out_file").endswith("/uart")
-    assert given == {
+    values = settings(arguments)
+    assert values.pop(f"{BOARD}.uart0.out_file").endswith("/uart")
+    assert values == {
         "ethosu.num_macs": "128",
         f"{BOARD}.visualisation.disable-visualisation": "1",
         **{f"{BOARD}.telnetterminal{number}.start_telnet": "0" for number in (0, 1, 2, 5)},
@@ -204,11 +204,11 @@ def image(monkeypatch: pytest.MonkeyPatch) -> Image:
         return image_of(load("add", "corstone-300"))
 
 
-def choosing(image: Image, told: list[str]) -> Outcome:
+def choosing(image: Image, messages: list[str]) -> Outcome:
     """Run an image on a new target, with the link that works."""
     recorded = load("add", "corstone-300")
     target = FvpTarget("corstone-300", U55)
-    return run_image(target, image, lambda: image_of(recorded, printable=True), timeout=60.0, tell=told.append)
+    return run_image(target, image, lambda: image_of(recorded, printable=True), timeout=60.0, tell=messages.append)
 
 
 def test_a_uart_that_stops_at_dc4_is_recognised(
@@ -231,15 +231,15 @@ def test_a_uart_that_obeys_bytes_is_used_with_a_printable_link(
     """The first run finds out, and no further one tries again."""
     monkeypatch.setattr(fvp, "_STOPPED_SECONDS", 1.0)
     runs = install(OBEYS_DC4).parent / "runs"
-    told: list[str] = []
+    messages: list[str] = []
     (expected,) = load("add", "corstone-300").outputs
     for _ in range(2):
-        outcome = choosing(image, told)
+        outcome = choosing(image, messages)
         np.testing.assert_array_equal(outcome.runs[0].outputs[0], expected, strict=True)
         (note,) = outcome.notes
         assert note.startswith("the link is printable")
         assert "byte 0x14" in note
-    assert told == ["again, with a printable link"]
+    assert messages == ["again, with a printable link"]
     assert runs.read_text().split() == ["run"] * 3
 
 
@@ -253,10 +253,10 @@ def test_where_no_link_works_both_are_told(install: Install, image: Image, monke
 
 def test_a_failure_that_is_not_the_links_is_not_tried_again(install: Install, image: Image) -> None:
     install(FvpVariant(body="exit 3"))
-    told: list[str] = []
+    messages: list[str] = []
     with pytest.raises(TargetNotAvailable):
-        choosing(image, told)
-    assert told == []
+        choosing(image, messages)
+    assert messages == []
 
 
 def test_enable_dc4_is_switched_off_where_there_is_one(install: Install, image: Image) -> None:

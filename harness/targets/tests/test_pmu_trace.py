@@ -40,20 +40,20 @@ def test_a_job_begins_where_the_stream_does(tmp_path: Path) -> None:
         event("2005", "8", "9"),
     )
     first, second = jobs(trace(tmp_path, data))
-    assert [(each.offset, each.cycles, each.begin, each.end) for each in first] == [(4, 5, 0, 5), (36, 7, 5, 12)]
-    assert [(each.offset, each.cycles) for each in second] == [(4, 5), (36, 8)]
+    assert [(op.offset, op.cycles, op.begin, op.end) for op in first] == [(4, 5, 0, 5), (36, 7, 5, 12)]
+    assert [(op.offset, op.cycles) for op in second] == [(4, 5), (36, 8)]
 
 
 def test_plain_json_and_events_in_any_order_will_do(tmp_path: Path) -> None:
     data = json.dumps({"traceEvents": [event(7, 1, 2), event(3, 4, 1)]}).encode()
     (job,) = jobs(trace(tmp_path, data))
-    assert [(each.offset, each.cycles) for each in job] == [(4, 4), (8, 1)]
+    assert [(op.offset, op.cycles) for op in job] == [(4, 4), (8, 1)]
 
 
 def test_what_a_launcher_writes_is_read(tmp_path: Path) -> None:
-    told = [[OpEvent(8, "CONV", 5, 0, 5), OpEvent(64, "DMA", 0, 5, 5)], [OpEvent(8, "CONV", 6, 0, 6)]]
-    found = jobs(trace(tmp_path, write(told)))
-    assert [[(each.offset, each.cycles) for each in job] for job in found] == [[(8, 5), (64, 0)], [(8, 6)]]
+    ops = [[OpEvent(8, "CONV", 5, 0, 5), OpEvent(64, "DMA", 0, 5, 5)], [OpEvent(8, "CONV", 6, 0, 6)]]
+    result = jobs(trace(tmp_path, write(ops)))
+    assert [[(op.offset, op.cycles) for op in job] for job in result] == [[(8, 5), (64, 0)], [(8, 6)]]
 
 
 @pytest.mark.parametrize(

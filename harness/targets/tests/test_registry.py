@@ -72,19 +72,19 @@ def test_options_are_refused_by_what_a_target_declares() -> None:
     deaf = dataclasses.replace(find_plugin("virtual"), name="deaf", options=frozenset())
     with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):
         check_option(deaf, TargetOption.STRICT, "--strict-waits")
-    one = dataclasses.replace(deaf, npus=("ethos-u85-128",))
+    plugin = dataclasses.replace(deaf, npus=("ethos-u85-128",))
     with pytest.raises(UsageError, match="the target deaf cannot have an ethos-u85-256"):
-        check_npu(one, U85)
+        check_npu(plugin, U85)
 
 
 def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from ethos_hil.harness.virtual.board import BoardPool
 
-    made: list[object] = []
+    arguments: list[object] = []
     plugin = find_plugin("virtual")
 
     def make(npu: EthosU, settings: object) -> VirtualTarget:
-        made.append(settings)
+        arguments.append(settings)
         return VirtualTarget(npu.name)
 
     with BoardPool() as pool:
@@ -92,7 +92,7 @@ def test_what_a_target_does_not_honour_does_not_reach_it(monkeypatch: pytest.Mon
             other = dataclasses.replace(plugin, make=make, options=options)
             monkeypatch.setattr("ethos_hil.harness.targets.registry.find_plugin", lambda name, other=other: other)
             make_target("virtual", U55, pool=pool)
-    assert [getattr(settings, "pool", None) is not None for settings in made] == [True, False]
+    assert [getattr(settings, "pool", None) is not None for settings in arguments] == [True, False]
 
 
 def test_what_is_missing_is_said_before_a_target_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -120,15 +120,15 @@ def test_the_listing_says_what_can_run_here(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", str(tmp_path))
     usable, unusable = list_targets()
     assert unusable == []
-    found = {target.name: target for target in usable}
-    assert (found["virtual"].status, found["virtual"].hint) == ("available", None)
-    assert found["corstone-300"].available == ("ethos-u65-256", "ethos-u65-512")
-    assert found["corstone-300"].status.startswith(
+    targets = {target.name: target for target in usable}
+    assert (targets["virtual"].status, targets["virtual"].hint) == ("available", None)
+    assert targets["corstone-300"].available == ("ethos-u65-256", "ethos-u65-512")
+    assert targets["corstone-300"].status.startswith(
         "with ethos-u65-256, -512 only: FVP_Corstone_SSE-300_Ethos-U55 is not"
     )
-    assert found["corstone-320"].available == ()
-    assert found["corstone-320"].status.startswith("FVP_Corstone_SSE-320 is not")
-    assert "fvp-launchers" in str(found["corstone-320"].hint)
+    assert targets["corstone-320"].available == ()
+    assert targets["corstone-320"].status.startswith("FVP_Corstone_SSE-320 is not")
+    assert "fvp-launchers" in str(targets["corstone-320"].hint)
 
 
 def test_a_target_whose_search_fails_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

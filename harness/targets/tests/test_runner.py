@@ -60,21 +60,21 @@ def test_outputs_and_cycles_are_those_of_the_packed_image(use_launchers: Path, n
     recorded = load("convolutions", soc)
     target = make_target("virtual" if name == "virtual" else soc, EthosU.parse(NPUS[soc]))
     assert Capability.SEMIHOSTING in target.capabilities()
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     outcome = run_program(
         target,
         find_firmware(soc),
         job_of(recorded, repeat=2),
         timeout=TIMEOUT,
-        progress=lambda done, planned: told.append((done, planned)),
+        progress=lambda done, planned: progress.append((done, planned)),
     )
-    assert told == [(1, 2), (2, 2)]
-    assert [(one.input_set, one.repeat) for one in outcome.runs] == [(0, 0), (0, 1)]
-    for one in outcome.runs:
-        for found, expected in zip(one.outputs, recorded.outputs, strict=True):
-            np.testing.assert_array_equal(found, expected, strict=True)
-        assert one.counted == one.cycles > 0
-        assert 0 < one.stack_used < outcome.memory["stack_size"]
+    assert progress == [(1, 2), (2, 2)]
+    assert [(execution.input_set, execution.repeat) for execution in outcome.runs] == [(0, 0), (0, 1)]
+    for execution in outcome.runs:
+        for output, expected in zip(execution.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(output, expected, strict=True)
+        assert execution.counted == execution.cycles > 0
+        assert 0 < execution.stack_used < outcome.memory["stack_size"]
     assert outcome.memory["planned_bytes"] == sum(Program.parse(recorded.pte).plan().planned_sizes)
     assert outcome.memory["sram_used"] > 0
 
@@ -170,15 +170,15 @@ def answers(folder: Path) -> str:
 
 
 def test_files_arguments_and_numbers_are_those_of_the_protocol(fake: Fake, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    seen.mkdir()
-    fake(f"cp * {seen}; printf '%s\\n' \"$@\" > {seen}/arguments; echo {shlex.quote(PMU)}; {answers(tmp_path)}")
+    copies = tmp_path / "seen"
+    copies.mkdir()
+    fake(f"cp * {copies}; printf '%s\\n' \"$@\" > {copies}/arguments; echo {shlex.quote(PMU)}; {answers(tmp_path)}")
     outcome = run()
     recorded = load("add", "corstone-300")
-    assert (seen / "program.pte").read_bytes() == recorded.pte
+    assert (copies / "program.pte").read_bytes() == recorded.pte
     for index, data in enumerate(recorded.inputs):
-        assert (seen / f"i{index}.bin").read_bytes() == data
-    arguments = (seen / "arguments").read_text().splitlines()
+        assert (copies / f"i{index}.bin").read_bytes() == data
+    arguments = (copies / "arguments").read_text().splitlines()
     assert "cpu0.semihosting-cmd_line='executor_runner -m program.pte -o out -i i0.bin -i i1.bin'" in arguments
     for word in ("semihosting-enable=1", "semihosting-stack_base=0", "semihosting-heap_limit=0"):
         assert f"cpu0.{word}" in arguments
@@ -258,19 +258,19 @@ def test_an_output_of_another_size_is_of_its_own_kind(fake: Fake, size: int) -> 
 
 
 @pytest.mark.parametrize(
-    ("made", "said"),
+    ("script", "message"),
     [
         ("mkfifo out-0.bin", "it is a named pipe"),
         ("ln -s /dev/zero out-0.bin", "it is a device"),
         ("truncate -s 60G out-0.bin", "has 64424509440 bytes"),
     ],
 )
-def test_what_is_no_output_file_is_refused_at_once(fake: Fake, made: str, said: str) -> None:
-    fake(made)
+def test_what_is_no_output_file_is_refused_at_once(fake: Fake, script: str, message: str) -> None:
+    fake(script)
     started = time.monotonic()
     error = fails()
     assert error.kind == "damaged-output"
-    assert said in error.message
+    assert message in error.message
     assert time.monotonic() - started < 5
 
 

@@ -16,9 +16,9 @@ from ethos_hil.lowering.artifact import Artifact
 INPUT = np.arange(4, dtype=np.float32)
 
 
-def compare(expected: np.ndarray, found: np.ndarray) -> Accuracy:
+def compare(expected: np.ndarray, output: np.ndarray) -> Accuracy:
     artifact = Artifact("", "model", None, b"", (), example_inputs=(INPUT,), floating=(expected,))
-    (accuracy,) = accuracies(artifact, (INPUT.copy(),), (found,))
+    (accuracy,) = accuracies(artifact, (INPUT.copy(),), (output,))
     return accuracy
 
 

@@ -66,17 +66,17 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_each_difference_has_its_kind(wanted: Any, output: Any, kind: str | None, text: str) -> None:
-    one = found(wanted, output)
-    assert one[0] == kind
-    assert text in one[1]
+    finding = found(wanted, output)
+    assert finding[0] == kind
+    assert text in finding[1]
 
 
 def test_outputs_are_counted_and_an_unknown_answer_says_nothing() -> None:
-    one = np.zeros(1)
-    finding = against_float((one, one), (one,))
+    array = np.zeros(1)
+    finding = against_float((array, array), (array,))
     assert finding.failure is not None
     assert finding.failure.message == "the model has 2 outputs, the program 1"
-    assert against_float((), (one,)) == PyTorchFinding()
+    assert against_float((), (array,)) == PyTorchFinding()
 
 
 def test_the_users_limit_is_that_of_the_worst_output() -> None:
@@ -123,9 +123,9 @@ def test_an_integer_that_becomes_a_float_has_no_limits_to_fit() -> None:
 
 
 def test_the_programs_own_answer_is_right_and_outputs_in_another_order_are_seen() -> None:
-    artifact, (one, two) = heads()
-    assert against_example(artifact, (one, two)) == PyTorchFinding()
-    failure = against_example(artifact, (two, one)).failure
+    artifact, (first, second) = heads()
+    assert against_example(artifact, (first, second)) == PyTorchFinding()
+    failure = against_example(artifact, (second, first)).failure
     assert failure is not None
     assert failure.message == (
         "outputs are in another order than in the model: output 0 is PyTorch's output 1, output 1 is PyTorch's output 0"
@@ -144,12 +144,12 @@ def test_an_answer_that_roundings_do_not_explain_is_a_failure_if_the_rules_compu
 
 
 def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> None:
-    artifact, (one, two) = heads()
-    step = np.diff(np.unique(np.concatenate([one.ravel(), two.ravel()]))).min()
-    other = one.copy()
+    artifact, (first, second) = heads()
+    step = np.diff(np.unique(np.concatenate([first.ravel(), second.ravel()]))).min()
+    other = first.copy()
     other[0, 0] += step
     unlike = (artifact.quantised[0] + np.float32(1.0), artifact.quantised[1])
-    finding = against_example(dataclasses.replace(artifact, quantised=unlike), (other, two))
+    finding = against_example(dataclasses.replace(artifact, quantised=unlike), (other, second))
     assert finding.failure is None
     assert finding.notes == (
         "output 0 is far from PyTorch's, and its bound does not hold for the program either: a rule in "
@@ -159,33 +159,33 @@ def test_an_answer_that_the_rules_do_not_compute_is_a_note_about_the_rules() -> 
 
 def test_of_a_program_without_pytorchs_answers_nothing_is_said() -> None:
     """A .pte that was lowered elsewhere; and one whose answers are known in part."""
-    artifact, (one, two) = heads()
+    artifact, (first, second) = heads()
     unknown = dataclasses.replace(artifact, quantised=(), floating=())
-    assert against_example(unknown, (two, one)) == PyTorchFinding()
+    assert against_example(unknown, (second, first)) == PyTorchFinding()
     part = dataclasses.replace(artifact, quantised=artifact.quantised[:1])
-    assert against_example(part, (two, one)) == PyTorchFinding()
-    no_bounds = dataclasses.replace(artifact, quantised=(artifact.quantised[0] + np.float32(1), two), allowed=())
-    assert against_example(no_bounds, (one, two)) == PyTorchFinding()
+    assert against_example(part, (second, first)) == PyTorchFinding()
+    no_bounds = dataclasses.replace(artifact, quantised=(artifact.quantised[0] + np.float32(1), second), allowed=())
+    assert against_example(no_bounds, (first, second)) == PyTorchFinding()
 
 
 def test_what_has_no_bound_and_what_is_equal_is_not_too_far() -> None:
     """The same infinity and the same NaN are equal; and where no bound is known, any number may be right."""
-    artifact, (one, two) = heads()
-    equal, unlike = one.copy(), one.copy()
+    artifact, (first, second) = heads()
+    equal, unlike = first.copy(), first.copy()
     equal[0, 1], equal[0, 3] = np.nan, np.inf
     unlike[0, 2:5] += 1
     bound = artifact.allowed[0].copy()
     bound[0, 2:5] = np.inf
-    without = dataclasses.replace(artifact, floating=(), quantised=(equal, two))
-    assert against_example(without, (equal, two)) == PyTorchFinding()
-    allowing = dataclasses.replace(artifact, quantised=(unlike, two), allowed=(bound, artifact.allowed[1]))
-    assert against_example(allowing, (one, two)) == PyTorchFinding()
+    without = dataclasses.replace(artifact, floating=(), quantised=(equal, second))
+    assert against_example(without, (equal, second)) == PyTorchFinding()
+    allowing = dataclasses.replace(artifact, quantised=(unlike, second), allowed=(bound, artifact.allowed[1]))
+    assert against_example(allowing, (first, second)) == PyTorchFinding()
     bound[0, 3] = 0.0
-    failure = against_example(allowing, (one, two)).failure
+    failure = against_example(allowing, (first, second)).failure
     assert failure is not None
     assert "output 0 at [0, 3]: PyTorch's quantised module answers" in failure.message
     assert artifact.floating, "whose answer is finite, as the program's is"
-    failure = against_example(dataclasses.replace(artifact, quantised=(equal, two)), (one, two)).failure
+    failure = against_example(dataclasses.replace(artifact, quantised=(equal, second)), (first, second)).failure
     assert failure is not None
     assert "output 0 at [0, 1]: PyTorch's quantised module answers nan, the program" in failure.message
 

@@ -108,14 +108,14 @@ def failed(artifact: Artifact, board: VirtualTarget | None = None, *, repeat: in
 
 def row(artifact: Artifact, line: str) -> NpuOp:
     """Return the operation that computes the convolution of a marked line."""
-    (found,) = [op for op in artifact.npu_ops if op.source == marked(line) and "Conv2D" in op.npu_op]
-    return found
+    (result,) = [op for op in artifact.npu_ops if op.source == marked(line) and "Conv2D" in op.npu_op]
+    return result
 
 
 def with_register(artifact: Artifact, op: NpuOp, register: int, change: int) -> Artifact:
     """Return the artifact with the value of a register changed in the program, before `op` starts."""
     (delegate,) = artifact.delegates
-    begin = max((each.end_offset for each in delegate.npu_ops if each.end_offset < op.end_offset), default=0)
+    begin = max((other.end_offset for other in delegate.npu_ops if other.end_offset < op.end_offset), default=0)
     start = delegate.vela.index(delegate.blob.command_stream)
     places = [
         start + at
@@ -132,16 +132,16 @@ def with_register(artifact: Artifact, op: NpuOp, register: int, change: int) -> 
 def test_an_operation_that_is_broken_in_the_program_is_named(five: Artifact) -> None:
     """The third of five layers gets another zero point in the command stream."""
     op = row(five, "c")
-    found = failed(with_register(five, op, OFM_ZERO_POINT, 1))
-    assert (found.place, found.found_by, found.op) == ("npu-op", "replay", op.id)
-    assert (found.source, found.module, found.tensor) == (marked("c"), "c", op.tensor)
-    assert (found.npu_op, found.tosa_op, found.aten_ops) == ("Conv2D", "CONV2D", ("aten.conv2d.default",))
-    assert (found.shape, found.dtype) == ((1, 7, 7, 24), "INT8")
-    assert found.expected is not None
-    assert found.found == found.expected + 1
-    assert found.index == (0, 0, 0, 0)
-    assert found.reproduced
-    assert "not the one that the compiler made" in found.message
+    result = failed(with_register(five, op, OFM_ZERO_POINT, 1))
+    assert (result.place, result.found_by, result.op) == ("npu-op", "replay", op.id)
+    assert (result.source, result.module, result.tensor) == (marked("c"), "c", op.tensor)
+    assert (result.npu_op, result.tosa_op, result.aten_ops) == ("Conv2D", "CONV2D", ("aten.conv2d.default",))
+    assert (result.shape, result.dtype) == ((1, 7, 7, 24), "INT8")
+    assert result.expected is not None
+    assert result.found == result.expected + 1
+    assert result.index == (0, 0, 0, 0)
+    assert result.reproduced
+    assert "not the one that the compiler made" in result.message
 
 
 def breaking(monkeypatch: pytest.MonkeyPatch, op: NpuOp, index: tuple[int, int, int]) -> None:
@@ -166,23 +166,23 @@ def test_an_operation_that_the_npu_computes_wrong_is_named(
     """One bit of one element, in the middle of the tensor; in bricks or not, every layer."""
     op = row(five, line)
     breaking(monkeypatch, op, (2, 3, 5))
-    found = failed(five)
-    assert (found.place, found.op, found.source, found.tensor) == ("npu-op", op.id, marked(line), op.tensor)
-    assert (found.index, found.mismatches) == ((0, 2, 3, 5), 1)
-    assert found.expected is not None
-    assert found.found == found.expected ^ FLIPPED
+    result = failed(five)
+    assert (result.place, result.op, result.source, result.tensor) == ("npu-op", op.id, marked(line), op.tensor)
+    assert (result.index, result.mismatches) == ((0, 2, 3, 5), 1)
+    assert result.expected is not None
+    assert result.found == result.expected ^ FLIPPED
 
 
 def test_the_second_delegate_is_judged_by_the_references_inputs(
     halves: Artifact, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second = halves.delegates
-    (op,) = [each for each in second.npu_ops if "Conv2D" in each.npu_op]
-    others = [each.end_offset for each in first.npu_ops]
+    (op,) = [op for op in second.npu_ops if "Conv2D" in op.npu_op]
+    others = [op.end_offset for op in first.npu_ops]
     assert op.end_offset not in others
     breaking(monkeypatch, op, (1, 2, 3))
-    found = failed(halves)
-    assert (found.instruction, found.op, found.module) == (second.instruction, op.id, "after")
+    result = failed(halves)
+    assert (result.instruction, result.op, result.module) == (second.instruction, op.id, "after")
 
 
 def test_what_vela_compiles_wrongly_is_named() -> None:
@@ -193,11 +193,11 @@ def test_what_vela_compiles_wrongly_is_named() -> None:
     torch.manual_seed(0)
     module = nn.Sequential(nn.Conv2d(2, 8, 1), nn.Hardswish(), nn.Conv2d(8, 24, 1)).eval()
     artifact = lower(from_module(module, (torch.randn(2, 2, 32, 6),)), NPU, as_upstream=True)
-    found = failed(artifact)
-    assert (found.place, found.found_by, found.npu_op, found.module) == ("npu-op", "replay", "Conv2D", "0")
-    assert (found.tensor, found.reproduced) == ("tosa_table_default", True)
-    assert found.op in {op.id for op in artifact.npu_ops}
-    assert "not the one" not in found.message
+    result = failed(artifact)
+    assert (result.place, result.found_by, result.npu_op, result.module) == ("npu-op", "replay", "Conv2D", "0")
+    assert (result.tensor, result.reproduced) == ("tosa_table_default", True)
+    assert result.op in {op.id for op in artifact.npu_ops}
+    assert "not the one" not in result.message
 
 
 class Corrupting(VirtualTarget):
@@ -213,12 +213,12 @@ class Corrupting(VirtualTarget):
 
 
 def delegate_output_changed(number: int, *, repeats: tuple[int, ...] = (0,)) -> Callable[[Outcome], Outcome]:
-    def changed(each: Run) -> Run:
-        if each.repeat not in repeats:
-            return each
-        calls = list(each.delegates)
+    def changed(run: Run) -> Run:
+        if run.repeat not in repeats:
+            return run
+        calls = list(run.delegates)
         calls[number] = dataclasses.replace(calls[number], outputs=with_first_changed(calls[number].outputs))
-        return dataclasses.replace(each, delegates=tuple(calls))
+        return dataclasses.replace(run, delegates=tuple(calls))
 
     return lambda outcome: dataclasses.replace(outcome, runs=tuple(map(changed, outcome.runs)))
 
@@ -230,10 +230,16 @@ def with_first_changed(outputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...
 
 
 def test_a_target_that_differs_from_the_model_is_said_to(five: Artifact) -> None:
-    found = failed(five, Corrupting(delegate_output_changed(0), kind="board"))
-    assert (found.place, found.op, found.tensor, found.index, found.reproduced) == ("delegate", "", "", None, False)
-    assert found.instruction == five.delegates[0].instruction
-    assert "the target differs from the model" in found.message
+    result = failed(five, Corrupting(delegate_output_changed(0), kind="board"))
+    assert (result.place, result.op, result.tensor, result.index, result.reproduced) == (
+        "delegate",
+        "",
+        "",
+        None,
+        False,
+    )
+    assert result.instruction == five.delegates[0].instruction
+    assert "the target differs from the model" in result.message
 
 
 def test_the_compiler_is_blamed_where_target_and_model_agree(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,10 +267,10 @@ def test_executions_that_were_right_are_counted(five: Artifact) -> None:
 
 
 def test_a_virtual_board_with_a_right_npu_is_suspected_before_or_after_it(halves: Artifact) -> None:
-    found = failed(halves, Corrupting(delegate_output_changed(1)))
-    assert (found.place, found.instruction) == ("delegate", halves.delegates[1].instruction)
-    assert "other inputs" in found.message
-    assert "avg_pool2d" in found.message
+    result = failed(halves, Corrupting(delegate_output_changed(1)))
+    assert (result.place, result.instruction) == ("delegate", halves.delegates[1].instruction)
+    assert "other inputs" in result.message
+    assert "avg_pool2d" in result.message
 
 
 def test_right_delegates_leave_the_operators_after_them(five: Artifact) -> None:
@@ -272,9 +278,9 @@ def test_right_delegates_leave_the_operators_after_them(five: Artifact) -> None:
         (only,) = outcome.runs
         return dataclasses.replace(outcome, runs=(dataclasses.replace(only, outputs=with_first_changed(only.outputs)),))
 
-    found = failed(five, Corrupting(change))
-    assert found.place == "cpu"
-    assert "dequantize_per_tensor" in found.message
+    result = failed(five, Corrupting(change))
+    assert result.place == "cpu"
+    assert "dequantize_per_tensor" in result.message
 
 
 class OnCpu(nn.Module):
@@ -319,9 +325,9 @@ def test_a_program_without_delegates_leaves_its_operators_of_which_four_are_name
 
 
 def test_a_runner_that_shows_no_delegates_outputs_says_so(halves: Artifact) -> None:
-    found = told(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
+    result = told(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
     text = "a runner shows no delegate's outputs; without --runner, delegates are looked into"
-    assert found == Divergence("unknown", text)
+    assert result == Divergence("unknown", text)
 
 
 def test_a_target_that_answers_as_the_reference_has_no_place(halves: Artifact) -> None:
@@ -341,9 +347,9 @@ def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
         (outputs[wrong],) = with_first_changed((outputs[wrong],))
         return dataclasses.replace(run, delegates=(dataclasses.replace(call, outputs=tuple(outputs)),))
 
-    found = told(artifact, change)
-    assert (found.place, found.instruction) == ("delegate", delegate.instruction)
-    assert "by the CPU operators before it (" in found.message
+    result = told(artifact, change)
+    assert (result.place, result.instruction) == ("delegate", delegate.instruction)
+    assert "by the CPU operators before it (" in result.message
     foreign = dataclasses.replace(artifact, delegates=(dataclasses.replace(delegate, tosa=None),))
     reference = Reference(artifact).run(artifact.example_inputs)
     calls = (DelegateRun(delegate.instruction, 0, 0, (), reference.delegate_outputs[delegate.instruction]),)
@@ -359,19 +365,19 @@ def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
 def test_a_target_and_a_model_that_are_wrong_in_different_ways(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
     op = row(five, "d")
     breaking(monkeypatch, op, (0, 0, 3))
-    found = failed(five, Corrupting(delegate_output_changed(0)))
-    assert (found.place, found.op, found.reproduced) == ("npu-op", op.id, False)
-    assert "wrong as well" in found.message
+    result = failed(five, Corrupting(delegate_output_changed(0)))
+    assert (result.place, result.op, result.reproduced) == ("npu-op", op.id, False)
+    assert "wrong as well" in result.message
 
 
 def test_operations_before_it_that_could_not_be_compared_are_named_too(five: Artifact) -> None:
     op = row(five, "c")
     broken = with_register(five, op, OFM_ZERO_POINT, 1)
     (delegate,) = broken.delegates
-    rows = tuple(dataclasses.replace(each, tensor="#7") if each is op else each for each in delegate.npu_ops)
-    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
-    assert found.op == row(five, "d").id
-    assert f"what {op.id} before it made could not be compared" in found.message
+    rows = tuple(dataclasses.replace(other, tensor="#7") if other is op else other for other in delegate.npu_ops)
+    result = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert result.op == row(five, "d").id
+    assert f"what {op.id} before it made could not be compared" in result.message
 
 
 def test_several_operations_that_could_not_be_compared_are_named_from_first_to_last(five: Artifact) -> None:
@@ -381,12 +387,12 @@ def test_several_operations_that_could_not_be_compared_are_named_from_first_to_l
     at = delegate.npu_ops.index(op)
     assert at >= 2
     rows = tuple(
-        dataclasses.replace(each, tensor="#7") if at - 1 <= number <= at else each
-        for number, each in enumerate(delegate.npu_ops)
+        dataclasses.replace(other, tensor="#7") if at - 1 <= number <= at else other
+        for number, other in enumerate(delegate.npu_ops)
     )
-    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
-    assert found.op == row(five, "d").id
-    assert f"what {rows[at - 1].id} to {op.id} before it made could not be compared" in found.message
+    result = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert result.op == row(five, "d").id
+    assert f"what {rows[at - 1].id} to {op.id} before it made could not be compared" in result.message
 
 
 def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,12 +408,12 @@ def test_what_the_replay_cannot_tell_is_found_by_recompilation(five: Artifact, m
             self.op.ofm.store(memory, np.array(self.op.ofm.load(memory)) ^ 1)
 
     monkeypatch.setattr(ConvolutionStep, "run", wrong)
-    found = failed(nameless)
-    assert (found.place, found.found_by, found.tensor) == ("npu-op", "recompilation", row(five, "c").tensor)
-    assert (found.op, found.tosa_op, found.index) == ("", "RESCALE", (0, 0, 0, 0))
-    assert found.mismatches == 7 * 7 * 24
-    assert found.expected is not None
-    assert found.found == found.expected ^ 1
+    result = failed(nameless)
+    assert (result.place, result.found_by, result.tensor) == ("npu-op", "recompilation", row(five, "c").tensor)
+    assert (result.op, result.tosa_op, result.index) == ("", "RESCALE", (0, 0, 0, 0))
+    assert result.mismatches == 7 * 7 * 24
+    assert result.expected is not None
+    assert result.found == result.expected ^ 1
 
 
 @pytest.mark.parametrize(("nameless", "named"), [("", "c"), ("c", "d")])
@@ -418,8 +424,8 @@ def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
     (delegate,) = five.delegates
     tensor, op = row(five, "c").tensor, row(five, named)
     rows = tuple(
-        dataclasses.replace(each, tensor="") if nameless and each == row(five, nameless) else each
-        for each in delegate.npu_ops
+        dataclasses.replace(other, tensor="") if nameless and other == row(five, nameless) else other
+        for other in delegate.npu_ops
     )
     artifact = dataclasses.replace(five, delegates=(dataclasses.replace(delegate, npu_ops=rows),))
     right, compare = ConvolutionStep.run, diagnosis.replay
@@ -431,10 +437,10 @@ def test_recompilation_names_the_operation_that_a_tensor_is_part_of(
 
     monkeypatch.setattr(ConvolutionStep, "run", wrong)
     monkeypatch.setattr(
-        diagnosis, "replay", lambda *given: dataclasses.replace(compare(*given), difference=None, unchecked=())
+        diagnosis, "replay", lambda *args: dataclasses.replace(compare(*args), difference=None, unchecked=())
     )
-    found = failed(artifact)
-    assert (found.found_by, found.op, found.source, found.tensor) == ("recompilation", op.id, marked(named), tensor)
+    result = failed(artifact)
+    assert (result.found_by, result.op, result.source, result.tensor) == ("recompilation", op.id, marked(named), tensor)
 
 
 def test_an_error_that_only_the_program_as_a_whole_has_is_said_to_be_one(five: Artifact) -> None:
@@ -442,9 +448,9 @@ def test_an_error_that_only_the_program_as_a_whole_has_is_said_to_be_one(five: A
     broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
     (delegate,) = broken.delegates
     rows = tuple(dataclasses.replace(op, tensor="") for op in delegate.npu_ops)
-    found = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
-    assert (found.place, found.found_by, found.reproduced) == ("delegate", "", True)
-    assert "compiled once more" in found.message
+    result = failed(dataclasses.replace(broken, delegates=(dataclasses.replace(delegate, npu_ops=rows),)))
+    assert (result.place, result.found_by, result.reproduced) == ("delegate", "", True)
+    assert "compiled once more" in result.message
 
 
 def test_a_diagnosis_that_fails_leaves_the_verdict(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -453,8 +459,8 @@ def test_a_diagnosis_that_fails_leaves_the_verdict(five: Artifact, monkeypatch: 
 
     broken = with_register(five, row(five, "c"), OFM_ZERO_POINT, 1)
     monkeypatch.setattr(diagnosis, "tensor_values", missing)
-    found = failed(broken)
-    assert found == Divergence("unknown", "could not localise: OracleError: tosa_reference_model has gone")
+    result = failed(broken)
+    assert result == Divergence("unknown", "could not localise: OracleError: tosa_reference_model has gone")
 
 
 def test_an_interruption_of_the_diagnosis_is_one(five: Artifact, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,15 +21,15 @@ def outcome(*answers: np.ndarray, repeat: int = 1) -> Outcome:
     return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
 
 
-def compared(wanted: Any, found: Any, dtype: str, atol: float = 0.0, rtol: float = 0.0) -> tuple[Output, str | None]:
+def compared(wanted: Any, values: Any, dtype: str, atol: float = 0.0, rtol: float = 0.0) -> tuple[Output, str | None]:
     expected = ExpectedOutputs("y.npz", ((np.array(wanted, dtype),),), tolerance=FloatTolerance(atol, rtol))
-    result = compare(outcome(np.array(found, dtype)), expected, ("y",))
+    result = compare(outcome(np.array(values, dtype)), expected, ("y",))
     (output,) = result.outputs
     return output, None if result.difference is None else result.difference.message
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found", "dtype", "atol", "rtol", "mismatches"),
+    ("wanted", "values", "dtype", "atol", "rtol", "mismatches"),
     [
         ([1.0, NAN, INF, -INF, 0.0], [1.0, NAN, INF, -INF, -0.0], "f4", 0, 0, 0),
         ([1.0], [np.nextafter(np.float32(1), np.float32(2))], "f4", 0, 0, 1),
@@ -49,8 +49,8 @@ def compared(wanted: Any, found: Any, dtype: str, atol: float = 0.0, rtol: float
         (1.5, 2.5, "f4", 0, 0, 1),
     ],
 )
-def test_values(wanted: Any, found: Any, dtype: str, atol: float, rtol: float, mismatches: int) -> None:
-    output, problem = compared(wanted, found, dtype, atol, rtol)
+def test_values(wanted: Any, values: Any, dtype: str, atol: float, rtol: float, mismatches: int) -> None:
+    output, problem = compared(wanted, values, dtype, atol, rtol)
     assert output.mismatches == mismatches
     assert (problem is not None) == bool(mismatches)
     assert output.reference == "y.npz"
@@ -88,8 +88,8 @@ def test_only_floats_have_a_remedy() -> None:
 
 def test_an_answer_for_each_set_or_for_each_execution() -> None:
     rows = [np.array([value], "f4") for value in (1, 2, 3, 4)]
-    each = ExpectedOutputs("y.npz", tuple((row,) for row in rows), repeat=2)
-    assert compare(outcome(*rows, repeat=2), each, ("y",)).difference is None
+    expected = ExpectedOutputs("y.npz", tuple((row,) for row in rows), repeat=2)
+    assert compare(outcome(*rows, repeat=2), expected, ("y",)).difference is None
     first = ExpectedOutputs("y.npz", ((rows[0],), (rows[2],)))
     difference = compare(outcome(*rows, repeat=2), first, ("y",)).difference
     assert difference is not None
@@ -97,16 +97,16 @@ def test_an_answer_for_each_set_or_for_each_execution() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("array", "text"),
     [
         (np.zeros(2, "f8"), "y: expected float32[2], found float64[2]"),
         (np.zeros(3, "f4"), "y: expected float32[2], found float32[3]"),
     ],
 )
-def test_another_type_or_shape_is_a_mismatch_of_every_element(found: np.ndarray, text: str) -> None:
-    result = compare(outcome(found), ExpectedOutputs("y.npz", ((np.zeros(2, "f4"),),)), ("y",))
+def test_another_type_or_shape_is_a_mismatch_of_every_element(array: np.ndarray, text: str) -> None:
+    result = compare(outcome(array), ExpectedOutputs("y.npz", ((np.zeros(2, "f4"),),)), ("y",))
     (output,) = result.outputs
-    assert (output.compared, output.mismatches, output.max_abs_error) == (found.size, found.size, INF)
+    assert (output.compared, output.mismatches, output.max_abs_error) == (array.size, array.size, INF)
     assert result.difference is not None
     assert result.difference.message == text
 
@@ -131,5 +131,5 @@ def test_a_tolerance_is_told_and_none_is_not() -> None:
         (FloatTolerance(0.5), "--atol 0.5, --rtol 0"),
         (FloatTolerance(relative=0.01), "--atol 0, --rtol 0.01"),
     ):
-        told = f"floats may differ from y.npz as far as the command says: {text}"
-        assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (told,)
+        note = f"floats may differ from y.npz as far as the command says: {text}"
+        assert ExpectedOutputs("y.npz", (), tolerance=tolerance).notes == (note,)

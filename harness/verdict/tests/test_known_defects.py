@@ -18,8 +18,8 @@ KNOWN = "the program has known defects of Vela 5.1, left in by --as-upstream: on
 
 def artifact(*defects: tuple[str, ...], compiled: bytes | None = None) -> Artifact:
     delegates = tuple(
-        dataclasses.replace(Delegate(at, at, b"", b"", ()), defects=each, compiled=compiled)
-        for at, each in enumerate(defects)
+        dataclasses.replace(Delegate(at, at, b"", b"", ()), defects=names, compiled=compiled)
+        for at, names in enumerate(defects)
     )
     return Artifact("key", "net", None, b"", delegates)
 

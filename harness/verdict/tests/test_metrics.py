@@ -34,10 +34,10 @@ class Board(VirtualTarget):
 WITHOUT_OPERATIONS = Board(Capability.OP_EVENTS)
 
 
-def execution(repeat: int, first: int, second: int, *, told: bool = True, wrapped: bool = False) -> Run:
+def execution(repeat: int, first: int, second: int, *, events: bool = True, wrapped: bool = False) -> Run:
     """An execution of ARTIFACT: the cycles of the first row of each of its delegates."""
     calls = [
-        DelegateRun(at, index, cycles, (), (), (OpEvent(0, "CONV", cycles, 0, cycles),) * told, wrapped=wrapped)
+        DelegateRun(at, index, cycles, (), (), (OpEvent(0, "CONV", cycles, 0, cycles),) * events, wrapped=wrapped)
         for index, (at, cycles) in enumerate(((1, first), (3, second)))
     ]
     return Run(0, repeat, (), tuple(calls), stack_used=(900, 700, 800)[repeat])
@@ -51,12 +51,12 @@ def plan(method: ProfileMethod) -> ProfilePlan:
     return ProfilePlan(method, ((),), EthosU.parse("ethos-u55-128"), 3)
 
 
-def named(found: tuple[Metric, ...]) -> dict[str, float]:
-    return {each.name: each.value for each in found}
+def named(values: tuple[Metric, ...]) -> dict[str, float]:
+    return {metric.name: metric.value for metric in values}
 
 
-def cycles(found: tuple[Op, ...]) -> list[int | None]:
-    return [op.cycles for op in found]
+def cycles(ops: tuple[Op, ...]) -> list[int | None]:
+    return [op.cycles for op in ops]
 
 
 THREE = outcome(execution(0, 30, 1), execution(1, 10, 2), execution(2, 20, 3))
@@ -64,9 +64,9 @@ THREE = outcome(execution(0, 30, 1), execution(1, 10, 2), execution(2, 20, 3))
 
 
 def test_rows_are_those_of_the_median_execution() -> None:
-    found = rows(ARTIFACT, Board(), THREE)
-    assert cycles(found) == [20, 0, 3]
-    assert [op.samples for op in found] == [(), (), ()]
+    ops = rows(ARTIFACT, Board(), THREE)
+    assert cycles(ops) == [20, 0, 3]
+    assert [op.samples for op in ops] == [(), (), ()]
     profiled = rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.SHARES))
     assert cycles(profiled) == [20, 0, 3]
     assert [op.samples for op in profiled] == [(30, 10, 20), (0, 0, 0), (1, 2, 3)]
@@ -79,8 +79,8 @@ def test_rows_are_estimates_where_the_target_tells_no_operations() -> None:
 
 
 def test_operations_that_do_not_sum_to_what_was_counted_are_an_error() -> None:
-    one = execution(0, 30, 1)
-    off = dataclasses.replace(one, delegates=(dataclasses.replace(one.delegates[0], cycles=32), one.delegates[1]))
+    run = execution(0, 30, 1)
+    off = dataclasses.replace(run, delegates=(dataclasses.replace(run.delegates[0], cycles=32), run.delegates[1]))
     with pytest.raises(TargetError, match="the NPU counted 33 cycles, its operations sum to 31") as caught:
         rows(ARTIFACT, Board(), outcome(off))
     assert caught.value.kind is FailureKind.LINK
@@ -88,15 +88,15 @@ def test_operations_that_do_not_sum_to_what_was_counted_are_an_error() -> None:
 
 def test_a_trace_may_account_for_all_cycles_or_fewer_and_not_for_more() -> None:
     assert cycles(rows(ARTIFACT, Board(), THREE, plan(ProfileMethod.TRACE))) == [0, 20, 0, 0, 3]
-    one = execution(0, 30, 1)
+    run = execution(0, 30, 1)
 
     def counting(number: int) -> Outcome:
         return outcome(
-            dataclasses.replace(one, delegates=(dataclasses.replace(one.delegates[0], cycles=number), one.delegates[1]))
+            dataclasses.replace(run, delegates=(dataclasses.replace(run.delegates[0], cycles=number), run.delegates[1]))
         )
 
-    found = rows(ARTIFACT, Board(), counting(34), plan(ProfileMethod.TRACE))
-    assert [(op.id, op.cycles) for op in found[:2]] == [("job", 4), ("npu00000", 30)]
+    ops = rows(ARTIFACT, Board(), counting(34), plan(ProfileMethod.TRACE))
+    assert [(op.id, op.cycles) for op in ops[:2]] == [("job", 4), ("npu00000", 30)]
     with pytest.raises(TargetError, match="instruction 1: the trace has 30 cycles, the NPU counted 29") as caught:
         rows(ARTIFACT, Board(), counting(29), plan(ProfileMethod.TRACE))
     assert caught.value.kind is FailureKind.PROFILE
@@ -123,7 +123,7 @@ def test_the_total_is_that_of_the_rows_that_prefixes_gave() -> None:
 
 
 def test_a_counter_that_has_wrapped_has_no_cycles() -> None:
-    silent = outcome(execution(0, 30, 1, told=False, wrapped=True))
+    silent = outcome(execution(0, 30, 1, events=False, wrapped=True))
     with pytest.raises(TargetError, match="the NPU's cycle counter has wrapped in instruction 1") as caught:
         metrics(ARTIFACT, Board(), silent, ())
     assert caught.value.kind is FailureKind.PROFILE
@@ -147,14 +147,14 @@ def test_cycles_are_there_only_where_they_were_counted() -> None:
 
 def test_the_cpus_part_is_without_its_waiting() -> None:
     def stepped(repeat: int, *parts: dict[str, int]) -> Run:
-        return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, each) for each in parts))
+        return dataclasses.replace(execution(repeat, 1, 1), steps=tuple(StepTime(1, part) for part in parts))
 
     once = outcome(stepped(0, {"inputs": 3, "wait": 100}, {"kernel": 4}), stepped(1, {"kernel": 5, "wait": 9}))
-    (found,) = [each for each in metrics(ARTIFACT, Board(), once, ()) if each.name.startswith("cpu_")]
-    assert found == Metric("cpu_cycles", 5, "cycles", "modelled")
+    (metric,) = [metric for metric in metrics(ARTIFACT, Board(), once, ()) if metric.name.startswith("cpu_")]
+    assert metric == Metric("cpu_cycles", 5, "cycles", "modelled")
     board = Board(cpu_unit="instructions")
-    (found,) = [each for each in metrics(ARTIFACT, board, once, ()) if each.name.startswith("cpu_")]
-    assert found == Metric("cpu_instructions", 5, "instructions", "instructions")
+    (metric,) = [metric for metric in metrics(ARTIFACT, board, once, ()) if metric.name.startswith("cpu_")]
+    assert metric == Metric("cpu_instructions", 5, "instructions", "instructions")
     assert not [name for name in named(metrics(ARTIFACT, board, THREE, ())) if name.startswith("cpu_")]
 
 
@@ -171,8 +171,8 @@ def test_an_estimate_is_there_where_the_compiler_gave_one() -> None:
 
 def test_memory_is_what_the_device_reports_and_the_stack_the_most_that_was_used() -> None:
     memory = {"planned_bytes": 64, "sram_used": 0, "outputs": 1}
-    found = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
-    values = named(found)
+    figures = metrics(ARTIFACT, Board(), outcome(*THREE.runs, memory=memory), ())
+    values = named(figures)
     assert {name: values.get(name) for name in ("planned_bytes", "sram_used", "ddr_used", "outputs")} == {
         "planned_bytes": 64,
         "sram_used": 0,

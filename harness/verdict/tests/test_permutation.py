@@ -25,9 +25,9 @@ def noisy(arrays: list[np.ndarray], steps: int, seed: int = 1) -> list[np.ndarra
 @pytest.mark.parametrize("order", [(1, 0), (1, 2, 0), (0, 2, 1), (3, 1, 2, 0)])
 def test_another_order_is_found(size: int, steps: int, order: tuple[int, ...]) -> None:
     wanted = answers(len(order), size)
-    found = noisy([wanted[at] for at in order], steps)
-    assert permutation(wanted, found, [STEP] * len(order)) == order
-    assert permutation(wanted, found, [0.0] * len(order)) == order
+    outputs = noisy([wanted[at] for at in order], steps)
+    assert permutation(wanted, outputs, [STEP] * len(order)) == order
+    assert permutation(wanted, outputs, [0.0] * len(order)) == order
 
 
 @pytest.mark.parametrize("size", [1, 2, 4, 16, 100])
@@ -39,14 +39,14 @@ def test_the_right_order_is_never_called_wrong(size: int, steps: int) -> None:
         assert permutation(wanted, noisy(wanted, steps, seed + 1000), [STEP] * 3) is None
 
 
-@pytest.mark.parametrize(("part", "told"), [(0.192, True), (0.208, False)])
-def test_an_order_is_told_where_chance_explains_it_with_less_than_one_in_a_billion(part: float, told: bool) -> None:
+@pytest.mark.parametrize(("part", "expected"), [(0.192, True), (0.208, False)])
+def test_an_order_is_told_where_chance_explains_it_with_less_than_one_in_a_billion(part: float, expected: bool) -> None:
     """r**((n - 1) / 2) for 16 values, each `part` of the way back to the model's order: r = (part / (1 - part))**2."""
     wanted = [np.zeros((1, 16), np.float64), np.arange(1.0, 17.0).reshape(1, 16)]
-    found = [other + part * (one - other) for one, other in zip(wanted, wanted[::-1], strict=True)]
+    outputs = [other + part * (array - other) for array, other in zip(wanted, wanted[::-1], strict=True)]
     chance = (part / (1 - part)) ** 15
-    assert (chance < 1e-9) == told
-    assert permutation(wanted, found, [1e-6] * 2) == ((1, 0) if told else None)
+    assert (chance < 1e-9) == expected
+    assert permutation(wanted, outputs, [1e-6] * 2) == ((1, 0) if expected else None)
 
 
 def test_two_outputs_that_are_one_of_pytorchs_are_no_order() -> None:
@@ -68,10 +68,10 @@ def test_two_numbers_are_enough_where_chance_leaves_no_doubt() -> None:
 
 def test_outputs_that_are_nearly_equal_are_not_told_apart() -> None:
     """Two heads that differ by a step: roundings of a step swap them."""
-    (one,) = answers(1, 100)
-    wanted = [one, one + np.float32(STEP)]
+    (array,) = answers(1, 100)
+    wanted = [array, array + np.float32(STEP)]
     assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
-    wanted = [one, one + np.float32(10 * STEP)]  # a constant apart
+    wanted = [array, array + np.float32(10 * STEP)]  # a constant apart
     assert permutation(wanted, [wanted[1], wanted[0]], [STEP] * 2) is None
     constant = [np.full((1, 100), value, np.float32) for value in (1.0, 2.0)]  # one value says it all
     assert permutation(constant, constant[::-1], [STEP] * 2) is None

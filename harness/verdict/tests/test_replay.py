@@ -78,13 +78,13 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 
 def test_every_tensor_that_has_a_name_is_found_and_equal(case: Case) -> None:
-    found = case.replay()
-    assert found.difference is None
-    for tensor, data in zip(case.graph.outputs, found.outputs, strict=True):
+    result = case.replay()
+    assert result.difference is None
+    for tensor, data in zip(case.graph.outputs, result.outputs, strict=True):
         expected = case.expected[tensor.name]
         assert np.array_equal(elements_of(data, expected.dtype), expected.ravel())
     results = {row.operator: row.tensor for row in case.rows}
-    for number in found.unchecked:
+    for number in result.unchecked:
         row = case.rows[number]
         # Names that the compiler invented, and values that are not yet the result of their operator.
         assert row.tensor not in case.graph.tensors or results[row.operator] != row.tensor, row
@@ -118,9 +118,9 @@ def stripe(row: int, *shape: int, split: int | None = None, copied: bool = False
 def test_stripes_are_a_tensor_only_where_they_are_all_of_its_rows() -> None:
     """Else right values would be compared with those of other places, and a right operation be called wrong."""
     tensor = np.zeros((1, 4, 3, 2), np.int8)
-    found = module._striped([stripe(5, 3, 3, 2), stripe(7, 1, 3, 2)], tensor)
-    assert found is not None
-    for part in found:  # the values here are the operations' numbers
+    parts = module._striped([stripe(5, 3, 3, 2), stripe(7, 1, 3, 2)], tensor)
+    assert parts is not None
+    for part in parts:  # the values here are the operations' numbers
         assert part.tolist() == [5] * 18 + [7] * 6
     for writes in (
         [stripe(5, 3, 3, 2)],
@@ -141,9 +141,9 @@ def bricks(row: int, at: int, strides: tuple[int, int, int], *, copied: bool = F
 
 def test_bricks_are_put_together_only_where_all_of_them_lie_alike() -> None:
     """Rows of one column after the other, whichever operation wrote them first; else the tensor is not judged."""
-    found = module._assembled([bricks(5, 32, (32, 16, 32)), bricks(7, 0, (32, 16, 32))], 64)
-    assert found is not None
-    assert [part.tolist() for part in found] == [[7] * 32 + [5] * 32] * 2
+    parts = module._assembled([bricks(5, 32, (32, 16, 32)), bricks(7, 0, (32, 16, 32))], 64)
+    assert parts is not None
+    assert [part.tolist() for part in parts] == [[7] * 32 + [5] * 32] * 2
     alike = bricks(5, 0, (32, 16, 32))
     for other in (
         bricks(7, 32, (64, 16, 64)),

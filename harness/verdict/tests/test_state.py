@@ -47,11 +47,11 @@ def answers(count: int) -> list[tuple[np.ndarray, ...]]:
     return [(X + np.float32(1), sum([X] * (at + 1), np.zeros_like(X)) * np.float32(2)) for at in range(count)]
 
 
-def compared(found: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarray, ...]]) -> str | None:
-    runs = tuple(Run(0, at, each, ()) for at, each in enumerate(found))
+def compared(outputs: list[tuple[np.ndarray, ...]], wanted: list[tuple[np.ndarray, ...]]) -> str | None:
+    runs = tuple(Run(0, at, arrays, ()) for at, arrays in enumerate(outputs))
     outcome = Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
     calls = ModelCalls(tuple(wanted), repeat=len(wanted))
-    failure = steps_of(summing(), [(X,)] * len(found), calls, outcome).failure
+    failure = steps_of(summing(), [(X,)] * len(outputs), calls, outcome).failure
     assert failure is None or failure.kind is FailureKind.STATE
     return failure.message if failure is not None else None
 
@@ -63,7 +63,7 @@ def test_each_call_is_held_against_the_models_own() -> None:
 @pytest.mark.parametrize(("call", "output"), [(0, 0), (1, 1), (2, 0), (2, 1)])
 def test_the_first_step_that_differs_is_named_by_its_number_and_output(call: int, output: int) -> None:
     """People count calls from 1, as in "call 1 of the model"."""
-    wrong = [tuple(map(np.copy, each)) for each in answers(3)]
+    wrong = [tuple(map(np.copy, arrays)) for arrays in answers(3)]
     wrong[call][output][0, 2] += 1
     wrong[-1][-1][0, 3] += 1
     right = answers(3)[call][output][0, 2]
@@ -91,8 +91,8 @@ def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:
     lost = dataclasses.replace(frozen, lost=("output 0 depends on buffer n",))
 
     def said(artifact: Artifact, executions: int, calls: ModelCalls | None = None) -> str:
-        found = state_of(artifact, executions, calls)
-        return found.failure.message if found.failure is not None else "".join(found.notes)
+        result = state_of(artifact, executions, calls)
+        return result.failure.message if result.failure is not None else "".join(result.notes)
 
     both = "the model changes its attribute a, its attribute b when it is called; the program"
     assert said(lost, 1) == "the program does not keep the model's state: output 0 depends on buffer n"

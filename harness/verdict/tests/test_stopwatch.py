@@ -23,13 +23,13 @@ def test_the_phases_sum_up_to_the_wall_time() -> None:
         watch.begin_stage(text)
         time.sleep(0.02)
     watch.begin_stage("writing the program")
-    found = {metric.name: metric.value for metric in watch.metrics()}
+    values = {metric.name: metric.value for metric in watch.metrics()}
     wall = time.monotonic() - began
     named = ("starting", "loading", "quantising", "vela", "lowering", "total")
-    assert list(found) == [f"{name}_seconds" for name in named]
-    assert found["quantising_seconds"] >= 0.04
-    assert sum(found.values()) - found["total_seconds"] == pytest.approx(found["total_seconds"], abs=0.001)
-    assert found["total_seconds"] == pytest.approx(wall, abs=0.02)
+    assert list(values) == [f"{name}_seconds" for name in named]
+    assert values["quantising_seconds"] >= 0.04
+    assert sum(values.values()) - values["total_seconds"] == pytest.approx(values["total_seconds"], abs=0.001)
+    assert values["total_seconds"] == pytest.approx(wall, abs=0.02)
 
 
 def test_the_process_began_before_its_tests() -> None:

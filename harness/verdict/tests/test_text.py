@@ -14,7 +14,7 @@ from ethos_hil.lowering.tests.conftest import MODELS, U55
 
 
 def outcome(*numbers: list[int]) -> Outcome:
-    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(each)), ()) for at, each in enumerate(numbers))
+    runs = tuple(Run(0, at, (np.zeros(1, np.float32), np.array(values)), ()) for at, values in enumerate(numbers))
     return Outcome(b"", b"", b"", 0, 0, {}, runs, (), {})
 
 

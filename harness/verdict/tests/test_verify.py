@@ -123,16 +123,16 @@ def test_truth_values_are_compared_too() -> None:
 
 
 def test_executions_are_merged_to_the_sum_the_worst_and_the_first() -> None:
-    one = Output("y", (2,), "float32", "file", 2, 0, 0.0, "", 0.5)
-    two = Output("y", (2,), "float32", "file", 2, 1, 3.0, "there", 0.25)
+    first = Output("y", (2,), "float32", "file", 2, 0, 0.0, "", 0.5)
+    second = Output("y", (2,), "float32", "file", 2, 1, 3.0, "there", 0.25)
     both = Output("y", (2,), "float32", "file", 4, 1, 3.0, "there", 0.5)
-    assert merged(one, two) == merged(two, one) == both
-    assert merged(dataclasses.replace(one, first_mismatch="here"), two).first_mismatch == "here"
+    assert merged(first, second) == merged(second, first) == both
+    assert merged(dataclasses.replace(first, first_mismatch="here"), second).first_mismatch == "here"
 
 
 def test_of_two_comparisons_the_first_difference_counts() -> None:
     right = Comparison((Output("a", (), "int8", "file", 1, 0, 0.0),))
-    wrong, worse = (dataclasses.replace(right, difference=Failure(FailureKind.MISMATCH, each)) for each in "ab")
+    wrong, worse = (dataclasses.replace(right, difference=Failure(FailureKind.MISMATCH, message)) for message in "ab")
     assert right.then(right).difference is None
     assert right.then(wrong).difference == wrong.then(right).difference == wrong.then(worse).difference
     assert right.then(wrong).difference == wrong.difference

@@ -85,7 +85,7 @@ def assemble(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., bytes]:
 
 def qemu_processes(parent: int | None = None) -> set[int]:
     """Return the process ids of virtual boards, of one parent or of all processes."""
-    found = set()
+    processes = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             command = (folder / "cmdline").read_bytes()
@@ -93,5 +93,5 @@ def qemu_processes(parent: int | None = None) -> set[int]:
         except OSError:
             continue
         if b"memory-backend=ddr" in command and (parent is None or int(status[1]) == parent):
-            found.add(int(folder.name))
-    return found
+            processes.add(int(folder.name))
+    return processes

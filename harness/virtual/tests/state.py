@@ -81,11 +81,11 @@ class _Stream:
         for field in description.get("fields", ()):
             of = f"{name}.{field['name']}" + (f"[{field['index']}]" if "index" in field else "")
             for index in range(field.get("array_len", 1)):
-                one = of + (f"[{index}]" if "array_len" in field else "")
+                key = of + (f"[{index}]" if "array_len" in field else "")
                 if "struct" in field:
-                    self._fields(field["struct"], one)
+                    self._fields(field["struct"], key)
                 else:
-                    self.state[one] = self._take(field["size"])
+                    self.state[key] = self._take(field["size"])
         for subsection in description.get("subsections", ()):
             assert self._number(1) == _SUBSECTION
             assert self._text(1) == subsection["vmsd_name"]

@@ -130,8 +130,8 @@ class Endless(Engine):
 
 @pytest.fixture
 def pool() -> Iterator[BoardPool]:
-    with BoardPool() as made:
-        yield made
+    with BoardPool() as boards:
+        yield boards
     assert qemu_processes(os.getpid()) == set()
 
 
@@ -164,8 +164,8 @@ def all_of(board: QemuBoard, folder: Path) -> dict[str, bytes]:
     return state_of(board, folder) | {name: page for name, page in pages.items() if any(page)}
 
 
-def different(one: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
-    return {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+def different(contents: dict[str, bytes], other: dict[str, bytes]) -> set[str]:
+    return {name for name in contents.keys() | other.keys() if contents.get(name) != other.get(name)}
 
 
 @pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
@@ -204,8 +204,8 @@ def test_code_of_the_last_image_is_not_executed_again(assemble: Assemble, pool: 
     soc = dataclasses.replace(CORSTONE_300, boot=address)
     processes = set()
     for number in (1, 2, 1, 3):
-        said, board = run_for_words(pool.take(soc, assemble(teller(number), soc)), 1)
-        assert said == [number]
+        numbers, board = run_for_words(pool.take(soc, assemble(teller(number), soc)), 1)
+        assert numbers == [number]
         assert board is not None
         processes.add(board.qemu.pid)
         pool.give(board)
@@ -217,12 +217,12 @@ def test_memory_emptied_past_qemu_would_be_noticed(
 ) -> None:
     """Memory emptied past QEMU holds the new code, but QEMU executes the old code."""
     soc = dataclasses.replace(CORSTONE_300, boot=0x70000000)
-    said, board = run_for_words(pool.take(soc, assemble(teller(1), soc)), 1)
+    numbers, board = run_for_words(pool.take(soc, assemble(teller(1), soc)), 1)
     assert board is not None
     monkeypatch.setattr(type(board.qtest), "fill", lambda *_: None)
     board.load_image(assemble(teller(2), soc))
     again, board = run_for_words(board, 1)
-    assert (said, again) == ([1], [1])
+    assert (numbers, again) == ([1], [1])
     assert board is not None
     board.stop()
 
@@ -231,15 +231,15 @@ def test_memory_emptied_past_qemu_would_be_noticed(
 def test_code_written_past_qemu_is_not_taken_for_known(assemble: Assemble, pool: BoardPool, known: bool) -> None:
     """An NPU may write code like this. It is in memory, while QEMU has a translation of the old code."""
     soc = dataclasses.replace(CORSTONE_300, boot=0x31000000)
-    one, two = assemble(teller(1), soc), assemble(teller(2), soc)
-    said, board = run_for_words(pool.take(soc, one), 1)
-    assert (said, board is not None) == ([1], True)
+    first, second = assemble(teller(1), soc), assemble(teller(2), soc)
+    numbers, board = run_for_words(pool.take(soc, first), 1)
+    assert (numbers, board is not None) == ([1], True)
     assert board is not None
-    ((address, code),) = _contents(two).items()
+    ((address, code),) = _contents(second).items()
     assert board.blocks.write(address, 0, memoryview(code), Deadline(SECONDS))
     if known:  # QEMU knows what is there then, and keeps it
         board.blocks.forget_writes()
-    board.load_image(two)
+    board.load_image(second)
     again, board = run_for_words(board, 1)
     assert again == ([1] if known else [2])
     assert board is not None
@@ -256,6 +256,6 @@ def test_a_board_whose_other_devices_were_used_is_not_kept(
     """A reset does not restore these devices. Programs may use them all the same."""
     body = f"ldr r1, =0x{address:08x}\n movs r2, #0x80\n str r2, [r1]\n ldr r4, [r1]\n str r2, [r1, #4]\n"
     alone, _ = run_for_words(new_board(CORSTONE_300, assemble(body + SEND + PARK)), 1)
-    said, board = run_for_words(pool.take(CORSTONE_300, assemble(body + SEND + PARK)), 1)
-    assert (said, board) == (alone, None)
+    numbers, board = run_for_words(pool.take(CORSTONE_300, assemble(body + SEND + PARK)), 1)
+    assert (numbers, board) == (alone, None)
     assert qemu_processes(os.getpid()) == set()

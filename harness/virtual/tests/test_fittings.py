@@ -112,8 +112,8 @@ def sent(elf: bytes, count: int, soc: Soc, fittings: Fittings | None = None, *ru
 
 @pytest.fixture
 def pool() -> Iterator[BoardPool]:
-    with BoardPool() as made:
-        yield made
+    with BoardPool() as boards:
+        yield boards
     assert qemu_processes(os.getpid()) == set()
 
 
@@ -167,8 +167,8 @@ def test_the_uart_can_be_found_by_its_identity(assemble: Assemble, uart: Window,
     body = SET_UP.format(uart=base)
     body += f"ldr r11, =places\n 2: ldr r1, [r11], #4\n ldr r4, [r1]\n {SEND} b 2b\n .ltorg\n"
     body += f".balign 4\nplaces: .word {', '.join(map(str, [*places, other]))}\n"
-    found = sent(assemble(body + HANDLER, CORSTONE_320), 11, CORSTONE_320, Fittings((uart,), Adapters.ABORT))
-    assert found == [0x21, 0xB8, 0x1B, 0, 4, 0x0D, 0xF0, 0x05, 0xB1, ABSENT, other]
+    values = sent(assemble(body + HANDLER, CORSTONE_320), 11, CORSTONE_320, Fittings((uart,), Adapters.ABORT))
+    assert values == [0x21, 0xB8, 0x1B, 0, 4, 0x0D, 0xF0, 0x05, 0xB1, ABSENT, other]
 
 
 def test_a_board_without_a_uart_answers_at_neither_address(assemble: Assemble) -> None:
@@ -198,7 +198,7 @@ BYTE = "movs r4, #0x41\n str r4, [r8]\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "expected", "said"),
+    ("body", "expected", "message"),
     [
         (ENABLE.format(control=1, divider=16) + BYTE + BYTE, b"AA", None),
         (ENABLE.format(control=0, divider=16) + BYTE, b"", "while its transmitter is off"),
@@ -207,7 +207,7 @@ BYTE = "movs r4, #0x41\n str r4, [r8]\n"
     ],
 )
 def test_a_uart_that_is_not_set_up_sends_nothing(
-    assemble: Assemble, body: str, expected: bytes, said: str | None
+    assemble: Assemble, body: str, expected: bytes, message: str | None
 ) -> None:
     end = ENABLE.format(control=1, divider=16) + "movs r4, #0x2E\n str r4, [r8]\n" + PARK
     elf = assemble(f"ldr r8, ={OTHER_UART.base}\n" + body + end, CORSTONE_320)
@@ -218,14 +218,14 @@ def test_a_uart_that_is_not_set_up_sends_nothing(
             data += board.output()
     assert data == expected + b"."
     strict = machine(elf, CORSTONE_320, fittings, frozenset({Rule.UART}))
-    if said is None:
+    if message is None:
         with strict:
             assert strict.output() == b"A"
     else:
         error = error_of(strict)
         assert error.kind == "board-rule"
         assert error.message.startswith("rule uart of the strict board: ")
-        assert said in error.message
+        assert message in error.message
         assert ", in reset at 0x" in error.message
 
 

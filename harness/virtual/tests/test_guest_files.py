@@ -18,9 +18,9 @@ APPEND = OpenFlag.WRITE_ONLY | OpenFlag.CREATE | OpenFlag.APPEND
 
 @pytest.fixture
 def files(tmp_path: Path) -> Iterator[GuestFiles]:
-    found = GuestFiles(tmp_path)
-    yield found
-    found.stop()
+    guest = GuestFiles(tmp_path)
+    yield guest
+    guest.stop()
 
 
 def test_what_is_written_is_there(files: GuestFiles) -> None:
@@ -72,11 +72,11 @@ def test_a_folder_that_becomes_a_link_is_not_followed(files: GuestFiles, monkeyp
     resolve = Path.resolve
 
     def then_move(path: Path, strict: bool = False) -> Path:
-        found = resolve(path, strict)
+        result = resolve(path, strict)
         if path.name == "secret":
             (files.folder / "sub").rmdir()
             (files.folder / "sub").symlink_to(outside)
-        return found
+        return result
 
     monkeypatch.setattr(Path, "resolve", then_move)
     with pytest.raises(OSError) as caught:

@@ -61,8 +61,8 @@ def judged(image: Image, data: bytes, chance: random.Random) -> str:
     if verify(outcome, [right]).difference is not None:
         return "mismatch"
     for run in outcome.runs:
-        for found, expected in zip(run.outputs, recorded.outputs, strict=True):
-            np.testing.assert_array_equal(found, expected, strict=True)
+        for output, expected in zip(run.outputs, recorded.outputs, strict=True):
+            np.testing.assert_array_equal(output, expected, strict=True)
     return "verified"
 
 

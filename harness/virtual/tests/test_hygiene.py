@@ -81,7 +81,7 @@ def test_qemu_ends_with_the_harness(
         (qemu,) = qemu_processes(harness.pid)
         time.sleep(0.2)
         harness.send_signal(number)
-        _, said = harness.communicate(timeout=10)
+        _, error = harness.communicate(timeout=10)
     finally:
         harness.kill()
     ended = wait_for(lambda: not Path(f"/proc/{qemu}").exists() or _is_zombie(qemu))
@@ -89,7 +89,7 @@ def test_qemu_ends_with_the_harness(
         os.kill(qemu, signal.SIGKILL)
     assert ended
     assert harness.returncode != 0
-    assert ("KeyboardInterrupt" in said) == (number is signal.SIGINT)
+    assert ("KeyboardInterrupt" in error) == (number is signal.SIGINT)
     assert list(temporary.iterdir()) == []
 
 

@@ -199,8 +199,8 @@ class Probe(Engine):
             memory.write(place, written)
             assert memory.read(place, len(written)) == written
             # What the CPU sees there, over gdb, is what was written.
-            seen = memory._gdb.read_memory(address, len(written), Deadline(5))
-            self.seen[address] = (before, seen)
+            data = memory._gdb.read_memory(address, len(written), Deadline(5))
+            self.seen[address] = (before, data)
         assert memory._blocks is not None
         assert None not in memory._blocks._hosts.values(), "/proc/<pid>/mem is expected to work here"
         empty = self.npu.run(self.npu.decode((0xFFFF0000).to_bytes(4, "little")), {})
@@ -220,7 +220,7 @@ def test_the_cpu_sees_what_the_npu_wrote(assemble: Assemble, soc: Soc, probe: ty
         engine = board.engine
         assert isinstance(engine, Probe)
         assert len(engine.seen) == 5
-        assert all(seen == bytes(range(256)) * 5 for _, seen in engine.seen.values())
+        assert all(data == bytes(range(256)) * 5 for _, data in engine.seen.values())
 
 
 def test_a_corstone_320_has_its_other_uart_and_no_timing_adapters(assemble: Assemble) -> None:

@@ -31,8 +31,8 @@ TIMEOUT = 60.0
 
 @pytest.fixture
 def pool() -> Iterator[BoardPool]:
-    with BoardPool() as made:
-        yield made
+    with BoardPool() as boards:
+        yield boards
     assert qemu_processes(os.getpid()) == set()
 
 
@@ -176,8 +176,8 @@ def test_one_board_of_each_kind_waits(assemble: Assemble, pool: BoardPool) -> No
     for soc in (CORSTONE_300, CORSTONE_320):
         two = [pool.take(soc, assemble(teller(1), soc)) for _ in range(2)]
         assert two[0].qemu.pid != two[1].qemu.pid
-        for one in two:
-            pool.give(one)
+        for spare in two:
+            pool.give(spare)
         assert pool.take(soc, assemble(teller(1), soc)) is two[0]
         pool.give(two[0])
     assert len(qemu_processes(os.getpid())) == 2

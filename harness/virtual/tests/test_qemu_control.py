@@ -47,7 +47,7 @@ def test_a_reset_needs_its_event_not_only_an_answer(ends: tuple[Qmp, socket.sock
 
 
 @pytest.mark.parametrize(
-    ("said", "named"),
+    ("data", "named"),
     [
         (b'{"hello": 1}\n', "starts with"),
         (GREETING + b'{"error": {"desc": "not now"}}\n', "not now.* to qmp_capabilities"),
@@ -56,9 +56,9 @@ def test_a_reset_needs_its_event_not_only_an_answer(ends: tuple[Qmp, socket.sock
         (GREETING + b"[1]\n", "sent"),
     ],
 )
-def test_anything_but_an_answer_is_refused(ends: tuple[Qmp, socket.socket], said: bytes, named: str) -> None:
+def test_anything_but_an_answer_is_refused(ends: tuple[Qmp, socket.socket], data: bytes, named: str) -> None:
     qmp, qemu = ends
-    qemu.sendall(said)
+    qemu.sendall(data)
     with pytest.raises(QemuError, match=named):
         qmp.reset(Deadline(1))
 

@@ -44,7 +44,7 @@ def _ports(family: Family) -> Order:
 
 def _high(family: Family, *accesses: str) -> Order:
     """Return the accesses without those to the upper words of addresses, which an Ethos-U55 has no use for."""
-    return [each for each in accesses if family != U55 or each not in HIGH]
+    return [access for access in accesses if family != U55 or access not in HIGH]
 
 
 REGIONS = 3
@@ -205,23 +205,23 @@ def broken(order: Order, rules: Sequence[tuple[str, str, str]]) -> list[str]:
     """Return the rules that an order does not keep to. Accesses that it does not make break none."""
     first = {access: order.index(access) for access in dict.fromkeys(order)}
     return [
-        f"{one} comes after {other}: {why}"
-        for one, other, why in rules
-        if one in first and other in first and first[one] > first[other]
+        f"{access} comes after {other}: {why}"
+        for access, other, why in rules
+        if access in first and other in first and first[access] > first[other]
     ]
 
 
 def differences(ours: Order, theirs: Order, name: str, family: Family) -> list[str]:
     """Return what differs between two programs and is not on the list, and what is on it and does not differ."""
-    found = []
+    lines = []
     for text, have, lack, listed in (
         ("only ours", set(ours), set(theirs), OURS[name]),
         ("only Arm's", set(theirs), set(ours), THEIRS[name]),
     ):
-        wanted = {each for entry in listed if not entry.only or family in entry.only for each in entry.accesses}
-        found += [f"{text}, without a reason: {each}" for each in sorted(have - lack - wanted)]
-        found += [f"{text}, it says, but that is not so: {each}" for each in sorted(wanted - (have - lack))]
-    return found
+        wanted = {access for entry in listed if not entry.only or family in entry.only for access in entry.accesses}
+        lines += [f"{text}, without a reason: {access}" for access in sorted(have - lack - wanted)]
+        lines += [f"{text}, it says, but that is not so: {access}" for access in sorted(wanted - (have - lack))]
+    return lines
 
 
 # --- Ours. ---
@@ -261,7 +261,9 @@ def recorded_order(npu: str, monkeypatch: pytest.MonkeyPatch) -> Order:
     monkeypatch.setattr(Device, "read", recording_read)
     monkeypatch.setattr(Device, "write", recording_write)
     artifact = program(npu)
-    inputs = artifact.example_inputs or tuple(np.ones(each.sizes, each.dtype) for each in artifact.plan.input_tensors)
+    inputs = artifact.example_inputs or tuple(
+        np.ones(tensor.sizes, tensor.dtype) for tensor in artifact.plan.input_tensors
+    )
     image = image_of(artifact, Footprint.of(artifact), find_firmware(virtual_soc(npu).name), [inputs])
     board = VirtualTarget(npu)
     board.load(image)
@@ -294,31 +296,33 @@ def test_our_registers_and_their_order_are_those_of_arms_programs(npu: str, monk
 
 
 def orders() -> list[Any]:
-    found = [pytest.param(core_driver(each), id=f"core driver {each}") for each in (U55, U65, U85)]
-    return [*found, pytest.param(self_test(U85), id="self-test")]
+    params = [pytest.param(core_driver(family), id=f"core driver {family}") for family in (U55, U65, U85)]
+    return [*params, pytest.param(self_test(U85), id="self-test")]
 
 
 @pytest.mark.parametrize("order", orders())
 def test_arms_programs_keep_to_the_rules(order: Order) -> None:
     """A rule that one of them breaks is not Arm's, and not one that a part needs."""
-    first_of_kind = [each for each in order if each != "read STATUS"] if order[0] == "read STATUS" else list(order)
+    first_of_kind = (
+        [access for access in order if access != "read STATUS"] if order[0] == "read STATUS" else list(order)
+    )
     assert broken(first_of_kind, BEFORE) == []
 
 
-@pytest.mark.parametrize(("one", "other", "why"), [*BEFORE, *OUR_OWN])
-def test_a_driver_that_breaks_a_rule_is_seen(one: str, other: str, why: str) -> None:
-    assert broken([other, one], (*BEFORE, *OUR_OWN)) == [f"{one} comes after {other}: {why}"]
+@pytest.mark.parametrize(("access", "other", "why"), [*BEFORE, *OUR_OWN])
+def test_a_driver_that_breaks_a_rule_is_seen(access: str, other: str, why: str) -> None:
+    assert broken([other, access], (*BEFORE, *OUR_OWN)) == [f"{access} comes after {other}: {why}"]
 
 
 def test_a_difference_without_a_reason_is_seen() -> None:
     driver = list(core_driver(U65))
-    more = [each for entry in OURS["core driver"] if not entry.only for each in entry.accesses]
-    ours = [each for each in (*driver, *more) if each != "read CMD"]
+    more = [access for entry in OURS["core driver"] if not entry.only for access in entry.accesses]
+    ours = [access for access in (*driver, *more) if access != "read CMD"]
     assert differences(ours, driver, "core driver", U65) == []
     assert differences([*ours, "write PMINTSET"], driver, "core driver", U65) == [
         "only ours, without a reason: write PMINTSET"
     ]
-    assert differences([each for each in ours if each != "write QSIZE"], driver, "core driver", U65) == [
+    assert differences([access for access in ours if access != "write QSIZE"], driver, "core driver", U65) == [
         "only Arm's, without a reason: write QSIZE"
     ]
     assert differences([*ours, "read CMD"], driver, "core driver", U65) == [

@@ -44,7 +44,7 @@ ENABLE_FLOATING_POINT = """
 
 
 def check(
-    elf: bytes, soc: Soc, rules: Collection[Rule], broken: Rule | None, said: str = "", function: str = "reset"
+    elf: bytes, soc: Soc, rules: Collection[Rule], broken: Rule | None, message: str = "", function: str = "reset"
 ) -> None:
     """Run a program. It keeps the rules, or the error names the one that it breaks, and where."""
     if broken is None:
@@ -54,13 +54,13 @@ def check(
         return
     error = error_of(machine(elf, soc, rules=frozenset(rules)))
     assert (error.kind, error.message.split(":")[0]) == ("board-rule", f"rule {broken} of the strict board"), error
-    assert said in error.message
+    assert message in error.message
     assert f", in {function} at 0x" in error.message
     assert "guest.s:" in error.message
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("ldr r1, =0x30001000\n str r1, [r1]\n ldr r2, [r1]\n ldrb r2, [r1, #3]\n strb r2, [r1, #1]", ""),
         ("ldr r1, =0x30001000\n str r1, [r1]\n ldr r1, =0x20001000\n ldr r2, [r1]", ""),  # the same word
@@ -79,10 +79,10 @@ def check(
     ],
 )
 @pytest.mark.parametrize("soc", [CORSTONE_300, CORSTONE_320])
-def test_a_tcm_word_is_written_before_it_is_read(assemble: Assemble, soc: Soc, body: str, said: str) -> None:
+def test_a_tcm_word_is_written_before_it_is_read(assemble: Assemble, soc: Soc, body: str, message: str) -> None:
     body = body.replace("sub sp", "ldr sp, =0x30008000\n sub sp").replace("push", "ldr sp, =0x30008000\n push")
-    said = said.replace("0x3007fff8", "0x30007ff8")
-    check(assemble(body + END, soc), soc, TCM, Rule.TCM_ECC if said else None, said)
+    message = message.replace("0x3007fff8", "0x30007ff8")
+    check(assemble(body + END, soc), soc, TCM, Rule.TCM_ECC if message else None, message)
 
 
 def test_what_an_exception_pushes_is_written(assemble: Assemble) -> None:
@@ -132,7 +132,7 @@ BYTE = f"movs r6, #{DONE}\n str r6, [r8]\n"
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (SETTING + BYTE + "b park\n", ""),  # nothing was sent before the first byte
         (SETTING + BYTE + BYTE, "STATE was not read since the last one"),
@@ -140,8 +140,8 @@ BYTE = f"movs r6, #{DONE}\n str r6, [r8]\n"
         (SETTING.replace("str r6, [r8, #8]", "") + BYTE, "before it was set up"),
     ],
 )
-def test_qemus_own_uart_is_set_up_and_asked(assemble: Assemble, body: str, said: str) -> None:
-    check(assemble(body + END), CORSTONE_300, {Rule.UART}, Rule.UART if said else None, said)
+def test_qemus_own_uart_is_set_up_and_asked(assemble: Assemble, body: str, message: str) -> None:
+    check(assemble(body + END), CORSTONE_300, {Rule.UART}, Rule.UART if message else None, message)
 
 
 def test_the_divider_of_qemus_own_uart_is_valid(assemble: Assemble) -> None:
@@ -153,7 +153,7 @@ def test_the_divider_of_qemus_own_uart_is_valid(assemble: Assemble) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ("ldr r1, =0x59303000\n ldr r2, [r1]\n ldrb r2, [r1, #3]\n ldrd r2, r3, [r1]\n ldm r1, {r2, r3}", ""),
         ("ldr r1, =0xA0000000\n str r1, [r1]\n ldrh r2, [r1, #2]", ""),
@@ -180,8 +180,8 @@ def test_the_divider_of_qemus_own_uart_is_valid(assemble: Assemble) -> None:
         ),
     ],
 )
-def test_device_memory_is_accessed_aligned_and_by_words(assemble: Assemble, body: str, said: str) -> None:
-    check(assemble(body + END), CORSTONE_300, {Rule.BUS}, Rule.BUS if said else None, said)
+def test_device_memory_is_accessed_aligned_and_by_words(assemble: Assemble, body: str, message: str) -> None:
+    check(assemble(body + END), CORSTONE_300, {Rule.BUS}, Rule.BUS if message else None, message)
 
 
 def test_device_memory_is_not_executed(assemble: Assemble) -> None:
@@ -210,7 +210,7 @@ refused:
 
 
 @pytest.mark.parametrize(
-    ("soc", "body", "said"),
+    ("soc", "body", "message"),
     [
         (CORSTONE_300, "ldr r1, =0x1107FFFC\n str r1, [r1]\n ldr r1, =0x100FF000\n", ""),
         (CORSTONE_300, "ldr r1, =0x110FFFFC\n str r1, [r1]\n ldr r1, =0x21000000\n ldr r2, [r1]\n", ""),
@@ -264,9 +264,9 @@ refused:
         ),
     ],
 )
-def test_memories_are_those_of_the_part(assemble: Assemble, soc: Soc, body: str, said: str) -> None:
+def test_memories_are_those_of_the_part(assemble: Assemble, soc: Soc, body: str, message: str) -> None:
     rules = {Rule.PART_MEMORIES}
-    check(assemble(body + END, soc), soc, rules, Rule.PART_MEMORIES if said else None, said)
+    check(assemble(body + END, soc), soc, rules, Rule.PART_MEMORIES if message else None, message)
 
 
 def test_code_is_in_memories_of_the_part(assemble: Assemble) -> None:
@@ -281,7 +281,7 @@ def test_code_is_in_memories_of_the_part(assemble: Assemble) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (ENABLE_FLOATING_POINT + "vmov s0, r1\n vmov r2, s0\n vmrs r1, fpscr\n", ""),
         (ENABLE_FLOATING_POINT + ".arch_extension mve\n vadd.i32 q0, q0, q0\n vldrw.u32 q0, [r1]\n", ""),
@@ -296,24 +296,24 @@ def test_code_is_in_memories_of_the_part(assemble: Assemble) -> None:
         ("vpush {s0}\n", "floating-point"),
     ],
 )
-def test_floating_point_is_off_at_the_start(assemble: Assemble, body: str, said: str) -> None:
-    check(assemble(body + END), CORSTONE_300, {Rule.RESET_STATE}, Rule.RESET_STATE if said else None, said)
+def test_floating_point_is_off_at_the_start(assemble: Assemble, body: str, message: str) -> None:
+    check(assemble(body + END), CORSTONE_300, {Rule.RESET_STATE}, Rule.RESET_STATE if message else None, message)
 
 
 @pytest.mark.parametrize("soc", SOCS, ids=lambda soc: soc.name)
 def test_memory_holds_noise_at_the_start(assemble: Assemble, soc: Soc) -> None:
     """All RAM of QEMU around the image and what follows the image in the DDR; the image itself is whole."""
     elf = assemble("park:\n b park\n", soc)
-    found = []
+    contents = []
     for _ in range(2):
         with machine(elf, soc, rules=frozenset({Rule.MEMORY_PATTERN})) as board:
             places = ((0x10040000, 256), (0x111FFF00, 256), (0x30000000, 256), (0x3007FF00, 256), (0x31000000, 256),
                       (0x313FFF00, 256), (0x60000000, 256), (0x70000000, 256), (0x703FFF00, 256))  # fmt: skip
-            found.append([board.read(*place) for place in places])
+            contents.append([board.read(*place) for place in places])
             assert board.read(0x70400000, 256) == bytes(256)
             assert board.read(soc.boot, 4) == bytes.fromhex("00000830")
-    assert found[0] == found[1]
-    assert all(len(set(data)) > 100 for data in found[0])
+    assert contents[0] == contents[1]
+    assert all(len(set(data)) > 100 for data in contents[0])
 
 
 def test_a_program_that_reads_what_it_has_not_written_fails_with_noise_only(assemble: Assemble) -> None:

@@ -41,15 +41,15 @@ def target(soc: str, fittings: Fittings | None = None, pool: BoardPool | None = 
 
 @pytest.fixture
 def pool() -> Iterator[BoardPool]:
-    with BoardPool() as made:
-        yield made
+    with BoardPool() as boards:
+        yield boards
     assert qemu_processes(os.getpid()) == set()
 
 
 @pytest.mark.parametrize("soc", NPUS)
 def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool) -> None:
     """Also on a board that was used before, by the same program and by others: one QEMU runs them all."""
-    strict, seen = target(soc, None, pool), set()
+    strict, processes = target(soc, None, pool), set()
     for name in ("add", "convolutions", "add", "add"):
         packed = image(soc, name)
         lenient = VirtualTarget(NPUS[soc], soc=soc)
@@ -57,8 +57,8 @@ def test_it_keeps_the_rules_and_gives_the_same_answers(soc: str, pool: BoardPool
         expected = lenient.run(timeout=TIMEOUT)
         strict.load(packed)
         assert comparable(strict.run(timeout=TIMEOUT)) == comparable(expected)
-        seen |= qemu_processes(os.getpid())
-    assert len(seen) == 1
+        processes |= qemu_processes(os.getpid())
+    assert len(processes) == 1
 
 
 @pytest.mark.parametrize("soc", NPUS)
@@ -112,24 +112,24 @@ def changed(firmware: bytes, *changes: tuple[bytes, bytes]) -> bytes:
 
 @pytest.mark.parametrize("soc", NPUS)
 @pytest.mark.parametrize(
-    ("without", "said"),
+    ("without", "message"),
     [
         (None, ""),
         (CLEAN_A_LINE, "they were written and not cleaned, in "),
         (INVALIDATE_A_LINE, ", where the NPU has written since: the data cache may hold older bytes, in "),
     ],
 )
-def test_with_the_data_cache_on_it_cleans_and_invalidates(soc: str, without: bytes | None, said: str) -> None:
+def test_with_the_data_cache_on_it_cleans_and_invalidates(soc: str, without: bytes | None, message: str) -> None:
     """The firmware leaves the cache off; here it is on, and its maintenance is left out."""
     firmware = changed(find_firmware(soc), (CACHE_OFF, CACHE_ON), *([(without, NOTHING)] if without else []))
     board = VirtualTarget(NPUS[soc], soc=soc, rules=STRICT_BOARD | {Rule.CACHE})
     board.load(image(soc, "convolutions", firmware))
-    if not said:
+    if not message:
         assert len(board.run(timeout=TIMEOUT).runs) == 2
         return
     with pytest.raises(TargetError, match="rule cache of the strict board: ") as caught:
         board.run(timeout=TIMEOUT)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_with_the_data_cache_off_nothing_needs_cleaning() -> None:

@@ -87,7 +87,10 @@ def execute(artifact: Artifact, board: VirtualTarget, *, repeat: int = 1) -> Rep
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("npu", "mode"),
-    [*SYSTEMS[::3], *(pytest.param(*one, marks=pytest.mark.proof) for one in SYSTEMS if one not in SYSTEMS[::3])],
+    [
+        *SYSTEMS[::3],
+        *(pytest.param(*system, marks=pytest.mark.proof) for system in SYSTEMS if system not in SYSTEMS[::3]),
+    ],
 )
 def test_every_system_is_verified(npu: str, mode: str) -> None:
     artifact = lowered(npu, mode)

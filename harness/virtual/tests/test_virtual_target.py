@@ -62,24 +62,24 @@ def fails(image: Image, target: VirtualTarget | None = None, timeout: float = TI
 def test_outputs_equal_the_reference(make_image: MakeImage, name: str) -> None:
     recorded = load(name)
     (only,) = run(make_image(name)).runs
-    for found, expected in zip(only.outputs, recorded.outputs, strict=True):
-        np.testing.assert_array_equal(found, expected, strict=True)
+    for output, expected in zip(only.outputs, recorded.outputs, strict=True):
+        np.testing.assert_array_equal(output, expected, strict=True)
     (call,) = only.delegates
-    for found, expected in zip(call.outputs, recorded.delegate_outputs, strict=True):
-        np.testing.assert_array_equal(found, expected, strict=True)
+    for output, expected in zip(call.outputs, recorded.delegate_outputs, strict=True):
+        np.testing.assert_array_equal(output, expected, strict=True)
 
 
 def test_every_run_of_the_plan_comes_back_with_its_operations(make_image: MakeImage) -> None:
     image = make_image("convolutions", input_sets=3, repeat=2)
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     target = VirtualTarget(NPU)
     target.load(image)
-    outcome = target.run(timeout=TIMEOUT, progress=lambda done, planned: told.append((done, planned)))
+    outcome = target.run(timeout=TIMEOUT, progress=lambda done, planned: progress.append((done, planned)))
     assert [(run.input_set, run.repeat) for run in outcome.runs] == [(s, r) for s in range(3) for r in range(2)]
-    assert told == [(i, 6) for i in range(1, 7)]
+    assert progress == [(i, 6) for i in range(1, 7)]
     assert {Capability.OP_EVENTS, Capability.STAYS_UP} <= target.capabilities()
-    for one in outcome.runs:
-        (call,) = one.delegates
+    for execution in outcome.runs:
+        (call,) = execution.delegates
         assert call.op_events
         assert sum(event.cycles for event in call.op_events) == call.cycles > 0
         # The default events: idle cycles, AXI0 read and write beats, AXI1 read beats. Weights are behind AXI1. For the
@@ -256,8 +256,8 @@ def test_memory_works_without_proc(make_image: MakeImage) -> None:
 
     recorded = load("convolutions")
     (only,) = run(make_image("convolutions"), VirtualTarget(NPU, engine=portable)).runs
-    for found, expected in zip(only.delegates[0].outputs, recorded.delegate_outputs, strict=True):
-        np.testing.assert_array_equal(found, expected, strict=True)
+    for output, expected in zip(only.delegates[0].outputs, recorded.delegate_outputs, strict=True):
+        np.testing.assert_array_equal(output, expected, strict=True)
 
 
 def test_a_bit_flipped_in_any_byte_of_a_real_conversation_is_noticed(make_image: MakeImage) -> None:

@@ -29,8 +29,8 @@ PLACES = (0x10008000, 0x30001000, 0x31001000, 0x70000000)
 
 @pytest.fixture
 def pool() -> Iterator[BoardPool]:
-    with BoardPool() as made:
-        yield made
+    with BoardPool() as boards:
+        yield boards
     assert qemu_processes(os.getpid()) == set()
 
 
@@ -43,11 +43,11 @@ def found_by(pool: BoardPool, assemble: Assemble, rules: frozenset[Rule], store:
         body += SEND  # last: the run may end with the last word
     elf = assemble(body + PARK + ".thumb_func\nabsent:\n b absent\n .ltorg\n")
     run = Machine(pool.take(CORSTONE_300, elf, rules=rules), EthosU.parse(NPUS["corstone-300"]), Deadline(10.0))
-    found = words(run, len(PLACES))
+    values = words(run, len(PLACES))
     board = run.release()
     assert board is not None
     pool.give(board)
-    return found
+    return values
 
 
 @pytest.mark.parametrize("rules", [frozenset({Rule.WARM_RESTART}), frozenset[Rule](), frozenset({Rule.MEMORY_PATTERN})])
@@ -66,15 +66,15 @@ def test_memories_keep_what_was_left_there(assemble: Assemble, pool: BoardPool, 
 
 @pytest.mark.parametrize("soc", NPUS)
 def test_our_firmware_gives_its_own_answers_after_another_program(soc: str, pool: BoardPool) -> None:
-    warm, seen = VirtualTarget(NPUS[soc], soc=soc, rules=WARM, pool=pool), set()
+    warm, processes = VirtualTarget(NPUS[soc], soc=soc, rules=WARM, pool=pool), set()
     for name in ("convolutions", "add", "convolutions"):
         packed = image(soc, name)
         lenient = VirtualTarget(NPUS[soc], soc=soc)
         lenient.load(packed)
         warm.load(packed)
         assert comparable(warm.run(timeout=TIMEOUT)) == comparable(lenient.run(timeout=TIMEOUT))
-        seen |= qemu_processes(os.getpid())
-    assert len(seen) == 1
+        processes |= qemu_processes(os.getpid())
+    assert len(processes) == 1
 
 
 LEFT_ON = """
@@ -100,14 +100,14 @@ def test_the_npus_registers_keep_what_was_left_there(assemble: Assemble, pool: B
     npu = CORSTONE_300.npu_registers.base
     first = assemble(LEFT_ON.format(npu=npu, park="ldr r9, =0x59303000\n movs r1, #1\n str r1, [r9, #8]\n" + PARK))
     reads = READS_IT.format(uart=0x59303000, npu=npu) + SEND + PARK + ".thumb_func\nabsent:\n b absent\n .ltorg\n"
-    one = Machine(pool.take(CORSTONE_300, first, rules=rules), EthosU.parse(NPUS["corstone-300"]), Deadline(1.0))
+    run = Machine(pool.take(CORSTONE_300, first, rules=rules), EthosU.parse(NPUS["corstone-300"]), Deadline(1.0))
     with pytest.raises(TimeoutError):
-        one.output()
-    kept = one.release()
-    assert kept is not None
-    pool.give(kept)
+        run.output()
+    board = run.release()
+    assert board is not None
+    pool.give(board)
     second = pool.take(CORSTONE_300, assemble(reads), rules=rules)
-    assert second is kept
+    assert second is board
     with Machine(second, EthosU.parse(NPUS["corstone-300"]), Deadline(10.0)) as other:
         assert words(other, 1) == [0xFF if warm else 0]
 

@@ -38,13 +38,13 @@ def test_tables_in_tables_have_lines() -> None:
 
 
 def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
-    found = checked(tmp_path, "[[part]]\nday = 2026-11-25\n[[part]]\nsize = 3\n")
-    assert found.data == {"part": [{"day": "2026-11-25"}, {"size": 3}]}
-    assert found.line_of("part", 1, "size") == f"{tmp_path}/it.toml:4"
+    document = checked(tmp_path, "[[part]]\nday = 2026-11-25\n[[part]]\nsize = 3\n")
+    assert document.data == {"part": [{"day": "2026-11-25"}, {"size": 3}]}
+    assert document.line_of("part", 1, "size") == f"{tmp_path}/it.toml:4"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[[part]]\n[[part]]\nsize = 'x'\n", "it.toml:3: part[2].size: 'x' is not of type 'integer'"),
         ("pary = 1\n", "it.toml:1: pary is not known: did you mean part?"),
@@ -52,10 +52,10 @@ def test_what_is_right_keeps_its_lines(tmp_path: Path) -> None:
         ("part = \n", "it.toml is not TOML: Invalid value (at line 1, column 8)"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line_and_the_document(tmp_path: Path, text: str, said: str) -> None:
+def test_what_is_wrong_is_said_with_its_line_and_the_document(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         checked(tmp_path, text)
-    assert said in error.value.message
+    assert message in error.value.message
     assert error.value.hint == "read the manual"
 
 
@@ -70,7 +70,7 @@ PARTS = "a key has more than 16 parts (at line 2)"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (f"{LONG} = 1", PARTS),
         (f"[{LONG}]", PARTS),
@@ -84,13 +84,13 @@ PARTS = "a key has more than 16 parts (at line 2)"
         ("x = '''\n'''\ny = " + "[" * 5_000, "nested more than 16 deep (at line 4)"),
     ],
 )
-def test_what_is_too_deep_is_refused_before_it_is_parsed(tmp_path: Path, line: str, said: str) -> None:
+def test_what_is_too_deep_is_refused_before_it_is_parsed(tmp_path: Path, line: str, message: str) -> None:
     """The first would take tomllib 30 s, the arrays end in a RecursionError."""
     (tmp_path / "a.toml").write_text(f"ok = 1\n{line}\n")
     began = time.process_time()
     with pytest.raises(UsageError, match=r"a\.toml is not TOML: ") as refused:
         read_toml(tmp_path / "a.toml", "")
-    assert said in str(refused.value)
+    assert message in str(refused.value)
     assert time.process_time() - began < 1
 
 

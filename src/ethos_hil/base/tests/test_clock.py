@@ -19,7 +19,7 @@ def test_a_frequency_is_read(text: str, hz: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("0", "outside of 1 kHz to 10 GHz"),
         ("0MHz/1GHz", "outside of"),
@@ -38,8 +38,8 @@ def test_a_frequency_is_read(text: str, hz: float) -> None:
         ("alif-e7", "Did you mean alif-e7-hp or alif-e7-he"),
     ],
 )
-def test_what_is_no_clock_is_refused_in_one_line(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_what_is_no_clock_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         stated_clock(text)
     assert "\n" not in str(caught.value)
 
@@ -58,9 +58,9 @@ def test_a_part_and_a_system_configuration_are_clocks_by_name() -> None:
 
 
 def test_names_are_unique_and_every_clock_has_a_source() -> None:
-    names = [each.name for each in PARTS] + [name.lower() for name in SYSTEM_CLOCKS]
+    names = [part.name for part in PARTS] + [name.lower() for name in SYSTEM_CLOCKS]
     assert len(set(names)) == len(names)
-    assert all(each.source and 1e6 < each.hz <= 1e9 and each.name == each.name.lower() for each in PARTS)
+    assert all(part.source and 1e6 < part.hz <= 1e9 and part.name == part.name.lower() for part in PARTS)
 
 
 @pytest.mark.parametrize(("hz", "text"), [(1e9, "1 GHz"), (32e6, "32 MHz"), (2500.0, "2.5 kHz"), (12.0, "12 Hz")])

@@ -66,8 +66,8 @@ def test_python_prints_the_hint_below_the_message() -> None:
     error = UsageError("wrong", hint="do otherwise")
     assert traceback.format_exception_only(error)[-1] == "do otherwise\n"
     error.add_note("said by somebody else")
-    told = traceback.format_exception_only(error.replace(hint="do this"))
-    assert told[-2:] == ["do this\n", "said by somebody else\n"]
+    lines = traceback.format_exception_only(error.replace(hint="do this"))
+    assert lines[-2:] == ["do this\n", "said by somebody else\n"]
     assert traceback.format_exception_only(error.replace(hint=None))[1:] == ["said by somebody else\n"]
     assert not getattr(UsageError("wrong"), "__notes__", None)
 

@@ -16,8 +16,8 @@ def test_a_file_is_named_by_the_error_and_else_by_the_caller(tmp_path: Path) -> 
     with pytest.raises(UsageError, match=r"gone\.json cannot be read: No such file") as caught, readable(hint="look"):
         (tmp_path / "gone.json").read_text()
     assert caught.value.hint == "look"
-    told = unreadable(OSError("odd"), tmp_path, use="read or written")
-    assert told.message == f"{tmp_path} cannot be read or written: odd"
+    error = unreadable(OSError("odd"), tmp_path, use="read or written")
+    assert error.message == f"{tmp_path} cannot be read or written: odd"
 
 
 def test_what_cannot_be_written_is_as_it_was(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def test_after_two_seconds_the_holder_is_named(
     with pytest.raises(ToolError, match=f"waited 3 s for .*x.lock, which process {holder.pid} ") as caught:
         lock(tmp_path / "x.lock", limit=3.0).__enter__()
     assert (caught.value.kind, caught.value.exit_status) == ("cache", 3)
-    said = capsys.readouterr().err
-    assert said.startswith(f"ethos-hil: waiting for process {holder.pid} (")
-    assert f"`kill {holder.pid}`" in said
-    assert said.count("\n") == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"ethos-hil: waiting for process {holder.pid} (")
+    assert f"`kill {holder.pid}`" in error
+    assert error.count("\n") == 1
 
 
 def test_a_stopped_holder_is_named_with_what_to_do(
@@ -63,9 +63,9 @@ def test_a_killed_holder_frees_it(tmp_path: Path, holder: subprocess.Popen[str])
     started = time.monotonic()
     with lock(tmp_path / "x.lock") as mine:
         assert mine
-        found = Holder.read(tmp_path / "x.lock")
-        assert found is not None
-        assert (found.pid, found.is_here, found.is_stopped) == (os.getpid(), True, False)
+        owner = Holder.read(tmp_path / "x.lock")
+        assert owner is not None
+        assert (owner.pid, owner.is_here, owner.is_stopped) == (os.getpid(), True, False)
     assert time.monotonic() - started < 2
     assert (tmp_path / "x.lock").read_bytes() == b""
 

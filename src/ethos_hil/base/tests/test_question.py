@@ -32,44 +32,44 @@ def test_the_four_groups_are_the_question() -> None:
 def test_each_field_has_an_example_that_is_kept_and_moves_the_digest(name: str) -> None:
     question = asked(**{name: OTHER[name]})
     assert question.given == (name,)
-    kept = Question.from_json(json.loads(json.dumps(question.to_json())))
-    assert getattr(kept, name) == OTHER[name]
-    assert kept.digest == question.digest != asked().digest
+    copy = Question.from_json(json.loads(json.dumps(question.to_json())))
+    assert getattr(copy, name) == OTHER[name]
+    assert copy.digest == question.digest != asked().digest
 
 
 def test_every_field_at_once_is_kept() -> None:
     question = asked(**OTHER)
-    kept = Question.from_json(json.loads(json.dumps(question.to_json())))
-    assert kept == question.kept()
-    assert kept.digest == question.digest
+    copy = Question.from_json(json.loads(json.dumps(question.to_json())))
+    assert copy == question.kept()
+    assert copy.digest == question.digest
 
 
 def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
     for folder, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.npz").write_bytes(content)
-    one, same, other = (asked(inputs=tmp_path / folder / "x.npz").digest for folder in "abc")
-    assert one == same != other
-    kept = Question.from_json(asked(inputs=tmp_path / "a/x.npz").to_json())
+    first, same, other = (asked(inputs=tmp_path / folder / "x.npz").digest for folder in "abc")
+    assert first == same != other
+    copy = Question.from_json(asked(inputs=tmp_path / "a/x.npz").to_json())
     (tmp_path / "a/x.npz").unlink()
-    assert kept.digest == one
+    assert copy.digest == first
 
 
 def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
     zeros, ones = ((np.zeros(3, np.float32),),), ((np.ones(3, np.float32),),)
     question = asked(inputs=zeros)
     assert question.digest == asked(inputs=((np.zeros(3, np.float32),),)).digest != asked(inputs=ones).digest
-    kept = Question.from_json(question.to_json())
-    assert (kept.inputs, kept.in_memory, kept.digest) == (None, ("inputs",), question.digest)
-    assert again(kept) == ""
+    copy = Question.from_json(question.to_json())
+    assert (copy.inputs, copy.in_memory, copy.digest) == (None, ("inputs",), question.digest)
+    assert again(copy) == ""
 
 
 def test_another_value_takes_the_old_digest_away(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(b"1")
-    kept = asked(inputs=path).kept()
-    assert kept.but(inputs=None).digest == asked().digest
-    assert kept.but(repeat=3).digests == kept.digests
+    copy = asked(inputs=path).kept()
+    assert copy.but(inputs=None).digest == asked().digest
+    assert copy.but(repeat=3).digests == copy.digests
 
 
 def test_folders_of_a_machine_do_not_count() -> None:
@@ -108,11 +108,11 @@ def test_json_of_another_type_is_refused(name: str, value: object) -> None:
     group = next(group for group, names in GROUPS.items() if name in names)
     document[group][name] = value
     try:
-        kept = getattr(Question.from_json(document), name)
+        setting = getattr(Question.from_json(document), name)
     except TypeError:
         return
     kind = OPTIONS[name].kind
-    assert kept == DEFAULTS[name] or isinstance(kept, float if kind is float else kind)
+    assert setting == DEFAULTS[name] or isinstance(setting, float if kind is float else kind)
 
 
 def test_a_command_names_what_is_not_its_default() -> None:

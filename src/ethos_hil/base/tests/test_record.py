@@ -209,19 +209,19 @@ def test_what_is_read_is_text_where_there_was_text(other: object) -> None:
     whole = json.loads(RECORD.dumps())
     places = list(texts(whole))
     assert len(places) > 70
-    kept = set()
+    names = set()
     for *way, last in places:
         data = json.loads(RECORD.dumps())
         functools.reduce(operator.getitem, way, data)[last] = other
         try:
-            found: Any = Record.from_json(data).to_json()
+            document: Any = Record.from_json(data).to_json()
         except ValueError:
             continue
-        value = functools.reduce(operator.getitem, (*way, last), found)
+        value = functools.reduce(operator.getitem, (*way, last), document)
         if not isinstance(value, str):
-            kept.add(".".join(map(str, (*way, last))))
+            names.add(".".join(map(str, (*way, last))))
     absent = {"failure.hint", "preflight.0.fix", "outputs.0.first_mismatch"} if other is None else set()
-    assert kept <= absent | NUMBERS
+    assert names <= absent | NUMBERS
 
 
 ADDED_LATER = {

@@ -35,8 +35,8 @@ def test_one_that_stays_stopped_is_named_and_ended(
         assert child.wait(PATIENCE) == -signal.SIGKILL
     assert stopped.ended == {child.pid}
     (line,) = capfd.readouterr().err.splitlines()
-    said = f"ethos-hil: the worker process {child.pid}, which has items 1 to 64, is stopped; `kill -CONT {child.pid}`"
-    assert line.startswith(said)
+    text = f"ethos-hil: the worker process {child.pid}, which has items 1 to 64, is stopped; `kill -CONT {child.pid}`"
+    assert line.startswith(text)
 
 
 def test_one_that_goes_on_or_is_forgotten_is_left_alone(
@@ -84,12 +84,12 @@ def test_a_crew_loses_a_job_whose_process_is_stopped(tmp_path: Path, monkeypatch
     crew: WorkerCrew[str] = WorkerCrew(
         "worker_of_test", [], folder=tmp_path, log=lambda number: tmp_path / f"{number}.log", processes=1
     )
-    told, lost = [], []
+    lines, lost = [], []
 
     def lose(job: str, how: str) -> None:
         lost.append((job, how))
 
     jobs = ["a", "stop", "b"]
-    crew.run(jobs, report=lambda job, line: told.append(line), lost=lose, tick=lambda: None)
-    assert told == ["did a", "did b"]
+    crew.run(jobs, report=lambda job, line: lines.append(line), lost=lose, tick=lambda: None)
+    assert lines == ["did a", "did b"]
     assert lost == [("stop", "signal 9, after a signal had stopped it")]

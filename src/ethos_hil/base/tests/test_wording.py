@@ -8,7 +8,7 @@ from ethos_hil.base.wording import change, counted, duration, exact, listed, mem
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("text", "words"),
     [
         (counted(1, "point"), "1 point"),
         (counted(1200, "point"), "1,200 points"),
@@ -33,5 +33,5 @@ from ethos_hil.base.wording import change, counted, duration, exact, listed, mem
         (listed("abcde"), "a, b, c and 2 more"),
     ],
 )
-def test_a_number_is_said_in_one_way(said: str, words: str) -> None:
-    assert said == words
+def test_a_number_is_said_in_one_way(text: str, words: str) -> None:
+    assert text == words
