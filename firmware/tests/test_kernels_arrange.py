@@ -118,25 +118,25 @@ def fillings() -> Cases:
 
     aten = torch.ops.aten
 
-    def made(operator: str, call: Any) -> Case:
+    def new_case(operator: str, call: Any) -> Case:
         # A program needs an input; the sum keeps the constant from being folded.
         return Case(operator, call, (values("float32", 3),))
 
     cases = Cases()
     for dtype in TYPES:
         kind = getattr(torch, dtype)
-        cases.append(made("aten::full.out", lambda x, kind=kind: aten.full.default([2, 3], 1, dtype=kind)))
+        cases.append(new_case("aten::full.out", lambda x, kind=kind: aten.full.default([2, 3], 1, dtype=kind)))
         cases.add("full_like.out", "full_like.default", [(values(dtype, 3, 2),)], 1)
         cases.add("fill.Scalar_out", "fill.Scalar", [(values(dtype, 3, 2),)], 0)
-    cases.append(made("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(2.7, dtype=torch.int32)))
-    cases.append(made("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(-7, dtype=torch.float16)))
-    cases.append(made("aten::full.out", lambda x: aten.full.default([], float("-inf"))))
-    cases.append(made("aten::zeros.out", lambda x: aten.zeros.default([4, 0, 2])))
-    cases.append(made("aten::zeros.out", lambda x: aten.zeros.default([4, 2], dtype=torch.int8)))
-    cases.append(made("aten::ones.out", lambda x: aten.ones.default([3], dtype=torch.bool)))
-    cases.append(made("aten::arange.out", lambda x: aten.arange.default(7)))
-    cases.append(made("aten::arange.start_out", lambda x: aten.arange.start_step(-3, 20, 4)))
-    cases.append(made("aten::arange.start_out", lambda x: aten.arange.start_step(1.5, -2.0, -0.3)))
+    cases.append(new_case("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(2.7, dtype=torch.int32)))
+    cases.append(new_case("aten::scalar_tensor.out", lambda x: aten.scalar_tensor.default(-7, dtype=torch.float16)))
+    cases.append(new_case("aten::full.out", lambda x: aten.full.default([], float("-inf"))))
+    cases.append(new_case("aten::zeros.out", lambda x: aten.zeros.default([4, 0, 2])))
+    cases.append(new_case("aten::zeros.out", lambda x: aten.zeros.default([4, 2], dtype=torch.int8)))
+    cases.append(new_case("aten::ones.out", lambda x: aten.ones.default([3], dtype=torch.bool)))
+    cases.append(new_case("aten::arange.out", lambda x: aten.arange.default(7)))
+    cases.append(new_case("aten::arange.start_out", lambda x: aten.arange.start_step(-3, 20, 4)))
+    cases.append(new_case("aten::arange.start_out", lambda x: aten.arange.start_step(1.5, -2.0, -0.3)))
     return cases
 
 

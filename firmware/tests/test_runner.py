@@ -39,7 +39,7 @@ def write_files(folder: Path, pte: bytes, inputs: Sequence[bytes]) -> str:
     return COMMAND + "".join(f" -i i{number}.bin" for number in range(len(inputs)))
 
 
-def said(ended: Ended) -> str:
+def error_line(ended: Ended) -> str:
     """Return the one line that names the error; the exit status must be that of an error too."""
     (line,) = ended.errors()
     assert ended.status == 1
@@ -147,7 +147,7 @@ def test_errors_are_one_line(
     (tmp_path / "long.bin").write_bytes(data + data[:4])
     (tmp_path / "cut.pte").write_bytes(exported.pte[: len(exported.pte) // 2])
     (tmp_path / "empty.bin").write_bytes(b"")
-    assert words in said(run_runner(command_line))
+    assert words in error_line(run_runner(command_line))
     assert not (tmp_path / "out-0.bin").exists()
 
 
@@ -161,13 +161,13 @@ def test_words_may_be_quoted(run_runner: RunFiles, exported: Exported, tmp_path:
 
 def test_an_errors_line_has_its_kind(run_runner: RunFiles, exported: Exported, tmp_path: Path) -> None:
     foreign = exported.pte.replace(b"quantized_decomposed::quantize", b"quantized_decomposed::quantifx")
-    line = said(run_runner(write_files(tmp_path, foreign, exported.input_set)))
+    line = error_line(run_runner(write_files(tmp_path, foreign, exported.input_set)))
     assert line.startswith("E [executorch:unsupported] this firmware lacks operator quantized_decomposed::quantifx")
 
 
 def test_a_fault_ends_the_run(run_runner: RunFiles, firmware: bytes, exported: Exported, tmp_path: Path) -> None:
     address, elf = plant(firmware, "7executeE", b"\x00\xde")  # udf #0
-    line = said(run_runner(write_files(tmp_path, exported.pte, exported.input_set), elf))
+    line = error_line(run_runner(write_files(tmp_path, exported.pte, exported.input_set), elf))
     assert line.startswith(f"E [executorch:fault] Hard fault. irq=6, pc={address:#010x}, ")
 
 

@@ -62,19 +62,19 @@ def good() -> Side:
     return run()
 
 
-def told(before: Side, after: Side) -> dict[str, tuple[Word, Cause]]:
+def changes_between(before: Side, after: Side) -> dict[str, tuple[Word, Cause]]:
     """What is different, by metric. The name of a model in memory is that of its class."""
     return {change.metric: (change.word, change.cause) for change in ethos_hil.gate(before, after).changes}
 
 
 def test_the_same_network_is_the_same_wherever_its_lines_are(good: Side) -> None:
-    assert told(good, run()) == {}
-    assert told(good, run(Moved)) == {VERDICT: (Word.CHANGED, Cause.NAME)}
+    assert changes_between(good, run()) == {}
+    assert changes_between(good, run(Moved)) == {VERDICT: (Word.CHANGED, Cause.NAME)}
 
 
 def test_an_argument_of_vela_is_named(good: Side) -> None:
     """An Ethos-U85 gets other weights, an Ethos-U55 another stream that needs less SRAM and more cycles."""
-    assert {cause for _, cause in told(good, run(optimise="Size")).values()} == {Cause.WEIGHTS}
+    assert {cause for _, cause in changes_between(good, run(optimise="Size")).values()} == {Cause.WEIGHTS}
     comparison = ethos_hil.gate(run(npu=U55), run(npu=U55, optimise="Size"))
     words = {change.metric: (change.word, change.cause) for change in comparison.changes}
     assert words["scratch_bytes"] == (Word.IMPROVED, Cause.STREAM)
@@ -133,7 +133,7 @@ def test_an_edit_of_the_timing_model_is_named_with_the_operations_that_moved(
     good: Side, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The id is made of the source, which a test does not edit: with the old id nothing explains the new cycles."""
-    assert told(good, run()) == {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}
+    assert changes_between(good, run()) == {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}
     monkeypatch.setattr(model_id, "source_digest", lambda *_folders: "e" * 64)
     model_id.timing_model_id.cache_clear()
     try:

@@ -37,7 +37,7 @@ def pool() -> Iterator[BoardPool]:
         yield boards
 
 
-def made(
+def measure(
     pool: BoardPool, settings: PointSettings = SETTINGS, case: BenchCase = CASE, npu: str = "ethos-u55-128",
     mode: str = "Shared_Sram", target: str = "virtual",
 ) -> Record:  # fmt: skip
@@ -47,7 +47,7 @@ def made(
 
 
 def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) -> None:
-    booted, timed = made(pool), made(pool, replace(SETTINGS, boot=False))
+    booted, timed = measure(pool), measure(pool, replace(SETTINGS, boot=False))
     assert (booted.verdict, timed.verdict) == (Verdict.VERIFIED, Verdict.COMPILED_ONLY)
     assert booted.metric("npu_cycles") == timed.metric("npu_cycles")
     assert [(op.id, op.cycles) for op in booted.ops] == [(op.id, op.cycles) for op in timed.ops]
@@ -61,7 +61,7 @@ def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) ->
 
 
 def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
-    record = made(pool, replace(SETTINGS, repeat=2, warm_up=3))
+    record = measure(pool, replace(SETTINGS, repeat=2, warm_up=3))
     cycles = record.metric("npu_cycles")
     assert cycles is not None
     assert record.verdict == Verdict.VERIFIED
@@ -73,7 +73,7 @@ def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
 
 
 def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
-    record = made(pool, replace(SETTINGS, clock=StatedClock(100e6, "--clock 100MHz"), boot=False))
+    record = measure(pool, replace(SETTINGS, clock=StatedClock(100e6, "--clock 100MHz"), boot=False))
     cycles, seconds = record.metric("npu_cycles"), record.metric(NPU_SECONDS)
     assert cycles is not None
     assert seconds is not None
@@ -97,7 +97,7 @@ def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
 def test_refusals_are_records_with_a_reason(
     pool: BoardPool, case: BenchCase, npu: str, mode: str, target: str, kind: FailureKind, message: str
 ) -> None:
-    record = made(pool, case=case, npu=npu, mode=mode, target=target)
+    record = measure(pool, case=case, npu=npu, mode=mode, target=target)
     assert record.failure is not None
     assert record.failure.kind == kind
     assert message in record.failure.message
@@ -107,7 +107,7 @@ def test_refusals_are_records_with_a_reason(
 
 
 def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
-    record = made(pool)
+    record = measure(pool)
     wrong = replace(record, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "output 0 differs"))
     assert not is_refusal(wrong)
 
@@ -118,7 +118,7 @@ def test_a_wrong_answer_is_no_refusal(pool: BoardPool) -> None:
 )
 def test_a_file_that_is_gone_is_no_property_of_the_point(pool: BoardPool, settings: PointSettings, target: str) -> None:
     """Such as a board whose file was removed since the run began: an NPU that lacks something is not red in a night."""
-    record = made(pool, settings, target=target)
+    record = measure(pool, settings, target=target)
     assert record.failure is not None
     assert (record.verdict, record.failure.kind) == (Verdict.FAILED, FailureKind.NOT_AVAILABLE)
     assert not settled(record)

@@ -31,19 +31,19 @@ WITHIN = 0.2
 """Seconds that the link gets."""
 
 
-def said(kind: MonitorFrameType, record: Struct, **values: int) -> bytes:
+def frame(kind: MonitorFrameType, record: Struct, **values: int) -> bytes:
     """A frame of the monitor; what is not given is zero."""
     payload = record.pack({**{field.name: 0 for field in record.fields}, **values})
     content = FrameHeader.pack({"type": kind, "reserved": 0, "sequence": 0}) + payload
     return bytes(cobs.encode(content + zlib.crc32(content).to_bytes(4, "little"))) + b"\0"
 
 
-READY = said(MonitorFrameType.READY, Ready, nonce=1, protocol=PROTOCOL_VERSION, board=300)
+READY = frame(MonitorFrameType.READY, Ready, nonce=1, protocol=PROTOCOL_VERSION, board=300)
 FLOODS = {
     "zeros": bytes(1 << 16),
     "text": b"hello\n" * 10_000,
-    "another upload's receipts": said(MonitorFrameType.RECEIVED, Received, upload=1) * 2000,
-    "answers that no one asked for": said(MonitorFrameType.SPEED, Speed, baud=1) * 3000,
+    "another upload's receipts": frame(MonitorFrameType.RECEIVED, Received, upload=1) * 2000,
+    "answers that no one asked for": frame(MonitorFrameType.SPEED, Speed, baud=1) * 3000,
 }
 
 

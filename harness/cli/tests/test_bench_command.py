@@ -88,7 +88,7 @@ def test_files_and_exit_status(command_line: Call, grid: str) -> None:
 CHEAP = ("bench", "--grid", "mine.toml", "--case", "linear*", "--no-boot", "--resume", "made")
 
 
-def made(grid: str, **changes: Any) -> None:
+def write_run(grid: str, **changes: Any) -> None:
     """A run of the grid's first case that has its one record, so that nothing has to be made."""
     plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
     folder = new_run(plan, Path("results/runs"), "made")
@@ -98,7 +98,7 @@ def made(grid: str, **changes: Any) -> None:
 
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])
 def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, budget: str, status: int) -> None:
-    made(grid)
+    write_run(grid)
     code, out, error = command_line(*CHEAP, "--which", budget, "--json", "-")
     assert code == status, error
     if status < 2:
@@ -110,7 +110,7 @@ def test_a_budget_that_nothing_meets_is_status_1(command_line: Call, grid: str, 
 
 
 def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid: str) -> None:
-    made(grid)
+    write_run(grid)
     for budget in ("fps>=124000", "cycles<=1", "cycles<=1"):
         command_line(*CHEAP, "--which", budget)
     assert command_line("report", "results/runs", "-o", "bench.html")[0] == 0
@@ -121,7 +121,7 @@ def test_the_report_has_the_answers_that_were_asked_for(command_line: Call, grid
 
 
 def test_a_refusal_has_one_word_and_one_count_in_terminal_files_and_report(command_line: Call, grid: str) -> None:
-    made(
+    write_run(
         grid,
         verdict=Verdict.FAILED,
         failure=Failure(FailureKind.COMPILE, "too large"),

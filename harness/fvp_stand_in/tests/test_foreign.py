@@ -303,12 +303,12 @@ def test_memory_that_is_gone_with_qemu_is_named(board300: Board) -> None:
 
 
 def test_several_at_once_do_not_disturb_each_other(board300: Board) -> None:
-    def one(index: int) -> tuple[int, str]:
+    def run(index: int) -> tuple[int, str]:
         ended = board300.run(f"args number{index}")
         return ended.status, ended.stdout.splitlines()[2]
 
     with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(one, range(4))) == [(0, f"[number{index}]") for index in range(4)]
+        assert list(pool.map(run, range(4))) == [(0, f"[number{index}]") for index in range(4)]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -137,7 +137,7 @@ def ethos_hil(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, timeout=250)
 
 
-def said(checkout: Path) -> str:
+def doubt(checkout: Path) -> str:
     """What is said of the firmware that is built there."""
     return printed(checkout, "f.firmware_doubt(f.firmware_path('corstone-300').read_bytes())")
 
@@ -164,7 +164,7 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     source, manifest = checkout / "firmware/main.cc", checkout / "build/firmware/corstone300" / MANIFEST_NAME
     text, written = source.read_text(), manifest.read_text()
     os.utime(source)
-    assert said(checkout) == "None", "a newer date alone says nothing"
+    assert doubt(checkout) == "None", "a newer date alone says nothing"
     source.write_text(text + "\n// changed\n")
     row = firmware_row(checkout)
     assert row["status"] == "note"
@@ -173,7 +173,7 @@ def test_preflight_tells_of_a_firmware_that_is_older_than_its_sources(checkout: 
     source.write_text(text)
     for damaged in (written.replace(json.loads(written)["sha256"], "0" * 64), ""):
         manifest.write_text(damaged)
-        assert said(checkout).startswith("nothing says from which sources the firmware of corstone300 was built")
+        assert doubt(checkout).startswith("nothing says from which sources the firmware of corstone300 was built")
     manifest.write_text(written)
     assert firmware_row(checkout)["status"] == "ok"
 

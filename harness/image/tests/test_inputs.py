@@ -60,7 +60,7 @@ ANY = Tensor("FLOAT", 6, (1,), (0,), 0, 0, None)
 NAMES = ("left", "right")
 
 
-def taken(path: Path, *names: str, of: tuple[str, ...] = NAMES) -> list[float]:
+def first_values(path: Path, *names: str, of: tuple[str, ...] = NAMES) -> list[float]:
     """Return what each tensor gets of a file whose arrays have these names and are 0, 1, ... in the file's order."""
     np.savez(path, **{name: np.full(1, number, np.float32) for number, name in enumerate(names)})
     (values,) = InputFile.read(path).input_sets((ANY,) * len(names), of)
@@ -83,13 +83,13 @@ def taken(path: Path, *names: str, of: tuple[str, ...] = NAMES) -> list[float]:
 def test_arrays_are_taken_by_name_or_number_or_in_the_order_of_the_file(
     tmp_path: Path, names: tuple[str, ...], order: list[float]
 ) -> None:
-    assert taken(tmp_path / "x.npz", *names) == order
+    assert first_values(tmp_path / "x.npz", *names) == order
 
 
 def test_a_single_array_may_have_any_name_and_numbers_count_beyond_nine(tmp_path: Path) -> None:
-    assert taken(tmp_path / "x.npz", "Image", of=("image",)) == [0]
-    assert taken(tmp_path / "x.npz", *(f"arr_{n}" for n in (0, 10, 2)), of=()) == [0, 2, 1]
-    assert taken(tmp_path / "x.npz", "right", "left", of=("left",)) == [0, 1], "not as many names as tensors"
+    assert first_values(tmp_path / "x.npz", "Image", of=("image",)) == [0]
+    assert first_values(tmp_path / "x.npz", *(f"arr_{n}" for n in (0, 10, 2)), of=()) == [0, 2, 1]
+    assert first_values(tmp_path / "x.npz", "right", "left", of=("left",)) == [0, 1], "not as many names as tensors"
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_names_of_which_only_some_fit_are_refused(
 ) -> None:
     """Else a slip of the pen swaps two inputs, and the reference gets them swapped too."""
     with pytest.raises(UsageError, match=message) as refused:
-        taken(tmp_path / "x.npz", *names)
+        first_values(tmp_path / "x.npz", *names)
     assert hint in (refused.value.hint or "")
 
 

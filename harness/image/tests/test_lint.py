@@ -90,7 +90,7 @@ def checked(elf: bytes, soc: str = "corstone-300") -> LintReport:
     return lint(elf, find_soc(soc), RAMS)
 
 
-def found(report: LintReport) -> list[tuple[str, Severity]]:
+def findings_of(report: LintReport) -> list[tuple[str, Severity]]:
     return [(finding.check, finding.severity) for finding in report.findings]
 
 
@@ -137,19 +137,19 @@ def test_a_small_program_is_clean(compiler: Compiler) -> None:
 )
 def test_a_wrong_vector_is_found(compiler: Compiler, options: dict[str, str], severity: Severity, words: str) -> None:
     report = checked(compiler.elf(**options))  # type: ignore[arg-type]
-    assert found(report)[0] == (VECTORS, severity)
+    assert findings_of(report)[0] == (VECTORS, severity)
     assert words in report.findings[0].message
     assert report.findings[0].remedy
 
 
 def test_a_stack_that_start_up_sets_itself_makes_the_tables_matter_less(compiler: Compiler) -> None:
     report = checked(compiler.elf("ldr r0, =0x30001000; msr msp, r0; push {r0}", stack="0"))
-    assert found(report) == [(VECTORS, WARNING)]
+    assert findings_of(report) == [(VECTORS, WARNING)]
 
 
 def test_the_firmware_of_another_board_has_no_vector_table() -> None:
     report = checked(find_firmware("corstone-300"), "corstone-320")
-    assert (VECTORS, ERROR) in found(report)
+    assert (VECTORS, ERROR) in findings_of(report)
     assert "0x11000000" in report.findings[0].place
     assert report.walk is None
     assert {row.status for row in report.rows if row.name in (FP_ENABLED, TCM_WORDS, ACCESSES)} == {"note"}
@@ -241,7 +241,7 @@ def test_initial_data_that_variables_cover_are_found(compiler: Compiler) -> None
     elf = compiler.elf(more=more, sections=places)
     number = segments_of(elf)[-2]
     report = checked(with_segment(elf, number, paddr=0x31000010))
-    assert found(report) == [(SEGMENTS, WARNING)]
+    assert findings_of(report) == [(SEGMENTS, WARNING)]
     assert "a reset without another load loses them" in report.findings[0].message
 
 
@@ -267,10 +267,10 @@ def test_what_is_no_elf_is_refused() -> None:
 )
 def test_an_fp_or_mve_instruction_before_cpacr_is_an_error(compiler: Compiler, code: str) -> None:
     report = checked(compiler.elf(f"ldr r1, =0x30000000; bl early; {ENABLE}", more=f"early: {code}; bx lr"))
-    assert found(report) == [(FP_ENABLED, ERROR)]
+    assert findings_of(report) == [(FP_ENABLED, ERROR)]
     assert "0x100004" in report.findings[0].place
     after = checked(compiler.elf(f"ldr r1, =0x30000000; {ENABLE}; bl early", more=f"early: {code}; bx lr"))
-    assert found(after) == []
+    assert findings_of(after) == []
 
 
 def test_an_fp_instruction_in_our_own_reset_handler_is_an_error() -> None:
@@ -290,8 +290,8 @@ def test_an_fp_instruction_in_our_own_reset_handler_is_an_error() -> None:
 def test_code_for_an_fpu_that_nobody_enables_is_found(compiler: Compiler, enable: str) -> None:
     elf = compiler.elf(enable)
     hard_float = elf[:36] + (int.from_bytes(elf[36:40], "little") | 0x400).to_bytes(4, "little") + elf[40:]
-    assert found(checked(elf)) == []
-    assert found(checked(hard_float)) == ([] if enable else [(FP_ENABLED, WARNING)])
+    assert findings_of(checked(elf)) == []
+    assert findings_of(checked(hard_float)) == ([] if enable else [(FP_ENABLED, WARNING)])
 
 
 def test_what_depends_on_a_device_is_a_warning(compiler: Compiler) -> None:
@@ -303,7 +303,7 @@ def test_what_depends_on_a_device_is_a_warning(compiler: Compiler) -> None:
     assert report.findings == ()
     assert "a condition at" in report.walk.left_open[0]
     both = f"ldr r2, =0x58000000; ldr r3, [r2]; tst r3, #1; bne 1f; nop; 1: vmov s0, r0; {ENABLE}"
-    assert found(checked(compiler.elf(both))) == [(FP_ENABLED, WARNING)]
+    assert findings_of(checked(compiler.elf(both))) == [(FP_ENABLED, WARNING)]
 
 
 def test_loops_that_wait_for_a_device_are_passed(compiler: Compiler) -> None:
@@ -327,7 +327,7 @@ def test_loops_that_wait_for_a_device_are_passed(compiler: Compiler) -> None:
 )
 def test_bytes_before_words_in_a_tcm_are_found(compiler: Compiler, body: str, finds: bool) -> None:
     report = checked(compiler.elf(body))
-    assert found(report) == ([(TCM_WORDS, WARNING)] if finds else [])
+    assert findings_of(report) == ([(TCM_WORDS, WARNING)] if finds else [])
 
 
 @pytest.mark.parametrize(
@@ -345,14 +345,14 @@ def test_accesses_that_a_part_refuses_are_found(
     compiler: Compiler, body: str, words: str, severity: Severity | None
 ) -> None:
     report = checked(compiler.elf(body))
-    assert found(report) == ([(ACCESSES, severity)] if severity else [])
+    assert findings_of(report) == ([(ACCESSES, severity)] if severity else [])
     assert severity is None or words in report.findings[0].message
 
 
 def test_a_store_to_a_boot_memory_is_found(compiler: Compiler) -> None:
     elf = compiler.elf("ldr r0, =0x11010000; str r0, [r0]", boot=0x11000000, code=0x11000400)
-    assert found(checked(elf, "corstone-320")) == [(ACCESSES, WARNING)]
-    assert found(checked(elf, "corstone-310")) == [], "which has RAM there"
+    assert findings_of(checked(elf, "corstone-320")) == [(ACCESSES, WARNING)]
+    assert findings_of(checked(elf, "corstone-310")) == [], "which has RAM there"
 
 
 def test_where_start_up_is_not_followed_is_said(compiler: Compiler) -> None:

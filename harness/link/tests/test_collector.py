@@ -58,7 +58,7 @@ def refused(messages: list[Message], image: Image = IMAGE) -> TargetError:
     return caught.value
 
 
-def one(*body: Message) -> list[Message]:
+def conversation(*body: Message) -> list[Message]:
     """Return a conversation about ONE with these messages between LOADED and END."""
     messages = [hello(), loaded(), *body]
     return [*messages, end(len(messages), runs=1)]
@@ -96,7 +96,7 @@ def test_progress_is_reported_after_every_execution() -> None:
 
 
 def test_one_flipped_bit_anywhere_is_noticed() -> None:
-    data = b"".join(wire(one(*execution(0, 0))))
+    data = b"".join(wire(conversation(*execution(0, 0))))
 
     def receive(received: bytes) -> None:
         collector = Collector(ONE)
@@ -115,7 +115,7 @@ PRINTABLE = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, printabl
 
 
 def test_one_changed_character_of_a_printable_conversation_is_noticed() -> None:
-    data = b"".join(wire(one(*execution(0, 0)), printable=True))
+    data = b"".join(wire(conversation(*execution(0, 0)), printable=True))
     assert receive(data, PRINTABLE).complete
     for position in random.Random(0).sample(range(len(data)), 400):
         damaged = bytearray(data)
@@ -128,7 +128,7 @@ def test_one_changed_character_of_a_printable_conversation_is_noticed() -> None:
 def test_a_delegates_output_that_is_the_methods_is_sent_once() -> None:
     output = np.arange(6, dtype=np.int8).reshape(1, 6)
     announced = tensor(output, 1, TensorRole.DELEGATE_OUTPUT, instruction=5, same_as=1)[:1]
-    messages = one(run_begin(0, 0), counters(), *announced, *tensor(output, 1), run_end(0, 0))
+    messages = conversation(run_begin(0, 0), counters(), *announced, *tensor(output, 1), run_end(0, 0))
     (run,) = collect(messages, ONE).outcome({}).runs
     assert np.array_equal(run.delegates[0].outputs[0], run.outputs[0])
 
@@ -137,7 +137,9 @@ def test_a_delegates_output_that_is_the_methods_is_sent_once() -> None:
 def test_a_delegates_output_that_is_not_the_methods_is_noticed(same_as: int, change: int, says: str) -> None:
     output = np.arange(6, dtype=np.int8).reshape(1, 6)
     announced = tensor(output, 1, TensorRole.DELEGATE_OUTPUT, instruction=5, same_as=same_as)[:1]
-    failure = refused(one(run_begin(0, 0), counters(), *announced, *tensor(output + change, 1), run_end(0, 0)), ONE)
+    failure = refused(
+        conversation(run_begin(0, 0), counters(), *announced, *tensor(output + change, 1), run_end(0, 0)), ONE
+    )
     assert failure.kind == "link"
     assert says in failure.message
 
@@ -151,7 +153,7 @@ def test_an_ethos_u85_has_eight_event_counters() -> None:
 def test_a_counter_that_has_wrapped_has_no_count() -> None:
     body = execution(0, 0)
     body[1] = counters(overflows=0b1001)
-    (run,) = collect(one(*body), ONE).outcome({}).runs
+    (run,) = collect(conversation(*body), ONE).outcome({}).runs
     assert run.delegates[0].events == (None, 1, 2, None, None)
 
 
@@ -159,7 +161,7 @@ def test_a_counter_that_has_wrapped_has_no_count() -> None:
 def test_a_cycle_counter_that_has_wrapped_is_told(overflows: int) -> None:
     body = execution(0, 0)
     body[1] = counters(overflows=overflows)
-    (run,) = collect(one(*body), ONE).outcome({}).runs
+    (run,) = collect(conversation(*body), ONE).outcome({}).runs
     assert run.delegates[0].wrapped == (overflows == 1 << 31)
 
 
@@ -170,14 +172,14 @@ CUT = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, cuts=(CutAt(0,
 def test_a_cycle_counter_that_has_wrapped_in_one_job_of_several_is_told() -> None:
     begin, whole, *rest = execution(0, 0)
     prefixes = [counters(stream_size=4, overflows=1 << 31), counters(stream_size=16)]
-    (run,) = collect(one(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
+    (run,) = collect(conversation(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
     assert run.delegates[0].wrapped
 
 
 def test_the_jobs_of_prefixes_come_before_the_whole_one() -> None:
     begin, whole, *rest = execution(0, 0)
     prefixes = [counters(stream_size=4, cycles=3), counters(stream_size=16, cycles=5, overflows=1)]
-    (run,) = collect(one(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
+    (run,) = collect(conversation(begin, *prefixes, whole, *rest), CUT).outcome({}).runs
     (call,) = run.delegates
     assert call.cycles == 1 << 33
     assert call.prefixes == (PrefixRun(0, 3, (0, 1, 2, 3, None)), PrefixRun(12, 5, (None, 1, 2, 3, None)))
@@ -195,7 +197,7 @@ def test_the_jobs_of_prefixes_come_before_the_whole_one() -> None:
 )
 def test_prefixes_that_are_lost_are_noticed(sizes: tuple[int, ...], says: str) -> None:
     begin, _, *rest = execution(0, 0)
-    failure = refused(one(begin, *(counters(stream_size=size) for size in sizes), *rest), CUT)
+    failure = refused(conversation(begin, *(counters(stream_size=size) for size in sizes), *rest), CUT)
     assert failure.kind == "link"
     assert says in failure.message
 
@@ -214,7 +216,7 @@ TIMED = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, time_steps=T
 def test_the_cpus_time_comes_with_each_call() -> None:
     begin, counted, *rest = execution(0, 0)
     steps = [step(4, kernel=7), counted, step(5, inputs=1, wait=1 << 31), step(4, kernel=8)]
-    (run,) = collect(one(begin, *steps, *rest), TIMED).outcome({}).runs
+    (run,) = collect(conversation(begin, *steps, *rest), TIMED).outcome({}).runs
     assert [entry.instruction for entry in run.steps] == [4, 5, 4]
     assert run.steps[0].parts == {"kernel": 7}
     assert list(run.steps[1].parts) == ["inputs", "clean", "start", "wait", "end", "invalidate", "outputs"]
@@ -232,12 +234,12 @@ def test_the_cpus_time_comes_with_each_call() -> None:
 )
 def test_a_time_that_is_lost_or_another_calls_is_noticed(image: Image, steps: tuple[Message, ...], says: str) -> None:
     begin, counted, *rest = execution(0, 0)
-    assert says in refused(one(begin, counted, *steps, *rest), image).message
+    assert says in refused(conversation(begin, counted, *steps, *rest), image).message
 
 
 def test_of_several_times_that_are_lost_the_first_is_named() -> None:
     two = [counters(instruction=instruction) for instruction in (9, 5)]
-    assert "instruction 5 is missing" in refused(one(run_begin(0, 0), *two, run_end(0, 0)), TIMED).message
+    assert "instruction 5 is missing" in refused(conversation(run_begin(0, 0), *two, run_end(0, 0)), TIMED).message
 
 
 def test_what_follows_the_end_or_a_reported_failure_in_pieces_does_not_hide_it() -> None:
@@ -369,19 +371,19 @@ def test_messages_out_of_order_are_noticed(messages: list[Message], says: str) -
     ],
 )
 def test_runs_that_do_not_fit_are_noticed(body: list[Message], says: str) -> None:
-    failure = refused(one(*body), ONE)
+    failure = refused(conversation(*body), ONE)
     assert failure.kind == "link"
     assert says in failure.message
 
 
 def test_an_empty_tensor_may_be_as_large_as_the_memory() -> None:
-    (run,) = collect(one(run_begin(0, 0), huge_and_empty(1 << 30), run_end(0, 0)), ONE).outcome({}).runs
+    (run,) = collect(conversation(run_begin(0, 0), huge_and_empty(1 << 30), run_end(0, 0)), ONE).outcome({}).runs
     assert run.outputs[0].shape == (1 << 30, 0)
 
 
 def test_delegate_outputs_that_were_not_requested_are_noticed() -> None:
     image = dataclasses.replace(ONE, plan=dataclasses.replace(ONE.plan, send_delegate_outputs=False))
-    assert "delegates at [5]" in refused(one(*execution(0, 0)), image).message
+    assert "delegates at [5]" in refused(conversation(*execution(0, 0)), image).message
 
 
 @pytest.mark.parametrize(("status", "runs", "extra"), [(1, 4, 0), (0, 3, 0), (0, 4, 1)])
@@ -521,5 +523,5 @@ def test_an_outcome_of_an_incomplete_run_is_refused() -> None:
 def test_dtypes_and_shapes_come_back(scalar_type: int, dtype: str, shape: tuple[int, ...]) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     body = [run_begin(0, 0), *tensor(array, scalar_type), run_end(0, 0)]
-    (run,) = collect(one(*body), ONE).outcome({}).runs
+    (run,) = collect(conversation(*body), ONE).outcome({}).runs
     np.testing.assert_array_equal(run.outputs[0], array, strict=True)

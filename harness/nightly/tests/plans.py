@@ -120,7 +120,7 @@ def ended(results: RunResults, **changes: Any) -> RunResults:
     return replace(results, sessions=tuple(replace(session, **changes) for session in results.sessions))
 
 
-def kept(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -> Path:
+def write_shard(into: Path, plan: NightlyPlan, shard: Shard, *records: Record) -> Path:
     """Write a finished shard that has these records, as `night`. Return its run folder."""
     results = night(plan, *records, shard=shard)
     with opened(into, plan.digest, "nightly.toml", str(shard), {"commit": "a"}, Start.FRESH) as run:

@@ -160,18 +160,24 @@ def test_without_a_history_last_is_a_whole_night_in_the_folder_of_runs(
     monkeypatch.chdir(tmp_path)
     config = read_config(write(tmp_path, '[[suite]]\npaths = ["t.py"]\n[compare]\nagainst = "last"\n'))
 
-    def made(plan: str = "nightly.toml", shard: str = "", *, finished: bool = True, whole: bool = True) -> Path:
+    def run_folder(plan: str = "nightly.toml", shard: str = "", *, finished: bool = True, whole: bool = True) -> Path:
         with opened(config.into, plan_of(config).digest, plan, shard, {}, Start.FRESH) as night:
             night.run_folder.append(record("t"), part=PART)
             if finished:
                 night.finish({"down": {}, "problems": {}}, whole=whole)
         return night.folder
 
-    counting = made()
-    elsewhere = made()
+    counting = run_folder()
+    elsewhere = run_folder()
     state = json.loads((elsewhere / STATE).read_text())
     (elsewhere / STATE).write_text(json.dumps({**state, "branch": "another"}))
-    others = [elsewhere, made("other.toml"), made(shard="1/2"), made(finished=False), made(whole=False)]
+    others = [
+        elsewhere,
+        run_folder("other.toml"),
+        run_folder(shard="1/2"),
+        run_folder(finished=False),
+        run_folder(whole=False),
+    ]
     assert len({counting, *others}) == 6
     previous = before(config, "tonight")
     assert previous is not None

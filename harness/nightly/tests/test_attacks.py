@@ -32,7 +32,7 @@ LINK = FailureKind.LINK
 Attack = Callable[[NightlyPlan], RunResults]
 
 
-def said(*ids: str, when: str = "call") -> tuple[ReportedFailure, ...]:
+def failures(*ids: str, when: str = "call") -> tuple[ReportedFailure, ...]:
     return tuple(ReportedFailure(name, when, "") for name in ids)
 
 
@@ -64,19 +64,21 @@ RED: dict[str, Attack] = {
     ),
     "a part in other case": lambda p: more(night(p, record("a")), record("a", PART.upper(), BAD)),
     "a known defect that pytest calls failed": lambda p: ended(
-        night(p, record("a", kind=BAD, defect="x")), status=1, complaints=said("a")
+        night(p, record("a", kind=BAD, defect="x")), status=1, complaints=failures("a")
     ),
     "a skipped test that pytest calls failed": lambda p: ended(
-        night(p, record("b"), skipped("a")), status=1, complaints=said("a")
+        night(p, record("b"), skipped("a")), status=1, complaints=failures("a")
     ),
-    "a verified test that pytest calls failed": lambda p: ended(night(p, record("a")), status=1, complaints=said("a")),
-    "the same, with status 0": lambda p: ended(night(p, record("a")), complaints=said("a")),
+    "a verified test that pytest calls failed": lambda p: ended(
+        night(p, record("a")), status=1, complaints=failures("a")
+    ),
+    "the same, with status 0": lambda p: ended(night(p, record("a")), complaints=failures("a")),
     "a failed set-up of a failed test": lambda p: ended(
-        night(p, record("a")), status=1, complaints=said("a", when="setup")
+        night(p, record("a")), status=1, complaints=failures("a", when="setup")
     ),
-    "a failed teardown": lambda p: ended(night(p, record("a")), status=1, complaints=said("a", when="teardown")),
-    "a crash of what is verified": lambda p: ended(night(p, record("a")), complaints=said("a", when="crash")),
-    "a file that is not collected": lambda p: ended(night(p, record("a")), complaints=said("f.py", when="collect")),
+    "a failed teardown": lambda p: ended(night(p, record("a")), status=1, complaints=failures("a", when="teardown")),
+    "a crash of what is verified": lambda p: ended(night(p, record("a")), complaints=failures("a", when="crash")),
+    "a file that is not collected": lambda p: ended(night(p, record("a")), complaints=failures("f.py", when="collect")),
     "status 1 and no word": lambda p: ended(night(p, record("a")), status=1),
     "status 2": lambda p: ended(night(p, record("a")), status=2),
     "status 3": lambda p: ended(night(p, record("a")), status=3),

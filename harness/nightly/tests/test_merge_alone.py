@@ -20,7 +20,7 @@ from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 
 LOCK = Path(__file__).resolve().parents[3] / "requirements-merge.lock"
 EXPORTS = ("junit", "summary", "openmetrics", "pytorch-benchmark", "github-benchmark", "points-csv", "points-parquet")
@@ -96,7 +96,7 @@ def shards(folder: Path, plan: NightlyPlan, cycles: float) -> None:
         for case in sweep.asked_of(shard):
             point = replace(record(case, sweep.name, npu=sweep.npu), test=None, bench=BenchInfo("grid", case, "group"))
             records.append(point)
-        kept(folder / "shards", plan, shard, *records)
+        write_shard(folder / "shards", plan, shard, *records)
 
 
 def test_the_list_of_what_is_absent_has_what_lowers() -> None:

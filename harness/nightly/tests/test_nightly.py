@@ -33,7 +33,7 @@ expires = {expires}
 """
 
 
-def told(folder: Path) -> Mapping[str, Any]:
+def read_report(folder: Path) -> Mapping[str, Any]:
     document: Mapping[str, Any] = json.loads((folder / "out.json").read_text())
     return document
 
@@ -46,7 +46,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     first = nightly(write(tmp_path, text), "--json", "out.json")
     assert first.returncode == 0, first.stderr
     assert first.stdout.endswith(": 1 verified; green\n")
-    report = told(tmp_path)
+    report = read_report(tmp_path)
     assert report["comparison"] is None
     (night,) = nights(tmp_path / "results/runs")
     parts = [record.run.part for record in records_of(night) if record.run is not None]
@@ -59,7 +59,7 @@ def test_two_nights_and_what_changed_between_them(tmp_path: Path) -> None:
     file = write(tmp_path, f'{text}[quarantine]\nfile = "quarantine.toml"\n', wrong)
     second = nightly(file, "--json", "out.json")
     assert second.returncode == 1, second.stderr
-    report = told(tmp_path)
+    report = read_report(tmp_path)
     assert second.stdout == report["sentence"] + "\n"
     assert report["counts"] == {"quarantined": 1, "missing": 1}
     assert "".join(test["letter"] for test in report["tests"]) == "MQ"
@@ -77,7 +77,7 @@ def test_where_the_known_model_is_not_verified_nothing_else_runs(tmp_path: Path)
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 3, done.stderr
     why = "net.py:killed is not verified there: internal: its process ended with signal 9 before there was an answer"
-    assert told(tmp_path)["down"] == {"virtual": why}
+    assert read_report(tmp_path)["down"] == {"virtual": why}
     (night,) = nights(tmp_path / "results/runs")
     (record,) = records_of(night)
     assert (record.model, record.verdict, attempt_of(record)) == ("net.py:killed", "failed", 1)
@@ -114,7 +114,7 @@ def test_what_an_fvp_could_not_try_is_tried_again_and_both_attempts_are_kept(tmp
         if record.run is not None
     ]
     assert sorted(attempts) == [(1, "failed", "licence"), (2, "verified", None)]
-    assert told(tmp_path)["counts"] == {"verified": 1}
+    assert read_report(tmp_path)["counts"] == {"verified": 1}
 
 
 PLUS = '[[suite]]\npaths = ["b", "a"]\nsuffixes = ["MI"]\nexpression = "itself or function"\n'
@@ -133,7 +133,7 @@ def test_what_pytest_calls_failed_is_red_whatever_the_records_say(tmp_path: Path
     (tmp_path / "a/conftest.py").write_text(TEARDOWN)
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 1, done.stderr
-    report = told(tmp_path)
+    report = read_report(tmp_path)
     assert report["counts"] == {"verified": 1}
     assert sorted(problem.split(": ", 2)[2] for problem in report["problems"]) == [
         "a file skipped itself, with all of its tests: b/test_c.py: Skipped: could not import 'gone': No module named "
@@ -155,9 +155,9 @@ def test_a_session_that_ends_at_once_or_chose_nothing_is_red(tmp_path: Path) -> 
         (folder / "conftest.py").write_text(conftest)
         done = nightly(file, "--json", "out.json")
         assert done.returncode == 1, done.stderr
-        (problem,) = told(folder)["problems"]
+        (problem,) = read_report(folder)["problems"]
         assert message in problem
-        assert told(folder)["whole"] is False
+        assert read_report(folder)["whole"] is False
 
 
 def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_suite_that_pytest_cannot_run_does_not_hide_what_else_is_red(tmp_path:
         (tmp_path / f"{name}/test_{name}.py").write_text("def test_a_MI():\n    assert False\n")
     done = nightly(file, "--json", "out.json")
     assert done.returncode == 1, done.stderr
-    problems = [problem.partition(" (")[0] for problem in told(tmp_path)["problems"]]
+    problems = [problem.partition(" (")[0] for problem in read_report(tmp_path)["problems"]]
     assert problems == [
         "suite 1: virtual: pytest cannot run it: E ModuleNotFoundError: No module named 'gone'",
         "suite 2: virtual: pytest cannot run it: ERROR: the nightly does not ask for --compile-only: take it out of "

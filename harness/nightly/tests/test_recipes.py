@@ -26,7 +26,7 @@ from ethos_hil.harness.nightly.config import read_config
 from ethos_hil.harness.nightly.plan import plan_of
 from ethos_hil.harness.nightly.preparation import read_quarantine
 from ethos_hil.harness.nightly.shard import Shard
-from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 
 ROOT = Path(__file__).resolve().parents[3]
 CI = ROOT / "docs/ci"
@@ -133,8 +133,8 @@ def test_the_steps_for_github_run_a_night_in_two_shards(tmp_path: Path) -> None:
 def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -> None:
     """The steps of the action, as bash runs them, on the shards of a night in which a test failed."""
     plan = plan_of(read_config(write(tmp_path, PLAN)))
-    kept(tmp_path / "shards", plan, Shard(1, 2), record("t.py::test_a_U55_BI"))
-    kept(tmp_path / "shards", plan, Shard(2, 2), record("t.py::test_b_U55_BI", kind=FailureKind.MISMATCH))
+    write_shard(tmp_path / "shards", plan, Shard(1, 2), record("t.py::test_a_U55_BI"))
+    write_shard(tmp_path / "shards", plan, Shard(2, 2), record("t.py::test_b_U55_BI", kind=FailureKind.MISMATCH))
     done = run(tmp_path, script(action_steps(), "night"), ARGUMENTS="--merge shards", BASE="origin/main")
     assert done.returncode == 1, done.stderr
     assert "1 verified, 1 failed" in done.stdout
@@ -151,7 +151,7 @@ def test_the_action_runs_a_merge_for_real_and_says_what_is_red(tmp_path: Path) -
 def test_gitlabs_job_merges_for_real_and_compares_a_merge_request_where_there_is_a_history(tmp_path: Path) -> None:
     plan = plan_of(read_config(write(tmp_path, PLAN)))
     for number in (1, 2):
-        kept(tmp_path / "shards", plan, Shard(number, 2), record(f"t.py::test_{number}_U55_BI"))
+        write_shard(tmp_path / "shards", plan, Shard(number, 2), record(f"t.py::test_{number}_U55_BI"))
     merging = "\n".join(read("gitlab-ci-shards.yml")["night"]["script"])
     alone = "\n".join(read("gitlab-ci.yml")["night"]["script"])
     assert alone == merging.replace(" --merge shards", "")

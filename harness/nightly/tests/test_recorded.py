@@ -33,7 +33,7 @@ def today(name: str) -> Record:
     )
 
 
-def kept(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> Path:
+def write_run(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> Path:
     run = RunFolder(folder, name="night")
     for row in records:
         run.append(row, part=part, attempt=attempt)
@@ -42,7 +42,7 @@ def kept(folder: Path, *records: Record, part: str = PART, attempt: int = 1) -> 
 
 def test_a_whole_record_of_today_counts(tmp_path: Path) -> None:
     assert recorded(tmp_path / "none", PART) == frozenset()
-    assert recorded(kept(tmp_path, today("a"), today("b")), PART) == {"a", "b"}
+    assert recorded(write_run(tmp_path, today("a"), today("b")), PART) == {"a", "b"}
 
 
 @pytest.mark.parametrize("what", ["versions", "lowering", "timing_model", "firmware_sha256"])
@@ -53,19 +53,19 @@ def test_a_record_that_others_made_does_not(tmp_path: Path, what: str) -> None:
         "versions": replace(row, versions={**row.versions, "ethos-u-vela": "0.1"}),
         "lowering": replace(row, artifact=replace(row.artifact, lowering="0" * 16)),
     }.get(what) or replace(row, **{what: "0" * 64})  # type: ignore[arg-type]
-    assert recorded(kept(tmp_path, other, today("b")), PART) == {"b"}
+    assert recorded(write_run(tmp_path, other, today("b")), PART) == {"b"}
 
 
 def test_a_record_of_another_part_or_an_earlier_attempt_does_not(tmp_path: Path) -> None:
-    folder = kept(tmp_path, today("a"))
+    folder = write_run(tmp_path, today("a"))
     assert recorded(folder, "suite 2: virtual") == frozenset()
     assert recorded(folder, PART, attempt=2) == frozenset()
-    kept(tmp_path, today("a"), attempt=2)
+    write_run(tmp_path, today("a"), attempt=2)
     assert recorded(folder, PART, attempt=2) == {"a"}
 
 
 def test_a_line_that_was_cut_does_not(tmp_path: Path) -> None:
-    folder = kept(tmp_path, today("a"), today("b"))
+    folder = write_run(tmp_path, today("a"), today("b"))
     (path,) = folder.glob("records-*.jsonl")
     whole = path.read_bytes()
     for lost in (1, 2, 100):
@@ -90,7 +90,7 @@ def test_only_what_ended_well_is_not_run_again(
 ) -> None:
     """A session that is resumed must not forget that its first part failed."""
     row = replace(today("a"), verdict=verdict, test=SuiteTest("a", "plus", "same", "U55_BI", "", defect))
-    folder = kept(tmp_path, row)
+    folder = write_run(tmp_path, row)
     assert recorded(folder, PART, compile_only=compile_only) == (frozenset() if again else {"a"})
     assert tried(folder, PART) == {"a"}
 
@@ -109,19 +109,19 @@ def test_of_several_records_the_last_one_says_it(
 ) -> None:
     """The order of time counts, not that of files; of two in one second, the worse."""
     both = [replace(today("a"), verdict=verdict, created=created) for verdict, created in (first, second)]
-    assert recorded(kept(tmp_path, *both), PART) == (frozenset() if again else {"a"})
+    assert recorded(write_run(tmp_path, *both), PART) == (frozenset() if again else {"a"})
 
 
 def test_of_two_attempts_the_later_one_says_it_whatever_the_clock_said(tmp_path: Path) -> None:
     failed = replace(today("a"), verdict=Verdict.FAILED, created="02")
-    kept(tmp_path, failed, attempt=1)
-    folder = kept(tmp_path, replace(today("a"), created="01"), attempt=2)
+    write_run(tmp_path, failed, attempt=1)
+    folder = write_run(tmp_path, replace(today("a"), created="01"), attempt=2)
     assert recorded(folder, PART) == {"a"}
 
 
 def test_an_audit_is_over_when_its_session_has_said_how_it_ended(tmp_path: Path) -> None:
     """Else one that is killed after its last record leaves the night red, however often it is resumed."""
-    folder = kept(tmp_path, today("a"))
+    folder = write_run(tmp_path, today("a"))
     assert audited(folder, PART, [])
     assert not audited(folder, PART, ["a"])
     SessionEnd(PART, 1, 0).write(folder)

@@ -14,7 +14,7 @@ from ethos_hil.harness.nightly.nightly import merge_nightly
 from ethos_hil.harness.nightly.plan import NightlyPlan, plan_of
 from ethos_hil.harness.nightly.shard import Shard
 from ethos_hil.harness.nightly.shards_together import put_together
-from ethos_hil.harness.nightly.tests.plans import kept, record, write
+from ethos_hil.harness.nightly.tests.plans import record, write, write_shard
 from ethos_hil.harness.terminal.progress import Silent
 
 TOOLS = {"commit": "a"}
@@ -81,7 +81,7 @@ def test_of_many_shards_that_are_missing_some_are_named(tmp_path: Path, plan: Ni
 def test_records_of_another_run_are_red(tmp_path: Path, plan: NightlyPlan) -> None:
     """A file of last week's night in the place of one that was lost answers nothing of tonight."""
     config = read_config(write(tmp_path, '[[suite]]\npaths = ["test_plus.py"]\n'))
-    folder = kept(tmp_path / "shards", plan, Shard(1, 1), record("a"))
+    folder = write_shard(tmp_path / "shards", plan, Shard(1, 1), record("a"))
     assert merge_nightly(config, plan, [folder], Silent()).status == 0
     (path,) = folder.glob("records-*.jsonl")
     path.write_text(path.read_text().replace(folder.name, "20261101T000000Z-aaaaaa-1of1"))

@@ -30,8 +30,8 @@ def cost(record: Record) -> int:
     )
 
 
-def found(record: Record, kind: str) -> Advice | None:
-    """Return the given of a kind, or None."""
+def advice_of(record: Record, kind: str) -> Advice | None:
+    """Return the advice of a kind, or None."""
     return next((entry for entry in advice(record) if entry.kind == kind), None)
 
 
@@ -58,9 +58,9 @@ def test_following_it_helps(
     kind: str, npu: str, model: tuple[str, str | None], followed: tuple[str, str | None]
 ) -> None:
     before, after = profiled(model[0], npu, model[1]), profiled(followed[0], npu, followed[1])
-    hint = found(before, kind)
+    hint = advice_of(before, kind)
     assert hint is not None, [entry.kind for entry in advice(before)]
-    left = found(after, kind)
+    left = advice_of(after, kind)
     assert left is None or left.saving < hint.saving
     assert cost(after) < cost(before)
     assert hint.saving > 0
@@ -81,7 +81,7 @@ def cost_of_npu(record: Record) -> int:
 
 
 def test_it_names_the_line() -> None:
-    hint = found(profiled("permuted", "ethos-u55-128"), "transposition")
+    hint = advice_of(profiled("permuted", "ethos-u55-128"), "transposition")
     assert hint is not None
     line = next(
         n for n, text in enumerate(MODELS.read_text().splitlines(), 1) if "permute" in text and "return" in text
@@ -93,8 +93,8 @@ def test_it_names_the_line() -> None:
 def test_a_transposition_inside_the_model_is_not_its_inputs_layout() -> None:
     record = profiled("flattened", "ethos-u55-128")
     assert any(op.tosa_op == "TRANSPOSE" for op in record.ops)
-    assert found(record, "flatten") is not None
-    assert found(record, "layout") is None, "its input is in the NPU's layout already"
+    assert advice_of(record, "flatten") is not None
+    assert advice_of(record, "layout") is None, "its input is in the NPU's layout already"
 
 
 def test_programs_read_it() -> None:

@@ -34,32 +34,32 @@ def call(
     return DelegateRun(3, 0, cycles[-1], counted[-1], (), (), prefixes)
 
 
-def found(*calls: DelegateRun, parts: Sequence[StreamPart] = PARTS) -> list[tuple[tuple[int, ...], int, int]]:
+def split(*calls: DelegateRun, parts: Sequence[StreamPart] = PARTS) -> list[tuple[tuple[int, ...], int, int]]:
     return [(share.parts, share.cycles, share.spread) for share in shares(parts, calls, [()] * len(calls))]
 
 
 def test_rows_and_job_sum_to_the_whole() -> None:
-    assert found(call(5, 105, 105, 150, 150)) == [((), 5, 0), ((0,), 100, 0), ((1,), 0, 0), ((2,), 45, 0)]
+    assert split(call(5, 105, 105, 150, 150)) == [((), 5, 0), ((0,), 100, 0), ((1,), 0, 0), ((2,), 45, 0)]
 
 
 def test_the_end_of_the_stream_ends_what_cannot_be_cut() -> None:
     jobs = call(0, 10, 30, 90, parts=LOOP)
-    assert found(jobs, parts=LOOP) == [((), 0, 0), ((0,), 10, 0), ((1,), 20, 0), ((2,), 60, 0)]
+    assert split(jobs, parts=LOOP) == [((), 0, 0), ((0,), 10, 0), ((1,), 20, 0), ((2,), 60, 0)]
 
 
 def test_the_median_of_each_prefix_counts() -> None:
     calls = [call(0, 100, 200, 300, 300), call(0, 104, 204, 300, 300), call(0, 90, 203, 306, 306)]
-    assert found(*calls) == [((), 0, 0), ((0,), 100, 14), ((1,), 103, 14), ((2,), 97, 6)]
+    assert split(*calls) == [((), 0, 0), ((0,), 100, 14), ((1,), 103, 14), ((2,), 97, 6)]
 
 
 def test_what_noise_hides_is_one_part() -> None:
     quiet, loud = call(0, 100, 104, 200, 200), call(0, 108, 106, 204, 204)
-    assert found(quiet, loud) == [((), 0, 0), ((0,), 100, 8), ((1, 2), 100, 8)]
+    assert split(quiet, loud) == [((), 0, 0), ((0,), 100, 8), ((1, 2), 100, 8)]
 
 
 def test_a_last_part_that_noise_hides_joins_the_one_before() -> None:
     quiet, loud = call(0, 100, 200, 203, 203), call(0, 101, 207, 206, 206)
-    assert found(quiet, loud) == [((), 0, 0), ((0,), 100, 1), ((1, 2), 103, 3)]
+    assert split(quiet, loud) == [((), 0, 0), ((0,), 100, 1), ((1, 2), 103, 3)]
 
 
 def test_events_are_differences_too() -> None:
@@ -94,7 +94,7 @@ def test_counts_that_cannot_be_are_refused(job: DelegateRun, says: str) -> None:
 
 def test_a_whole_that_is_shorter_than_no_operation_is_refused() -> None:
     with pytest.raises(TargetError, match="the totals are not monotone"):
-        found(call(50, 10, 10, 10, 10))
+        split(call(50, 10, 10, 10, 10))
 
 
 def test_a_share_of_nothing_has_no_segment() -> None:

@@ -28,7 +28,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module
 from ethos_hil.lowering.oracle.reference import Reference
 
 
-def found(wanted: Any, output: Any) -> tuple[str | None, str]:
+def compare(wanted: Any, output: Any) -> tuple[str | None, str]:
     finding = against_float((np.asarray(wanted),), (np.asarray(output),))
     if finding.failure is None:
         return None, "; ".join(finding.notes)
@@ -66,7 +66,7 @@ NAN, INF = float("nan"), float("inf")
     ],
 )
 def test_each_difference_has_its_kind(wanted: Any, output: Any, kind: str | None, text: str) -> None:
-    finding = found(wanted, output)
+    finding = compare(wanted, output)
     assert finding[0] == kind
     assert text in finding[1]
 

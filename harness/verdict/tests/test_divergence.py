@@ -291,7 +291,7 @@ class OnCpu(nn.Module):
         return torch.exp(torch.tanh(torch.sin(torch.cos(x)))), torch.neg(torch.abs(x))
 
 
-def told(artifact: Artifact, change: Callable[[Run], Run]) -> Divergence:
+def divergence_of(artifact: Artifact, change: Callable[[Run], Run]) -> Divergence:
     """What is said of a target that answers as the reference, with a change."""
     reference = Reference(artifact).run(artifact.example_inputs)
     calls = [DelegateRun(at, 0, 0, (), outputs) for at, outputs in reference.delegate_outputs.items()]
@@ -317,7 +317,7 @@ def test_a_program_without_delegates_leaves_its_operators_of_which_four_are_name
     method = from_module(module, (torch.tensor([[0.1, 0.2, 0.3, 0.4]]),)).methods["forward"]
     artifact = lower(TorchModel("cpu", {"forward": dataclasses.replace(method, on_cpu=True)}), NPU)
     names = [call.operator for call in artifact.plan.instructions if isinstance(call, KernelCall)]
-    assert told(artifact, outputs_changed) == Divergence(
+    assert divergence_of(artifact, outputs_changed) == Divergence(
         "cpu",
         "nothing is delegated, but the program's outputs are not: what is wrong comes from the CPU operators after "
         f"them: {', '.join(names[:4])}{more}",
@@ -325,14 +325,14 @@ def test_a_program_without_delegates_leaves_its_operators_of_which_four_are_name
 
 
 def test_a_runner_that_shows_no_delegates_outputs_says_so(halves: Artifact) -> None:
-    result = told(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
+    result = divergence_of(halves, lambda run: dataclasses.replace(outputs_changed(run), delegates=()))
     text = "a runner shows no delegate's outputs; without --runner, delegates are looked into"
     assert result == Divergence("unknown", text)
 
 
 def test_a_target_that_answers_as_the_reference_has_no_place(halves: Artifact) -> None:
     text = "could not localise: no output that the target sent differs from its reference"
-    assert told(halves, lambda run: run) == Divergence("unknown", text)
+    assert divergence_of(halves, lambda run: run) == Divergence("unknown", text)
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
@@ -347,7 +347,7 @@ def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
         (outputs[wrong],) = with_first_changed((outputs[wrong],))
         return dataclasses.replace(run, delegates=(dataclasses.replace(call, outputs=tuple(outputs)),))
 
-    result = told(artifact, change)
+    result = divergence_of(artifact, change)
     assert (result.place, result.instruction) == ("delegate", delegate.instruction)
     assert "by the CPU operators before it (" in result.message
     foreign = dataclasses.replace(artifact, delegates=(dataclasses.replace(delegate, tosa=None),))
@@ -356,7 +356,7 @@ def test_any_of_a_delegates_outputs_may_be_the_wrong_one(wrong: int) -> None:
     outcome = Outcome(b"", b"", b"", 0, 0, {}, (change(Run(0, 0, reference.outputs, calls)),), (), {})
     text = "could not localise: OracleError: the delegate has no TOSA program"
     assert diagnosis.localise(foreign, VirtualTarget(str(NPU)), [reference], outcome) == Divergence("unknown", text)
-    lost = told(artifact, lambda run: dataclasses.replace(
+    lost = divergence_of(artifact, lambda run: dataclasses.replace(
         run, delegates=(dataclasses.replace(run.delegates[0], outputs=run.delegates[0].outputs[:1]),)
     ))  # fmt: skip
     assert (lost.place, lost.instruction) == ("delegate", delegate.instruction), "one output of two came"

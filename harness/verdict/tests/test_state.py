@@ -90,12 +90,12 @@ def test_what_the_program_does_not_keep_is_a_failure_or_a_note() -> None:
     frozen = dataclasses.replace(summing(), frozen=("its attribute a", "its attribute b"))
     lost = dataclasses.replace(frozen, lost=("output 0 depends on buffer n",))
 
-    def said(artifact: Artifact, executions: int, calls: ModelCalls | None = None) -> str:
+    def message_of(artifact: Artifact, executions: int, calls: ModelCalls | None = None) -> str:
         result = state_of(artifact, executions, calls)
         return result.failure.message if result.failure is not None else "".join(result.notes)
 
     both = "the model changes its attribute a, its attribute b when it is called; the program"
-    assert said(lost, 1) == "the program does not keep the model's state: output 0 depends on buffer n"
-    assert said(frozen, 1) == f"{both} answers like its first call"
-    assert said(frozen, 2) == f"{both} keeps the values of the first call"
-    assert said(summing(), 2) == said(summing(), 2, later) == "", "it keeps its state"
+    assert message_of(lost, 1) == "the program does not keep the model's state: output 0 depends on buffer n"
+    assert message_of(frozen, 1) == f"{both} answers like its first call"
+    assert message_of(frozen, 2) == f"{both} keeps the values of the first call"
+    assert message_of(summing(), 2) == message_of(summing(), 2, later) == "", "it keeps its state"

@@ -18,7 +18,7 @@ from ethos_hil.base.question import DEFAULTS, GROUPS, OPTIONS, Question
 OTHER = {name: how.example for name, how in OPTIONS.items() if name != "model"}
 
 
-def asked(**values: Any) -> Question:
+def ask(**values: Any) -> Question:
     return Question("net.py:net", **values)
 
 
@@ -30,15 +30,15 @@ def test_the_four_groups_are_the_question() -> None:
 
 @pytest.mark.parametrize("name", OTHER)
 def test_each_field_has_an_example_that_is_kept_and_moves_the_digest(name: str) -> None:
-    question = asked(**{name: OTHER[name]})
+    question = ask(**{name: OTHER[name]})
     assert question.given == (name,)
     copy = Question.from_json(json.loads(json.dumps(question.to_json())))
     assert getattr(copy, name) == OTHER[name]
-    assert copy.digest == question.digest != asked().digest
+    assert copy.digest == question.digest != ask().digest
 
 
 def test_every_field_at_once_is_kept() -> None:
-    question = asked(**OTHER)
+    question = ask(**OTHER)
     copy = Question.from_json(json.loads(json.dumps(question.to_json())))
     assert copy == question.kept()
     assert copy.digest == question.digest
@@ -48,17 +48,17 @@ def test_a_file_counts_by_its_content(tmp_path: Path) -> None:
     for folder, content in (("a", b"1"), ("b", b"1"), ("c", b"2")):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.npz").write_bytes(content)
-    first, same, other = (asked(inputs=tmp_path / folder / "x.npz").digest for folder in "abc")
+    first, same, other = (ask(inputs=tmp_path / folder / "x.npz").digest for folder in "abc")
     assert first == same != other
-    copy = Question.from_json(asked(inputs=tmp_path / "a/x.npz").to_json())
+    copy = Question.from_json(ask(inputs=tmp_path / "a/x.npz").to_json())
     (tmp_path / "a/x.npz").unlink()
     assert copy.digest == first
 
 
 def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
     zeros, ones = ((np.zeros(3, np.float32),),), ((np.ones(3, np.float32),),)
-    question = asked(inputs=zeros)
-    assert question.digest == asked(inputs=((np.zeros(3, np.float32),),)).digest != asked(inputs=ones).digest
+    question = ask(inputs=zeros)
+    assert question.digest == ask(inputs=((np.zeros(3, np.float32),),)).digest != ask(inputs=ones).digest
     copy = Question.from_json(question.to_json())
     assert (copy.inputs, copy.in_memory, copy.digest) == (None, ("inputs",), question.digest)
     assert again(copy) == ""
@@ -67,8 +67,8 @@ def test_values_in_memory_are_kept_by_digest_and_no_command_asks_them() -> None:
 def test_another_value_takes_the_old_digest_away(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     path.write_bytes(b"1")
-    copy = asked(inputs=path).kept()
-    assert copy.but(inputs=None).digest == asked().digest
+    copy = ask(inputs=path).kept()
+    assert copy.but(inputs=None).digest == ask().digest
     assert copy.but(repeat=3).digests == copy.digests
 
 
@@ -96,7 +96,7 @@ def test_folders_of_a_machine_do_not_count() -> None:
 )
 def test_what_is_wrong_names_field_value_and_remedy(values: dict[str, Any], message: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
-        asked(**values).check()
+        ask(**values).check()
     assert message in caught.value.message
     assert hint in str(caught.value.hint)
 
@@ -104,7 +104,7 @@ def test_what_is_wrong_names_field_value_and_remedy(values: dict[str, Any], mess
 @pytest.mark.parametrize("name", OTHER)
 @pytest.mark.parametrize("value", [{}, [1], 7.5, True, None, "text"])
 def test_json_of_another_type_is_refused(name: str, value: object) -> None:
-    document = json.loads(json.dumps(asked().to_json()))
+    document = json.loads(json.dumps(ask().to_json()))
     group = next(group for group, names in GROUPS.items() if name in names)
     document[group][name] = value
     try:
@@ -116,11 +116,11 @@ def test_json_of_another_type_is_refused(name: str, value: object) -> None:
 
 
 def test_a_command_names_what_is_not_its_default() -> None:
-    assert words(asked(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
-    assert again(asked(scheme="a16w8", leave=("aten.add",), timeout=60.0)) == (
+    assert words(ask(), RUN) == ("net.py:net", "--npu", "ethos-u55-128")
+    assert again(ask(scheme="a16w8", leave=("aten.add",), timeout=60.0)) == (
         "ethos-hil run net.py:net --scheme a16w8 --leave=aten.add --npu ethos-u55-128 --timeout 60"
     )
-    assert again(asked(profile=True, found_by="prefix", timeout=600.0, method="encode")) == (
+    assert again(ask(profile=True, found_by="prefix", timeout=600.0, method="encode")) == (
         "ethos-hil profile net.py:net --program-method encode --npu ethos-u55-128 --method prefix"
     )
     assert PROFILE.default("timeout") == 600
