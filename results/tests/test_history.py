@@ -8,6 +8,7 @@ import json
 import math
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from ethos_hil.results.compaction.columns import ADDED
 from ethos_hil.results.history import CAUSES, COLUMNS, EDITED, BadHistory, History, compact, compact_records
 from ethos_hil.results.store import RunFolder, StoredRecord
 
+SCHEMA_1 = Path(__file__).parent / "data/schema-1"
 LABEL = "suites/ops/test_a.py::test_add_same_BI"
 
 
@@ -591,3 +593,21 @@ def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
     ]  # fmt: skip
     with pytest.raises(UsageError, match="no_such_column"):
         found.frame("SELECT no_such_column FROM points")
+
+
+def test_series_of_a_history_that_the_version_before_wrote_go_on(tmp_path: Path) -> None:
+    """The history and its record were written when records did not have their question yet (schema 1, 4262d8e)."""
+    shutil.copy(SCHEMA_1 / "20261128T135133Z-89cc35.parquet", tmp_path)
+    assert [row["records"] for row in History(tmp_path).runs()] == [5]
+    older = Record.from_json(json.loads((SCHEMA_1 / "record.json").read_text()))
+    assert older.question is None
+    slower = tuple(
+        dataclasses.replace(metric, value=1401.0) if metric.name == "npu_cycles" else metric for metric in older.metrics
+    )
+    newer = dataclasses.replace(older, question=older.asked, metrics=slower, created="2026-12-01T02:00:00+00:00")
+    assert newer.to_json()["schema_version"] == 2
+    compact_records([StoredRecord("now", newer.created, newer)], tmp_path)
+    label = "suites/ops/test_elementwise.py::test_add_same_U55_BI"
+    (change,) = History(tmp_path).changes()
+    assert (change.label, change.metric, change.old, change.new) == (label, "npu_cycles", 1400, 1401)
+    assert len({point.subject for point in History(tmp_path).points(label)}) == 1
