@@ -6,11 +6,13 @@ know, so that fields can be added.
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.board_run import BoardRun
 from ethos_hil.base.clock import StatedClock
@@ -20,9 +22,14 @@ from ethos_hil.base.question import DEFAULT_TARGET, Question
 from ethos_hil.base.record_context import BenchInfo, RunInfo, SuiteTest
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 
+if TYPE_CHECKING:
+    import cattrs
+
 SCHEMA_VERSION = 2
 """Since 2 a record has the question that it answers. Records of schema 1 are read as before."""
 _READ = (1, SCHEMA_VERSION)
+_ALWAYS = ("failure", "outputs", "metrics", "ops", "artifact", "versions")
+"""What every record has in JSON, though the fields have defaults."""
 
 
 @dataclass(frozen=True)
@@ -402,13 +409,13 @@ class Record(RunFacts, Decision):
         Raises:
             ValueError: the schema version differs, or a required field is missing or has the wrong type.
         """
-        from ethos_hil.base.record_json import read_record  # late: only readers need cattrs
-
         version = data.get("schema_version")
         if version not in _READ:
             raise ValueError(f"record has schema version {version!r}; this program reads version {SCHEMA_VERSION}")
         try:
-            return read_record(data)
+            from ethos_hil.base.typed_json import from_json  # late: only readers need cattrs
+
+            return from_json(cls, data, _ALWAYS, _converter())
         except ValueError as error:
             raise ValueError(f"record is not as schema version {SCHEMA_VERSION} has it: {error}") from error
 
@@ -438,3 +445,42 @@ class Record(RunFacts, Decision):
 def json_number(value: Any) -> Any:
     """Return a value as JSON has it: "inf", "-inf" or "nan" for a number that JSON lacks."""
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@functools.cache
+def _converter() -> cattrs.Converter:
+    """Return the converter of records from JSON, with the checks that the types of their fields do not make."""
+    from cattrs.gen import make_dict_structure_fn
+
+    from ethos_hil.base.typed_json import new_converter
+
+    converter = new_converter()
+    failure = make_dict_structure_fn(Failure, converter)
+    metric = make_dict_structure_fn(Metric, converter)
+    clock = make_dict_structure_fn(StatedClock, converter)
+    converter.register_structure_hook(Failure, lambda data, _: failure(_with_known_kind(data)))
+    converter.register_structure_hook(Metric, lambda data, _: _check_metric(metric(data)))
+    converter.register_structure_hook(StatedClock, lambda data, _: _check_clock(clock(data)))
+    converter.register_structure_hook(Question, lambda data, _: Question.from_json(data))
+    return converter
+
+
+def _with_known_kind(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put a kind that this version does not know before the message, so that nothing is lost."""
+    kind = data["kind"]
+    if not isinstance(kind, str) or kind in set(FailureKind):
+        return data
+    return {**data, "kind": FailureKind.OTHER, "message": f"{kind}: {data['message']}"}
+
+
+def _check_metric(metric: Metric) -> Metric:
+    for value in (metric.value, *metric.samples):
+        if not abs(value) <= sys.float_info.max:  # nor NaN
+            raise TypeError(f"{value!r} is not a number of a metric")
+    return metric
+
+
+def _check_clock(clock: StatedClock) -> StatedClock:
+    if not 0 < clock.hz < math.inf:
+        raise TypeError(f"{clock.hz!r} is not a clock")
+    return clock
