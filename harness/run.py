@@ -133,7 +133,7 @@ def run(
         watch.begin_stage(text)
         reporter.stage(f"{what}: {text}")
 
-    found = lower_question(
+    lowering = lower_question(
         question,
         # PyTorch's answers are known for the example inputs, and for the first call of a model with state.
         needed=lambda stateful, repeat: (
@@ -141,18 +141,18 @@ def run(
         ),
         progress=progress,
     )
-    artifact = found.artifact.of(question.method)
-    question = dataclasses.replace(question, repeat=question.repeat or found.repeat.get(artifact.method, 1))
-    text = found.text.get(artifact.method, "")
+    artifact = lowering.artifact.of(question.method)
+    question = dataclasses.replace(question, repeat=question.repeat or lowering.repeat.get(artifact.method, 1))
+    text = lowering.text.get(artifact.method, "")
     check_text(artifact, text)
     if trace is not None:
         write_trace(artifact, npu, trace)
-    method = found.model.methods[artifact.method] if found.model is not None else None
+    method = lowering.model.methods[artifact.method] if lowering.model is not None else None
     with naming_program(artifact):
-        report = _run_artifact(artifact, board, firmware, question, data.of(found.source), reporter, watch, method)
+        report = _run_artifact(artifact, board, firmware, question, data.of(lowering.source), reporter, watch, method)
     facts = report.facts
     return report.with_facts(
-        notes=(*found.said(artifact.method), *facts.notes),
+        notes=(*lowering.said(artifact.method), *facts.notes),
         metrics=(*facts.metrics, *watch.metrics()),
         text=written_text(report.outcome, artifact.outputs, text),
         question=asked.kept(),
@@ -201,7 +201,7 @@ def _run_artifact(
     method: Method | None = None,
 ) -> Report:
     watch.begin("checking")
-    input_sets, said = data.input_sets(artifact)
+    input_sets, remarks = data.input_sets(artifact)
     repeat = question.repeat or 1
     expected = data.answers(artifact, len(input_sets), repeat)
     executions = len(input_sets) * repeat
@@ -253,7 +253,7 @@ def _run_artifact(
         doubts = (_GRID, *doubts)
     if own is not None and own.doubt is not None:
         doubts = (own.doubt, *doubts)
-    notes = (*doubts, *said, *report.facts.notes)
+    notes = (*doubts, *remarks, *report.facts.notes)
     digest = "" if isinstance(firmware, Runner) else hashlib.sha256(firmware).hexdigest()
     # Not in `report_of`, which also compares an answer that was recorded, with another firmware and another model.
     model = timing_model_id() if board.cycle_provenance == "modelled" else ""
@@ -413,7 +413,7 @@ def trace_lines(artifact: Artifact, npu: EthosU) -> Iterator[dict[str, Any]]:
     ports = DEFAULT_PORTS if artifact.memory_mode is None else MODES[artifact.memory_mode.kind]
     system = artifact.system
     memories = None if system is None else memory_system(system, decoder.configuration.family)
-    for delegate in sorted(artifact.delegates, key=lambda one: one.instruction):
+    for delegate in sorted(artifact.delegates, key=lambda delegate: delegate.instruction):
         program = decoder.decode(delegate.blob.command_stream)
         for record in records(program, program.timing(ports, memories)):
             yield {"delegate": delegate.instruction, **record, **_origin(delegate, record["offset"])}

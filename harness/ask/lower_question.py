@@ -174,7 +174,7 @@ def _calibration(given: str | Sequence[tuple[Any, ...]], method: Method) -> tupl
 def _argument_names(method: Method) -> tuple[str, ...]:
     """Return the names of forward's arguments, as `torch.export` names the inputs of a program."""
     named = inspect.signature(method.module.forward).parameters.values()
-    names = [each.name for each in named if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
+    names = [arg.name for arg in named if arg.kind in (arg.POSITIONAL_ONLY, arg.POSITIONAL_OR_KEYWORD)]
     return tuple(names[: len(method.example_inputs)])
 
 

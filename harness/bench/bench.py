@@ -77,7 +77,7 @@ class BenchState:
         ini = settings.vela_ini
         asked = {**asdict(settings), "vela_ini": "" if ini is None else read_text(ini)}
         return cls(
-            settings.grid, _digest(declared), _digest([each.key for each in points]), _digest(asked), tool_state()
+            settings.grid, _digest(declared), _digest([point.key for point in points]), _digest(asked), tool_state()
         )
 
     def write(self, folder: Path) -> None:
@@ -117,8 +117,8 @@ def recorded(folder: Path, prefix: str = "") -> frozenset[PointKey]:
     Raises:
         OSError: it cannot be read.
     """
-    found = (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
-    return frozenset(key_of(each) for each in found if each.bench is not None and _is_of(each, prefix))
+    records = (item.record for item in read_run(folder) if isinstance(item, StoredRecord))
+    return frozenset(key_of(record) for record in records if record.bench is not None and _is_of(record, prefix))
 
 
 def settled(record: Record) -> bool:
@@ -174,7 +174,7 @@ def _read(folder: Path) -> BenchState:
         data = json.loads(read_text(folder / STATE))
         if data["schema_version"] != _SCHEMA_VERSION:
             raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
-        names = {each.name for each in fields(BenchState)}
+        names = {field.name for field in fields(BenchState)}
         return BenchState(**{name: value for name, value in data.items() if name in names})
     except OSError as error:
         raise UsageError(
@@ -293,21 +293,21 @@ def run_bench(
         processes=jobs,
     )
 
-    def told(job: BenchJob, said: str) -> None:
-        if said != POINT:
-            raise error_told(said)
+    def report(job: BenchJob, answer: str) -> None:
+        if answer != POINT:
+            raise error_told(answer)
         count.one_more()
 
     def lost(job: BenchJob, how: str) -> BenchJob | None:
         return _lost(job, how, run_folder, count.one_more)
 
-    crew.run(tuple(_jobs(left, plan.settings, prefix)), report=told, lost=lost, tick=count.show)
+    crew.run(tuple(_jobs(left, plan.settings, prefix)), report=report, lost=lost, tick=count.show)
     count.show()
 
 
 def _jobs(points: Sequence[BenchPoint], settings: PointSettings, prefix: str) -> Iterator[BenchJob]:
     """Yield jobs of points that share a TOSA program."""
-    for _, group in groupby(points, key=lambda each: (each.case.name, EthosU.parse(each.npu).family.tosa)):
+    for _, group in groupby(points, key=lambda point: (point.case.name, EthosU.parse(point.npu).family.tosa)):
         yield BenchJob(tuple(group), settings, prefix)
 
 
@@ -348,10 +348,10 @@ class _Count:
 
     def show(self) -> None:
         """Report it."""
-        seconds, made = time.monotonic() - self._began, self._done - self._before
+        seconds, points = time.monotonic() - self._began, self._done - self._before
         left = ""
-        if made and seconds > _FIRST_ESTIMATE:
-            left = f": about {_duration(seconds / made * (self._total - self._done))} left"
+        if points and seconds > _FIRST_ESTIMATE:
+            left = f": about {_duration(seconds / points * (self._total - self._done))} left"
         self._reporter.stage(self._stage + left)
         self._reporter.step(self._done, self._total)
 

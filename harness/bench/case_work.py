@@ -79,16 +79,16 @@ class CaseWork:
             return refused(point, self._settings, impossible, impossible=True)
         setup = self._settings.setup(point)
         virtual = plugin.kind == "virtual"
-        said: tuple[str, ...] = ()
+        notes: tuple[str, ...] = ()
         if self._settings.booted(self._case, virtual=virtual):
             try:
                 return booted_findings(point, self._settings, self._to_boot(setup), self._pool)
             except PreflightFailed as error:
                 if not virtual:
                     raise
-                said = (f"not booted, only timed: {error.message}",)
+                notes = (f"not booted, only timed: {error.message}",)
         artifact = self._compiled(setup)
-        return timed_findings(point, self._settings, artifact, (*self._notes, *said))
+        return timed_findings(point, self._settings, artifact, (*self._notes, *notes))
 
     def _to_boot(self, setup: VelaSetup) -> Artifact | None:
         """Return the artifact to boot; None for a MODEL, which is run as `ethos-hil run` does."""
@@ -113,9 +113,9 @@ class CaseWork:
         if not self._case.model:
             return lower(self._model, setup.npu, vela=setup, scheme=self._case.scheme)
         question = Question(self._case.model, npu=str(setup.npu), scheme=self._case.scheme)
-        found = lower_question(question, vela=setup)
-        self._notes = found.said(found.artifact.method)
-        return found.artifact
+        lowering = lower_question(question, vela=setup)
+        self._notes = lowering.said(lowering.artifact.method)
+        return lowering.artifact
 
     @property
     def _model(self) -> TorchModel:
@@ -181,7 +181,7 @@ def _steps(case: BenchCase) -> TorchModel:
             module.eval()(*example)
     except Exception as error:
         raise_if_interrupted(error)
-        shapes = ", ".join(str(list(each.shape)) for each in case.inputs)
+        shapes = ", ".join(str(list(tensor.shape)) for tensor in case.inputs)
         raise UsageError(f"its steps cannot be computed: {summary(error)}", hint=f"the inputs are {shapes}") from error
     return from_module(module, example, calibration, label=case.name)
 

@@ -131,18 +131,18 @@ class _Entry:
         return BenchStep(**_tuples(data))
 
     def _input(self, data: Any) -> BenchInput:
-        found = BenchInput(tuple(data)) if isinstance(data, list) else BenchInput(**_tuples(data))
-        if not found.low < found.high:
-            what = f"has an input with values from {found.low:g} to {found.high:g}"
+        tensor = BenchInput(tuple(data)) if isinstance(data, list) else BenchInput(**_tuples(data))
+        if not tensor.low < tensor.high:
+            what = f"has an input with values from {tensor.low:g} to {tensor.high:g}"
             raise self._wrong("inputs", what, "low, by default -1, has to be below high, by default 1")
-        if math.prod(found.shape) > _MOST:
+        if math.prod(tensor.shape) > _MOST:
             raise self._wrong(
-                "inputs", f"has an input of {math.prod(found.shape):,} numbers", f"give at most {_MOST:,}"
+                "inputs", f"has an input of {math.prod(tensor.shape):,} numbers", f"give at most {_MOST:,}"
             )
-        if found.channels_last and len(found.shape) != 4:
-            what = f"has an input of {len(found.shape)} dimensions that is channels_last"
+        if tensor.channels_last and len(tensor.shape) != 4:
+            what = f"has an input of {len(tensor.shape)} dimensions that is channels_last"
             raise self._wrong("inputs", what, "only an image is, with the shape [N, C, H, W]")
-        return found
+        return tensor
 
     def _model(self, text: str) -> str:
         """Return a MODEL; where it is in a file, that starts from the grid's folder."""
@@ -158,4 +158,4 @@ def _tuples(value: Any) -> Any:
     """Return a value of the file with tuples in place of lists."""
     if isinstance(value, list):
         return tuple(map(_tuples, value))
-    return {name: _tuples(each) for name, each in value.items()} if isinstance(value, dict) else value
+    return {name: _tuples(entry) for name, entry in value.items()} if isinstance(value, dict) else value

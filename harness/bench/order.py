@@ -134,12 +134,12 @@ def select(grid: BenchGrid, tags: Sequence[str] = (), names: Sequence[str] = ())
         UsageError: a tag or name takes none of the grid's cases, or no case has both; says which come close.
     """
     for tag in tags:
-        known = sorted({each for case in grid.cases for each in case.tags})
+        known = sorted({case_tag for case in grid.cases for case_tag in case.tags})
         if tag not in known:
             raise _takes_nothing(grid, "tag", tag, known)
     for pattern in names:
         if not any(_matches(case.name, case.group, pattern) for case in grid.cases):
-            known = sorted({each for case in grid.cases for each in (case.name, case.group)})
+            known = sorted({name for case in grid.cases for name in (case.name, case.group)})
             raise _takes_nothing(grid, "name or group", pattern, known)
     chosen = tuple(
         case

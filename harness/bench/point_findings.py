@@ -75,7 +75,7 @@ def timed_findings(
     npu, plugin, soc = EthosU.parse(point.npu), find_plugin(point.target), soc_of(point)
     footprint = Footprint.of(artifact)
     mode = memory_mode(artifact, footprint, _sram_of(soc))
-    delegates = [CompiledDelegate.of(artifact, each, npu, mode) for each in artifact.delegates]
+    delegates = [CompiledDelegate.of(artifact, delegate, npu, mode) for delegate in artifact.delegates]
     ops, cycles = _timed(artifact, delegates)
     system = system_of(artifact, npu)
     facts = RunFacts(
@@ -97,7 +97,7 @@ def timed_findings(
         profile=InferenceProfile(
             clock_hz=system.core_clock,
             macs_per_cycle=npu.macs,
-            costs={row: cost for each in delegates for row, cost in costs(each).items()},
+            costs={row: cost for delegate in delegates for row, cost in costs(delegate).items()},
             memories=memories_behind(artifact, delegates),
         ),
         created=environment.now(),
@@ -112,10 +112,10 @@ def check_delegated(artifact: Artifact) -> None:
     if artifact.delegates:
         return
     # An operator that only moves data stays on the CPU with the others; a reason of those says more.
-    told = sorted(
+    calls = sorted(
         (call for call in artifact.placement.calls if call.reason), key=lambda call: "only moves" in call.reason
     )
-    why = f" ({told[0].operator}: {told[0].reason})" if told else ""
+    why = f" ({calls[0].operator}: {calls[0].reason})" if calls else ""
     raise UsageError(f"nothing of it is on the NPU{why}", kind=FailureKind.DELEGATION)
 
 
@@ -129,35 +129,35 @@ def _sram_of(soc: str) -> int | None:
     """Return the bytes of SRAM that the firmware has for programs; all there are where it is missing: nothing boots."""
     if firmware_path(soc).is_file():
         return Firmware.read(find_firmware(soc)).sram
-    found = find_soc(soc)
-    return next(memory.size for memory in found.memories if memory.name == found.firmware.pool)
+    chip = find_soc(soc)
+    return next(memory.size for memory in chip.memories if memory.name == chip.firmware.pool)
 
 
 def sizes(footprint: Footprint) -> tuple[Metric, ...]:
     """Return the memory that a program needs, as a device would report it."""
-    found = {
+    memory = {
         "planned_bytes": sum(footprint.planned),
         "scratch_bytes": footprint.scratch,
         "fast_scratch_bytes": footprint.fast_scratch,
     }
-    return tuple(Metric(name, value, "bytes", VELA) for name, value in found.items())
+    return tuple(Metric(name, value, "bytes", VELA) for name, value in memory.items())
 
 
 def vela_metrics(artifact: Artifact) -> tuple[Metric, ...]:
     """Return the memories and the weights as Vela counts them, over all delegates."""
-    found: list[Metric] = []
+    sums: list[Metric] = []
     for names, scale in ((_MEMORIES, 1024), (_WEIGHTS, 1)):
-        for told, name in names.items():
-            values = [float(each.summary[told]) for each in artifact.delegates if told in each.summary]
+        for key, name in names.items():
+            values = [float(delegate.summary[key]) for delegate in artifact.delegates if key in delegate.summary]
             if values:
-                found.append(Metric(name, round(sum(values) * scale), "bytes", VELA))
-    return tuple(found)
+                sums.append(Metric(name, round(sum(values) * scale), "bytes", VELA))
+    return tuple(sums)
 
 
 def _timed(artifact: Artifact, delegates: Sequence[CompiledDelegate]) -> tuple[tuple[Op, ...], tuple[Metric, ...]]:
     """Return the rows, and the cycles in total: modelled, where they do not depend on data, and Vela's estimate."""
     estimate = Metric("npu_cycles_estimate", sum(op.vela_cycles for op in artifact.npu_ops), "cycles", VELA)
-    if any(each.program.has_branches for each in delegates):
+    if any(delegate.program.has_branches for delegate in delegates):
         return estimated(artifact), (estimate,)
     calls = tuple(map(_called, delegates))
     ops = attribute(artifact, Run(0, 0, (), calls), MODELLED)
@@ -218,15 +218,15 @@ def _without_warm_up(report: Report, count: int) -> Report:
     if not count or plan is None:
         return report
     first = count * len(plan.event_sets)
-    outcome = replace(answer.outcome, runs=tuple(each for each in answer.outcome.runs if each.repeat >= first))
+    outcome = replace(answer.outcome, runs=tuple(run for run in answer.outcome.runs if run.repeat >= first))
     ops = rows(answer.artifact, answer.board, outcome, plan)
     counted = metrics(answer.artifact, answer.board, outcome, ops)
     profile = inference_profile(answer.artifact, answer.board, outcome, ops, plan.mode)
     names = {metric.name for metric in counted}
     # Of the whole run: the times of the host.
     rest = (metric for metric in facts.metrics if metric.name not in names and metric.provenance == "host")
-    said = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
+    note = f"the first {count} of {plan.repeat} executions are a warm-up: compared, and not counted"
     return report.with_facts(
         ops=ops, metrics=(*counted, *rest), profile=profile, executions=len(outcome.runs),
-        notes=(*facts.notes, said),
+        notes=(*facts.notes, note),
     )  # fmt: skip

@@ -108,9 +108,9 @@ def points_of(grid: BenchGrid, targets: Sequence[str], settings: PointSettings) 
         raise UsageError(f"the grid {grid.name} has no cases", hint="docs/bench-grids.md has examples")
     _check_names(targets)
     _check_systems(grid, settings)
-    found = tuple(point for case in grid.cases for point in _of_case(case, grid, targets))
-    _check_possible(found, settings)
-    return found
+    points = tuple(point for case in grid.cases for point in _of_case(case, grid, targets))
+    _check_possible(points, settings)
+    return points
 
 
 def _of_case(case: BenchCase, grid: BenchGrid, targets: Sequence[str]) -> Iterator[BenchPoint]:
@@ -141,7 +141,7 @@ def _systems(npu: EthosU, asked: Sequence[str]) -> Sequence[str]:
 
 
 def _may_have(npu: EthosU, system: str) -> bool:
-    family = next((each for each in FAMILIES if system.startswith(each.system_prefix)), npu.family)
+    family = next((candidate for candidate in FAMILIES if system.startswith(candidate.system_prefix)), npu.family)
     return family == npu.family
 
 

@@ -28,9 +28,9 @@ class RecompilationDeparts(CompileError):
     """The frozen TOSA is not certain to be what lowering for that NPU makes; it has to be lowered."""
 
 
-def shares_tosa(one: EthosU, other: EthosU) -> bool:
+def shares_tosa(npu: EthosU, other: EthosU) -> bool:
     """Return whether ExecuTorch makes the same TOSA program for both (executorch 1.4.1, EthosUCompileSpec)."""
-    return one.family.tosa == other.family.tosa
+    return npu.family.tosa == other.family.tosa
 
 
 def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
@@ -52,8 +52,8 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
     flags = setup.flags
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         arguments = [*with_ini(flags, setup.ini, Path(folder)), *DEBUG_FLAGS]
-        made = [_compiled(each, arguments, setup.npu) for each in artifact.delegates]
-    delegates = _numbered(artifact.delegates, made)
+        new = [_compiled(delegate, arguments, setup.npu) for delegate in artifact.delegates]
+    delegates = _numbered(artifact.delegates, new)
     return replace(
         artifact,
         npu=setup.npu,
@@ -93,14 +93,14 @@ def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
     return mend(output, arguments, as_upstream=False, place=place)
 
 
-def _numbered(known: Sequence[Delegate], made: Sequence[Delegate]) -> tuple[Delegate, ...]:
+def _numbered(known: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegate, ...]:
     """Return delegates whose rows are numbered through in the order in which the delegates were compiled."""
-    order = sorted(range(len(made)), key=lambda at: min((row.id for row in known[at].npu_ops), default=""))
-    numbered = list(made)
+    order = sorted(range(len(new)), key=lambda at: min((row.id for row in known[at].npu_ops), default=""))
+    numbered = list(new)
     following = 0
     for at in order:
-        rows = made[at].npu_ops
-        numbered[at] = replace(made[at], npu_ops=tuple(_with_id(row, following + n) for n, row in enumerate(rows)))
+        rows = new[at].npu_ops
+        numbered[at] = replace(new[at], npu_ops=tuple(_with_id(row, following + n) for n, row in enumerate(rows)))
         following += len(rows)
     return tuple(numbered)
 

@@ -98,18 +98,18 @@ def differences(bundle: RunBundle, firmware: bool = True) -> tuple[str, ...]:
         bundle: the bundle.
         firmware: whether the firmware matters.
     """
-    found = []
+    sentences = []
     if firmware and bundle.firmware_sha256:
         here = _firmware_here(bundle)
         if here and here != bundle.firmware_sha256:
-            found.append(
+            sentences.append(
                 f"the firmware here ({here[:12]}) is another than the bundle's ({bundle.firmware_sha256[:12]})"
             )
     now, before = environment.versions(), bundle.seen.versions
     changed = [f"{name} {text}, here {now[name]}" for name, text in before.items() if now.get(name, text) != text]
     if changed:
-        found.append(f"versions differ from the bundle's: {', '.join(changed)}")
-    return tuple(found)
+        sentences.append(f"versions differ from the bundle's: {', '.join(changed)}")
+    return tuple(sentences)
 
 
 def compared(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
@@ -122,11 +122,11 @@ def compared(bundle: RunBundle, record: Record, where: str) -> tuple[str, ...]:
     """
     if ended_alike(bundle.record, record):
         return (f"it ended as the run in {where}",)
-    told = [f"it did not end as the run in {where}, which is {ended(bundle.record)}"]
+    sentences = [f"it did not end as the run in {where}, which is {ended(bundle.record)}"]
     if bundle.again is not None and not ended_alike(bundle.again, bundle.record):
         alike = "as here" if ended_alike(bundle.again, record) else ended(bundle.again)
-        told.append(f"when the bundle was made, it ended {alike}")
-    return tuple(told)
+        sentences.append(f"when the bundle was made, it ended {alike}")
+    return tuple(sentences)
 
 
 def without_times(outcome: Outcome, run_id: bytes) -> Outcome:
@@ -145,6 +145,6 @@ def _same(ours: Sequence[ReferenceRun], theirs: Sequence[ReferenceRun]) -> bool:
     if len(ours) != len(theirs):
         return False
     return all(
-        len(one.outputs) == len(other.outputs) and all(map(same_bits, one.outputs, other.outputs))
-        for one, other in zip(ours, theirs, strict=True)
+        len(run.outputs) == len(other.outputs) and all(map(same_bits, run.outputs, other.outputs))
+        for run, other in zip(ours, theirs, strict=True)
     )

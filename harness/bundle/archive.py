@@ -104,14 +104,14 @@ def json_member(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
 
 
 def _archive(files: Mapping[str, bytes], method: int) -> bytes:
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as archive:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
         for name, data in sorted(files.items()):
             info = zipfile.ZipInfo(name, _TIME)
             info.create_system, info.external_attr = 3, (stat.S_IFREG | 0o644) << 16
             info.compress_type = method
             archive.writestr(info, data)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def _unpacked(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -173,8 +173,8 @@ def _manifest(archive: ZipMembers) -> dict[str, Any]:
         raise BadArchive(f"it has schema version {version!r:.100}, this program reads {SCHEMA_VERSION}")
     listed = manifest.get("members")
     whole = isinstance(listed, dict) and all(
-        isinstance(each, dict) and isinstance(each.get("sha256"), str) and isinstance(each.get("bytes"), int)
-        for each in listed.values()
+        isinstance(member, dict) and isinstance(member.get("sha256"), str) and isinstance(member.get("bytes"), int)
+        for member in listed.values()
     )
     if not whole:
         raise BadArchive(f"{MANIFEST} does not list the members")
@@ -196,13 +196,13 @@ def _parsed(data: bytes, name: str, most: int) -> dict[str, Any]:
     if len(data) > most:
         raise BadArchive(f"{name} has {len(data):,} bytes, at most {most:,} are read")
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else error
         raise BadArchive(f"{name} is no JSON: {why}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise BadArchive(f"{name} has no JSON object")
-    return found
+    return document
 
 
 def _digest(data: bytes) -> str:

@@ -147,13 +147,13 @@ def find_program(chosen: ChosenRecord, files: KeptFiles) -> FoundProgram:
         return FoundProgram(Artifact.of_program(source.data, record.model), source)
     caches = [Cache(), *([Cache(chosen.cache)] if chosen.cache is not None and chosen.cache.is_dir() else [])]
     kept = next(filter(None, (cached(record.artifact, cache) for cache in caches)), None)
-    found = kept or next(_dumped(wanted, chosen, files), None)
-    if found is None:
+    artifact = kept or next(_dumped(wanted, chosen, files), None)
+    if artifact is None:
         raise UsageError(
             f"the program of {record.label} ({wanted[:_SHOWN]}) is no longer in the cache, {caches[-1].folder}",
             hint=f"run it again, {again(record.asked)}, and bundle that run; or set {CACHE_VARIABLE} to its cache",
         )
-    return FoundProgram(_with_lines_of(record, found.of(record.method).rename(record.model)))
+    return FoundProgram(_with_lines_of(record, artifact.of(record.method).rename(record.model)))
 
 
 def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:
@@ -189,7 +189,7 @@ def question_of(record: Record, artifact: Artifact, repeat: int) -> Question:
     )
 
 
-def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> tuple[InputSet, ...]:
+def find_inputs(chosen: ChosenRecord, program: FoundProgram, files: KeptFiles) -> tuple[InputSet, ...]:
     """Return the inputs that ran, by their digest in the record.
 
     Raises:
@@ -202,9 +202,9 @@ def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> 
     for place in places:
         try:
             if place is None:
-                sets, _ = RunData().of(found.source).input_sets(found.artifact)
+                sets, _ = RunData().of(program.source).input_sets(program.artifact)
             else:
-                sets, _ = _data(inputs=place).input_sets(found.artifact)
+                sets, _ = _data(inputs=place).input_sets(program.artifact)
         except UsageError as error:
             problem = problem or error
             continue
@@ -220,7 +220,7 @@ def find_inputs(chosen: ChosenRecord, found: FoundProgram, files: KeptFiles) -> 
 
 
 def find_expected(
-    chosen: ChosenRecord, found: FoundProgram, files: KeptFiles, input_sets: int, repeat: int
+    chosen: ChosenRecord, program: FoundProgram, files: KeptFiles, input_sets: int, repeat: int
 ) -> tuple[InputSet, ...] | None:
     """Return the outputs that somebody beside the reference says are right; None if nobody did.
 
@@ -229,12 +229,12 @@ def find_expected(
     """
     asked = chosen.record.question.expected if chosen.record.question is not None else None
     place = files.expected or (asked if isinstance(asked, Path) else None)
-    data = (RunData() if place is None else _data(expected=place)).of(found.source)
-    answers = data.answers(found.artifact, input_sets, repeat)
+    data = (RunData() if place is None else _data(expected=place)).of(program.source)
+    answers = data.answers(program.artifact, input_sets, repeat)
     if answers is not None:
         return answers.answers
     other = next(
-        (each.reference for each in chosen.record.outputs if each.reference not in (REFERENCE, HOST, "")), None
+        (output.reference for output in chosen.record.outputs if output.reference not in (REFERENCE, HOST, "")), None
     )
     if other is not None:
         raise UsageError(
@@ -265,11 +265,11 @@ def _dumped(wanted: str, chosen: ChosenRecord, files: KeptFiles) -> Iterator[Art
         return
     for path in sorted(folder.glob("**/artifact/model.pte")):
         try:
-            found = Artifact.load(path.parent)
+            artifact = Artifact.load(path.parent)
         except UsageError:
             continue
-        if found.sha256 == wanted:
-            yield dataclasses.replace(found, etrecord=b"")
+        if artifact.sha256 == wanted:
+            yield dataclasses.replace(artifact, etrecord=b"")
 
 
 def _end(record: Record) -> str:

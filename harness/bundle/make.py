@@ -63,13 +63,13 @@ def make(
     record = chosen.record
     _check(record)
     reporter.stage(f"Looking for the program of {record.label}")
-    found = find_program(chosen, files)
-    sets = find_inputs(chosen, found, files)
+    program = find_program(chosen, files)
+    sets = find_inputs(chosen, program, files)
     asked = record.asked
     repeat = _repeat(record, len(sets), asked.repeat)
-    expected = find_expected(chosen, found, files, len(sets), repeat)
-    question = question_of(record, found.artifact, repeat)
-    bundle = RunBundle(record, question, soc_of(record), found.artifact, sets, expected=expected)
+    expected = find_expected(chosen, program, files, len(sets), repeat)
+    question = question_of(record, program.artifact, repeat)
+    bundle = RunBundle(record, question, soc_of(record), program.artifact, sets, expected=expected)
     question = asked_of(bundle, timeout=timeout or asked.timeout)
     report, again = _run(bundle, question, reporter) if run else (None, None)
     bundle = dataclasses.replace(
@@ -124,10 +124,10 @@ def _run(bundle: RunBundle, question: Question, reporter: Reporter) -> tuple[Rep
 
 def _references(bundle: RunBundle, reporter: Reporter) -> tuple[ReferenceRun, ...]:
     try:
-        found, _ = references_of(bundle.artifact, bundle.input_sets, bundle.repeat, reporter)
+        references, _ = references_of(bundle.artifact, bundle.input_sets, bundle.repeat, reporter)
     except OracleError:
         return ()
-    return found
+    return references
 
 
 def _with_image(bundle: RunBundle, question: Question, report: Report | None) -> MadeBundle:

@@ -123,7 +123,7 @@ class RunBundle:
             files |= _with_arrays("recording", document, arrays)
         if self.references:
             arrays = {}
-            source = REFERENCE if any(each.delegate_outputs for each in self.references) else HOST
+            source = REFERENCE if any(run.delegate_outputs for run in self.references) else HOST
             answers = references_to_json(self.references, arrays)
             files |= _with_arrays("reference", {"source": source, "answers": answers}, arrays)
         files[README] = readme(self.record, self.again, self.question, self.soc, self.artifact, sorted(files)).encode()
@@ -216,13 +216,13 @@ def _artifact(files: Mapping[str, bytes]) -> Artifact:
         try:
             for name, data in parts.items():
                 Path(scratch, name).write_bytes(data)
-            found = Artifact.load(Path(scratch))
+            artifact = Artifact.load(Path(scratch))
         except OSError as error:
             raise BadArchive(f"{ARTIFACT} cannot be used: {error.strerror}") from error
         except UsageError as error:
             raise BadArchive(error.message.replace(scratch, ARTIFACT.rstrip("/"))) from error
     # An ETRecord is for ExecuTorch's Inspector, whose reader is not made for files of strangers.
-    return dataclasses.replace(found, etrecord=b"")
+    return dataclasses.replace(artifact, etrecord=b"")
 
 
 def _artifact_files(artifact: Artifact) -> dict[str, bytes]:
@@ -236,9 +236,9 @@ def _answer(files: Mapping[str, bytes], artifact: Artifact, input_sets: int, rep
         return None
     document = json_member(files, "recording.json")
     arrays = named_arrays(_member(files, "recording.npz"), "recording.npz")
-    found = RecordedAnswer(from_json(TargetFacts, document["board"]), outcome(document["outcome"], arrays))
-    check_outcome(found.outcome, found.board, artifact, input_sets, repeat)
-    return found
+    recording = RecordedAnswer(from_json(TargetFacts, document["board"]), outcome(document["outcome"], arrays))
+    check_outcome(recording.outcome, recording.board, artifact, input_sets, repeat)
+    return recording
 
 
 def _references(files: Mapping[str, bytes]) -> tuple[ReferenceRun, ...]:
@@ -301,7 +301,7 @@ def readme(
     lines += ["", f"program  SHA-256 {artifact.sha256}"]
     lines += [f"versions {', '.join(f'{name} {text}' for name, text in sorted(record.versions.items()))}", ""]
     for name, what in _MEMBERS.items():
-        if name in names or name == "manifest.json" or (name.endswith("/") and any(name in each for each in names)):
+        if name in names or name == "manifest.json" or (name.endswith("/") and any(name in member for member in names)):
             lines.append(f"{name:20}{what}")
     return "".join(f"{escaped(line)}\n" for line in lines)
 
@@ -313,13 +313,13 @@ def ended(record: Record) -> str:
     return f"{record.verdict} ({record.failure.kind}): {record.failure.message}"
 
 
-def ended_alike(one: Record, other: Record) -> bool:
+def ended_alike(record: Record, other: Record) -> bool:
     """Return whether two runs have one verdict, one kind of failure, and the same wrong elements."""
-    return _facts(one) == _facts(other)
+    return _facts(record) == _facts(other)
 
 
 def _facts(record: Record) -> tuple[object, ...]:
-    outputs = [(each.name, each.compared, each.mismatches, each.first_mismatch) for each in record.outputs]
+    outputs = [(output.name, output.compared, output.mismatches, output.first_mismatch) for output in record.outputs]
     return record.verdict, record.kind, outputs
 
 
@@ -370,24 +370,24 @@ def named_arrays(data: bytes, name: str) -> Arrays:
 
 def references_to_json(references: Sequence[ReferenceRun], arrays: Arrays) -> list[dict[str, Any]]:
     """Return answers as JSON; their arrays are added to `arrays`."""
-    return [_reference_to_json(each, f"set{index}.", arrays) for index, each in enumerate(references)]
+    return [_reference_to_json(reference, f"set{index}.", arrays) for index, reference in enumerate(references)]
 
 
 def references_of_json(data: Sequence[Mapping[str, Any]], arrays: Arrays) -> tuple[ReferenceRun, ...]:
     """Return the answers of `references_to_json`. Raises KeyError or TypeError where it has another form."""
-    return tuple(_reference(each, f"set{index}.", arrays) for index, each in enumerate(data))
+    return tuple(_reference(entry, f"set{index}.", arrays) for index, entry in enumerate(data))
 
 
 def _reference_to_json(reference: ReferenceRun, prefix: str, arrays: Arrays) -> dict[str, Any]:
     own: Arrays = {}
     document = answer_to_json(reference, own)
     arrays.update({prefix + name: array for name, array in own.items()})
-    later = [_reference_to_json(each, f"{prefix}later{at}.", arrays) for at, each in enumerate(reference.later)]
+    later = [_reference_to_json(run, f"{prefix}later{at}.", arrays) for at, run in enumerate(reference.later)]
     return {**document, "later": later}
 
 
 def _reference(data: Mapping[str, Any], prefix: str, arrays: Arrays) -> ReferenceRun:
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     first = answer(data, own)
-    later = tuple(_reference(each, f"{prefix}later{at}.", arrays) for at, each in enumerate(data["later"]))
+    later = tuple(_reference(entry, f"{prefix}later{at}.", arrays) for at, entry in enumerate(data["later"]))
     return ReferenceRun(first.outputs, first.delegate_outputs, first.delegate_inputs, later)

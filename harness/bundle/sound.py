@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ethos_hil.base.question import MOST_EXECUTIONS
 from ethos_hil.harness.link.outcome import Outcome
 from ethos_hil.harness.targets.base import CYCLE_PROVENANCES, Capability
@@ -37,13 +39,14 @@ def check_artifact(artifact: Artifact, npu: str) -> None:
         UsageError: the program is damaged, or a TOSA program is.
     """
     # A program without delegates does not say what it is for.
-    found = ProgramDelegates.of(artifact.pte, artifact.model)
-    told = {each.name: [(one.index, one.instruction, one.vela) for one in each.delegates] for each in artifact.methods}
-    there = {name: [(one.index, one.instruction, one.vela) for one in each] for name, each in found.methods.items()}
-    if told != there:
+    program = ProgramDelegates.of(artifact.pte, artifact.model)
+    call = attrgetter("index", "instruction", "vela")
+    beside = {method.name: [*map(call, method.delegates)] for method in artifact.methods}
+    there = {name: [*map(call, delegates)] for name, delegates in program.methods.items()}
+    if beside != there:
         raise BadArchive("the delegates beside the program are not those in it")
-    if str(artifact.npu or npu) != npu or str(found.npu or npu) != npu:
-        raise BadArchive(f"the program is for {found.npu or artifact.npu}, its manifest says {npu}")
+    if str(artifact.npu or npu) != npu or str(program.npu or npu) != npu:
+        raise BadArchive(f"the program is for {program.npu or artifact.npu}, its manifest says {npu}")
     for flag in artifact.vela_flags:
         name, _, value = flag.partition("=")
         own_file = name == "--config" and (value == SHIPPED or bool(artifact.vela_ini))
@@ -72,7 +75,7 @@ def check_outcome(outcome: Outcome, board: TargetFacts, artifact: Artifact, inpu
         raise BadArchive("the recorded answer is of another program than the one in it")
     if board.kind not in TARGET_KINDS or board.cycle_provenance not in CYCLE_PROVENANCES:
         raise BadArchive(f"the recorded target is a {board.kind!r:.50} with cycles {board.cycle_provenance!r:.50}")
-    unknown = set(board.capabilities) - {each.value for each in Capability}
+    unknown = set(board.capabilities) - {capability.value for capability in Capability}
     if unknown:
         raise BadArchive(f"the recorded target can {sorted(unknown)[0]!r:.50}, which no target can")
     expected = [(number, turn) for number in range(input_sets) for turn in range(repeat)]

@@ -41,9 +41,9 @@ def asks(asking: Asking) -> Callable[[Callable[..., None]], Callable[..., None]]
             fields = {name: values.pop(name) for name in asking.fields}
             function(**{_QUESTION: _question(asking, fields)}, **values)
 
-        parameters = [*asked, *(each.replace(kind=each.KEYWORD_ONLY) for each in own if each.name != _QUESTION)]
+        parameters = [*asked, *(param.replace(kind=param.KEYWORD_ONLY) for param in own if param.name != _QUESTION)]
         vars(command)["__signature__"] = inspect.Signature(parameters)
-        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        command.__annotations__ = {param.name: param.annotation for param in parameters}
         return command
 
     return decorate
@@ -56,7 +56,7 @@ def option_of(name: str, **changes: Any) -> Any:
 
 def given(context: typer.Context) -> dict[str, str]:
     """Return the parameters that are given on the command line: how the user writes them, by name."""
-    parameters = {each.name or "": each.opts[0] for each in context.command.params}
+    parameters = {param.name or "": param.opts[0] for param in context.command.params}
     return {
         name: flag
         for name, flag in parameters.items()
@@ -101,16 +101,16 @@ def _question(asking: Asking, values: Mapping[str, Any]) -> Question | None:
     """Return the checked question of the values on a command's line; None without a model."""
     if values["model"] is None:
         return None
-    found = {**asking.defaults}
+    fields = {**asking.defaults}
     for name, value in values.items():
         how = asking.option(name)
         if how.many:
-            found[name] = tuple(value or asking.default(name))
+            fields[name] = tuple(value or asking.default(name))
         elif value is not None:
-            found[name] = how.parse(value, how.flag(name)) if how.parse else value
+            fields[name] = how.parse(value, how.flag(name)) if how.parse else value
     if "npu" in values:
-        found["npu"] = npu_of(values["npu"], found.get("target", Question.target))
-    question = Question(**found)
+        fields["npu"] = npu_of(values["npu"], fields.get("target", Question.target))
+    question = Question(**fields)
     question.check(asking.option)
     asked_clock(question.clock)
     return question

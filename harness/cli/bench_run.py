@@ -82,12 +82,12 @@ class BenchOutput:
         """
         rows = list(bench_rows(records, None, self.energy))
         figures = [figures_of(record, None, self.energy) for record in records]
-        found = None
+        choice = None
         if self.budget is not None:
-            found = answer(figures, self.budget)
+            choice = answer(figures, self.budget)
             keep_budget(folder, AskedBudget(self.budget, self.energy))
         if self.json_file is not None:
-            write_json(self.json_file, _document(records, rows, folder.name, grid, found))
+            write_json(self.json_file, _document(records, rows, folder.name, grid, choice))
         if self.csv is not None:
             write_out(self.csv, as_csv(COLUMNS, (row.values() for row in rows)))
         if self.parquet is not None:
@@ -95,24 +95,24 @@ class BenchOutput:
         if self.contribute is not None:
             contribute(self.contribute, (row for record in records for row in rows_of(record)), who=self.who)
         if STDOUT not in (self.json_file, self.csv):
-            self._show(figures, found)
-        elif found is not None and found.best is None:
-            sys.stderr.write(one_line(headline(found)) + "\n")
-        return found is None or found.best is not None
+            self._show(figures, choice)
+        elif choice is not None and choice.best is None:
+            sys.stderr.write(one_line(headline(choice)) + "\n")
+        return choice is None or choice.best is not None
 
-    def _show(self, figures: Sequence[PointFigures], found: BudgetAnswer | None) -> None:
-        if found is not None:
-            console().print(budget_text(found, top=self.top))
+    def _show(self, figures: Sequence[PointFigures], choice: BudgetAnswer | None) -> None:
+        if choice is not None:
+            console().print(budget_text(choice, top=self.top))
             return
-        several = len({each.label for each in figures}) > 1
+        several = len({point.label for point in figures}) > 1
         by = self.by or (BenchBy.GROUP if several else BenchBy.NPU)
         console().print(bench_text(figures, by=by, top=self.top))
 
 
 def _document(
-    records: Sequence[Record], rows: Sequence[dict[str, Any]], run: str, grid: str, found: BudgetAnswer | None
+    records: Sequence[Record], rows: Sequence[dict[str, Any]], run: str, grid: str, choice: BudgetAnswer | None
 ) -> dict[str, Any]:
-    asked = {} if found is None else {"which": found.to_json()}
+    asked = {} if choice is None else {"which": choice.to_json()}
     return {"schema_version": SCHEMA_VERSION, "run": run, "grid": grid, "counts": dict(_counts(records)), **asked,
             "points": list(rows)}  # fmt: skip
 
@@ -170,13 +170,13 @@ def _followed(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None
 def records_of(plan: BenchPlan, folder: Path) -> list[Record]:
     """Return the records of a plan's points, in the order of the plan. Raises OSError."""
     order = {point.key: number for number, point in enumerate(plan.points)}
-    found: dict[int, Record] = {}
+    by_number: dict[int, Record] = {}
     item: StoredRecord | Skipped
     for item in read_run(folder):
         record = item.record if isinstance(item, StoredRecord) else None
         if record is not None and (key := key_of(record)) in order:
-            found[order[key]] = record
-    return [found[number] for number in sorted(found)]
+            by_number[order[key]] = record
+    return [by_number[number] for number in sorted(by_number)]
 
 
 def unrecorded(plan: BenchPlan, records: Sequence[Record]) -> int:
@@ -201,9 +201,9 @@ def status_of(records: Sequence[Record]) -> int:
     cases: dict[str, list[Record]] = {}
     for record in records:
         cases.setdefault(record.bench.case if record.bench is not None else record.label, []).append(record)
-    for case, found in cases.items():
-        first = found[0].failure
-        if first is not None and all(_unusable(record) for record in found):
+    for case, of_case in cases.items():
+        first = of_case[0].failure
+        if first is not None and all(_unusable(record) for record in of_case):
             raise UsageError(f"no NPU takes {case}: {first.message}", hint=first.hint)
     refused = [record for record in records if standing_of(record) == Standing.REFUSED]
     missing = [record for record in refused if record.kind in OF_THIS_PLACE]

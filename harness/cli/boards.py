@@ -240,13 +240,13 @@ def missing(board: Board) -> list[str]:
 def _list(as_json: bool) -> None:
     from ethos_hil.harness.boards.catalogue import all_boards
 
-    found, wrong = all_boards()
+    usable, wrong = all_boards()
     for error in wrong:
         _warn(error)
     if as_json:
         document = {
             "schema_version": SCHEMA_VERSION,
-            "boards": [_summary(board) for board in found],
+            "boards": [_summary(board) for board in usable],
             "unusable": [_problem(error) for error in wrong],
         }
         write_json(STDOUT, document)
@@ -256,7 +256,7 @@ def _list(as_json: bool) -> None:
     from ethos_hil.harness.terminal.console import add_row, console, folded, table_of
 
     table = table_of(*folded("board", "what it is", "NPUs", "loaded by", "link", "to use it here"))
-    for board in found:
+    for board in usable:
         link = f"{board.link.url or '?'} at {board.link.baud}"
         here = ", ".join(missing(board)) or "nothing is missing"
         npus = board.npus[0] if len(board.npus) == 1 else families(board.npus)
@@ -292,7 +292,7 @@ def _summary(board: Board) -> dict[str, Any]:
 
 def _explained(board: Board) -> dict[str, Any]:
     values = [
-        {"key": each.key, "value": each.value, "source": each.source, "tried": each.tried} for each in board.values
+        {"key": value.key, "value": value.value, "source": value.source, "tried": value.tried} for value in board.values
     ]
     return {"schema_version": SCHEMA_VERSION, **_summary(board), "reset": list(board.reset.commands), "values": values}
 

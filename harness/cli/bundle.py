@@ -96,11 +96,11 @@ def bundle(
 
         chosen = choose(run, test)
         files = KeptFiles(inputs, expected, artifacts)
-        made = make(chosen, files, run=not no_run, timeout=timeout, reporter=live)
+        result = make(chosen, files, run=not no_run, timeout=timeout, reporter=live)
         live.stage("Writing the bundle")
-        data = made.bundle.packed()
+        data = result.bundle.packed()
     write_out(output, data)
-    for note in made.notes:
+    for note in result.notes:
         sys.stderr.write(f"note: {one_line(note)}\n")
     if as_json:
         document = {
@@ -109,8 +109,8 @@ def bundle(
             "bytes": len(data),
             "name": chosen.record.label,
             "verdict": str(chosen.record.verdict),
-            "again": None if made.bundle.again is None else str(made.bundle.again.verdict),
-            "notes": list(made.notes),
+            "again": None if result.bundle.again is None else str(result.bundle.again.verdict),
+            "notes": list(result.notes),
         }
         write_json(STDOUT, document)
         return
@@ -123,10 +123,10 @@ def is_bundle(model: str, *, replay: bool) -> bool:
     Raises:
         UsageError: it is none, and is to be replayed.
     """
-    found = model.lower().endswith(_SUFFIX)
-    if replay and not found:
+    bundled = model.lower().endswith(_SUFFIX)
+    if replay and not bundled:
         raise UsageError("--replay judges the answer in a bundle again", hint="give a bundle, or leave out --replay")
-    return found
+    return bundled
 
 
 def run_bundle(context: typer.Context, question: Question, files: RunFiles, *, replay: bool) -> int:
@@ -191,8 +191,8 @@ def _told(bundle: RunBundle, path: Path, question: Question, live: Live, *, repl
     except (UsageError, ToolError):
         raise
     except EthosHilError as error:
-        told = "; ".join((*again.compared(bundle, failed_findings(question, error).record, path.name), *notes))
-        raise error.replace(hint=f"{error.hint}; {told}" if error.hint else told) from error
+        text = "; ".join((*again.compared(bundle, failed_findings(question, error).record, path.name), *notes))
+        raise error.replace(hint=f"{error.hint}; {text}" if error.hint else text) from error
     notes = (*report.facts.notes, *again.compared(bundle, report.record, path.name), *notes)
     return report.with_facts(notes=notes)
 

@@ -143,8 +143,8 @@ def preflight(question: Question, *, json_file: Path | None) -> int:
     with loading(question.label) as live:
         from ethos_hil.harness.dry_run.survey import survey
 
-        found = survey(question, reporter=live)
-    return _show_checks(found, question.label, str(question.npu_name), json_file)
+        result = survey(question, reporter=live)
+    return _show_checks(result, question.label, str(question.npu_name), json_file)
 
 
 def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | None) -> int:
@@ -160,29 +160,29 @@ def preflight_runner(runner: Path, target: str, npu: str, *, json_file: Path | N
     return _show_checks(survey_runner(runner, target, npu), None, npu, json_file)
 
 
-def _show_checks(found: Survey, model: str | None, npu: str, json_file: Path | None) -> int:
+def _show_checks(survey: Survey, model: str | None, npu: str, json_file: Path | None) -> int:
     from ethos_hil.harness.verdict.artifact_info import cpu_ops
 
     if json_file is not None:
         document = {
             "schema_version": PREFLIGHT_SCHEMA_VERSION,
-            "verdict": "ok" if found.ok else "failed",
+            "verdict": "ok" if survey.ok else "failed",
             "model": model,
             "npu": npu,
-            "target": vars(found.target),
-            "checks": [vars(check) for check in found.checks],
-            "delegated": found.placement.delegated,
-            "cpu_calls": [vars(call) for call in cpu_ops(found.placement)],
+            "target": vars(survey.target),
+            "checks": [vars(check) for check in survey.checks],
+            "delegated": survey.placement.delegated,
+            "cpu_calls": [vars(call) for call in cpu_ops(survey.placement)],
         }
         write_json(json_file, document)
     if json_file != STDOUT:
         from ethos_hil.harness.show.record import checks_table, cpu_table
         from ethos_hil.harness.terminal.console import console
 
-        console().print(checks_table(found.checks))
-        if found.placement.on_cpu:
-            console().print("", cpu_table(cpu_ops(found.placement)))
-    return 0 if found.ok else 1
+        console().print(checks_table(survey.checks))
+        if survey.placement.on_cpu:
+            console().print("", cpu_table(cpu_ops(survey.placement)))
+    return 0 if survey.ok else 1
 
 
 def list_runs(runs: Path, *, as_json: bool) -> None:
@@ -218,7 +218,7 @@ def list_targets(*, as_json: bool) -> None:
     for problem in unusable:
         sys.stderr.write(one_line(f"ethos-hil: warning: {problem.message} ({problem.hint})") + "\n")
     if as_json:
-        document = {"targets": [asdict(each) for each in usable], "unusable": [asdict(each) for each in unusable]}
+        document = {"targets": [*map(asdict, usable)], "unusable": [*map(asdict, unusable)]}
         write_json(STDOUT, {"schema_version": TARGETS_SCHEMA_VERSION, **document})
         return
     table = table_of("target", "kind", "what it is", "SoC", "NPUs", "options", "here")
@@ -238,15 +238,15 @@ def doctor(*, as_json: bool) -> int:
     findings = examine()
     runs = can_run(findings)
     if as_json:
-        document = {"can_run": runs, "findings": [asdict(each) for each in findings]}
+        document = {"can_run": runs, "findings": [asdict(finding) for finding in findings]}
         write_json(STDOUT, {"schema_version": DOCTOR_SCHEMA_VERSION, **document})
     else:
         colours = {Status.OK: "green", Status.NOTE: "yellow", Status.MISSING: "red"}
-        width = max(len(each.name) for each in findings)
-        for each in findings:
-            status = typer.style(f"{each.status:<7}", fg=colours[each.status])
-            remedy = f" [{each.remedy}]" if each.remedy else ""
-            typer.echo(f"{status}  {each.name:<{width}}  {one_line(each.found + remedy)}")
+        width = max(len(finding.name) for finding in findings)
+        for finding in findings:
+            status = typer.style(f"{finding.status:<7}", fg=colours[finding.status])
+            remedy = f" [{finding.remedy}]" if finding.remedy else ""
+            typer.echo(f"{status}  {finding.name:<{width}}  {one_line(finding.found + remedy)}")
     return 0 if runs else ToolError.exit_status
 
 

@@ -78,22 +78,22 @@ def compare(
     if after is None and baseline is None:
         raise UsageError("there is nothing to compare with", hint="give a second run, or --baseline FILE")
     with readable(hint=LISTED):
-        one = _side(before, history)
-        two = _side(after, history) if after is not None else None
+        old = _side(before, history)
+        new = _side(after, history) if after is not None else None
         plain = baseline is None and policy is None and not only and not partial
-        if plain and two is not None and len(one.records) == len(two.records) == 1 and not two.gaps:
-            _compare_records(before, after, one.records[0], two.records[0], everything, top, json_file)
+        if plain and new is not None and len(old.records) == len(new.records) == 1 and not new.gaps:
+            _compare_records(before, after, old.records[0], new.records[0], everything, top, json_file)
             return
         accepted = Side(str(baseline), read_baseline(baseline), accepted=True) if baseline is not None else None
-        found = gate(one, two, baseline=accepted, policy=policy, only=only or [], partial=partial)
+        result = gate(old, new, baseline=accepted, policy=policy, only=only or [], partial=partial)
     if json_file is not None:
-        write_json(json_file, found.to_json())
+        write_json(json_file, result.to_json())
     if json_file != STDOUT:
         from ethos_hil.harness.show.comparison import run_comparison
         from ethos_hil.harness.terminal.console import console
 
-        console().print(run_comparison(found, top=top))
-    raise typer.Exit(0 if found.passed else 1)
+        console().print(run_comparison(result, top=top))
+    raise typer.Exit(0 if result.passed else 1)
 
 
 def accept(
@@ -136,23 +136,23 @@ def accept(
     part = chosen(side.observations, only or [])
     if only and not part:
         raise UsageError(f"no test or model has {' or '.join(map(repr, only))} in its name", hint="--only takes a part")
-    found = accepted(old, part, prune=prune, failures=failures)
-    text = dumps(found.observations)
-    if not check and (found.updated or found.added or found.removed or not baseline.exists()):
+    acceptance = accepted(old, part, prune=prune, failures=failures)
+    text = dumps(acceptance.observations)
+    if not check and (acceptance.updated or acceptance.added or acceptance.removed or not baseline.exists()):
         write_out(baseline, text)
-    _tell(found, baseline, check)
+    _tell(acceptance, baseline, check)
     for gap in gaps:
         sys.stderr.write(one_line(f"not whole: {gap}") + "\n")
-    raise typer.Exit(1 if found.refused or gaps else 0)
+    raise typer.Exit(1 if acceptance.refused or gaps else 0)
 
 
 def _side(text: str, history: Path) -> Side:
     from ethos_hil.results.gate.gate import side
 
-    found = side(text, history)
-    for skipped in found.skipped:
+    result = side(text, history)
+    for skipped in result.skipped:
         sys.stderr.write(one_line(f"skipped {skipped.where}: {skipped.why}") + "\n")
-    return found
+    return result
 
 
 def _compare_records(
@@ -161,25 +161,25 @@ def _compare_records(
     from ethos_hil.results import comparison
 
     try:
-        found = comparison.compare(old, new)
+        result = comparison.compare(old, new)
     except comparison.Incomparable as error:
         raise error.replace(message=f"{before} and {after} cannot be compared: {error.message}") from None
     if json_file is not None:
-        write_json(json_file, {"schema_version": SCHEMA_VERSION, "equal": found.equal, **asdict(found)})
+        write_json(json_file, {"schema_version": SCHEMA_VERSION, "equal": result.equal, **asdict(result)})
     if json_file != STDOUT:
         from ethos_hil.harness.show.comparison import comparison as rendered
         from ethos_hil.harness.terminal.console import console
 
-        console().print(rendered(found, everything=everything, top=top))
+        console().print(rendered(result, everything=everything, top=top))
 
 
-def _tell(found: Acceptance, baseline: Path, check: bool) -> None:
-    what = {"updated": found.updated, "added": found.added, "removed": found.removed, "refused": found.refused}
+def _tell(result: Acceptance, baseline: Path, check: bool) -> None:
+    what = {"updated": result.updated, "added": result.added, "removed": result.removed, "refused": result.refused}
     for word, subjects in what.items():
         for subject in subjects:
             sys.stdout.write(one_line(f"{word} {subject.name} {subject.npu} {subject.memory_mode}") + "\n")
     counts = ", ".join(f"{len(subjects):,} {word}" for word, subjects in what.items())
     verb = "would have" if check else "has"
-    sys.stderr.write(one_line(f"{baseline} {verb} {len(found.observations):,} tests and models: {counts}") + "\n")
-    if found.refused:
+    sys.stderr.write(one_line(f"{baseline} {verb} {len(result.observations):,} tests and models: {counts}") + "\n")
+    if result.refused:
         sys.stderr.write("refused: it failed, and no test declares that; --failures accepts it\n")

@@ -109,26 +109,26 @@ def check_folder(
     _check_can_be_made(folder)
 
 
-def check_files(written: Iterable[Path | None], made: Path | None = None) -> None:
+def check_files(written: Iterable[Path | None], new_folder: Path | None = None) -> None:
     """Check that files can be written, before much work is done for them.
 
     Args:
         written: the files; None for one that is not given.
-        made: a folder that the command makes if it is missing; None if it makes none.
+        new_folder: a folder that the command makes if it is missing; None if it makes none.
 
     Raises:
         UsageError: a folder is missing or cannot be written, or a folder is in the place of a file.
     """
-    if made is not None:
-        _check_can_be_made(made)
+    if new_folder is not None:
+        _check_can_be_made(new_folder)
     for path in (path for path in written if path is not None and path != STDOUT):
         with writable(path):  # the name may be too long, or a folder above cannot be searched
-            problem = _problem(path, made)
+            problem = _problem(path, new_folder)
             if problem is not None:
                 raise OSError(problem, os.strerror(problem))
 
 
-def _problem(path: Path, made: Path | None) -> int | None:
+def _problem(path: Path, new_folder: Path | None) -> int | None:
     """Return the number of the error that writing a file would meet, or None."""
     if path.is_dir():
         return errno.EISDIR
@@ -136,13 +136,13 @@ def _problem(path: Path, made: Path | None) -> int | None:
         return None
     folder = path.parent.absolute()
     if not folder.exists():
-        return None if made is not None and folder == made.absolute() else errno.ENOENT
+        return None if new_folder is not None and folder == new_folder.absolute() else errno.ENOENT
     return _folder_problem(folder)
 
 
 def _folder_problem(folder: Path) -> int | None:
     """Return the number of the error that making a folder, or a file in it, would meet, or None."""
-    there = next(each for each in (folder, *folder.parents) if each.exists())
+    there = next(place for place in (folder, *folder.parents) if place.exists())
     if not there.is_dir():
         return errno.ENOTDIR
     return None if os.access(there, os.W_OK | os.X_OK) else errno.EACCES
@@ -183,9 +183,9 @@ def _place(path: Path) -> Path:
 
 def _foreign(folder: Path, listed: Callable[[Path], frozenset[str]]) -> str | None:
     """Return the name of something in a folder that we did not write there, or None."""
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    ours = listed(folder) if found else frozenset()
-    return next((path.name for path in found if path.name not in ours or not path.is_file()), None)
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    ours = listed(folder) if paths else frozenset()
+    return next((path.name for path in paths if path.name not in ours or not path.is_file()), None)
 
 
 def _listed(manifest: Path) -> frozenset[str]:
@@ -194,6 +194,6 @@ def _listed(manifest: Path) -> frozenset[str]:
         document = json.loads(read_text(manifest, most=_MOST_MANIFEST))
         files = document["files"]
         ours = {"schema_version", "sha256", "versions", "missing"} <= document.keys() and isinstance(files, list)
-        return frozenset(each for each in files if isinstance(each, str)) if ours else frozenset()
+        return frozenset(file for file in files if isinstance(file, str)) if ours else frozenset()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return frozenset()

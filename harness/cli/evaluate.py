@@ -66,11 +66,11 @@ def evaluate(
     order = EvaluationOrder(question, data, metric, limit, jobs, try_int16)
     check_written(question, {"--json": json_file})
     with loading(question.label) as live:
-        found = evaluate_order(order, live)
+        result = evaluate_order(order, live)
     if json_file is not None:
-        write_json(json_file, document(found))
+        write_json(json_file, document(result))
     if json_file != STDOUT:
-        console().print(text(found))
-    if found.stopped is not None:
-        raise found.stopped
-    raise typer.Exit(0 if found.verified else 1)
+        console().print(text(result))
+    if result.stopped is not None:
+        raise result.stopped
+    raise typer.Exit(0 if result.verified else 1)

@@ -102,11 +102,11 @@ def show_exporters(*, as_json: bool) -> None:
     """Print all exporters; of those that cannot be used, a warning."""
     usable: list[dict[str, str]] = []
     for what, group in _GROUPS:
-        for name, found in group.all():
-            if isinstance(found, PluginError):
-                sys.stderr.write(one_line(f"ethos-hil: warning: {found.message} ({found.hint})") + "\n")
+        for name, plugin in group.all():
+            if isinstance(plugin, PluginError):
+                sys.stderr.write(one_line(f"ethos-hil: warning: {plugin.message} ({plugin.hint})") + "\n")
                 continue
-            usable.append({"name": name, "suffix": found.suffix, "of": what, "description": found.description,
+            usable.append({"name": name, "suffix": plugin.suffix, "of": what, "description": plugin.description,
                            "distribution": group.owner(name)})  # fmt: skip
     if as_json:
         write_json(STDOUT, {"schema_version": SCHEMA_VERSION, "exporters": usable})

@@ -40,9 +40,9 @@ def runs(context: typer.Context, folder: _FOLDER = _HERE, as_json: _JSON = False
     """
     context.obj = folder
     if context.invoked_subcommand is None:
-        with _asked(folder) as kept:
-            found = kept.runs()
-        _print(found, as_json)
+        with _asked(folder) as store:
+            rows = store.runs()
+        _print(rows, as_json)
 
 
 @history.command()
@@ -67,27 +67,27 @@ def add(
 
     folder: Path = context.obj
     done: list[Compacted] = []
-    told: list[str] = []
+    lines: list[str] = []
     refused: list[BadHistory] = []
     with Live() as live, _errors(folder):
         for run, named in _run_folders(runs or [Path(DEFAULT_ROOT)]):
             live.stage(f"Adding {one_line(run.name)}")
             try:
-                one = compact(run, folder)
+                entry = compact(run, folder)
             except BadHistory as error:
                 if isinstance(error, EmptyRun) and not named:
-                    told.append(f"skipped {error}")
+                    lines.append(f"skipped {error}")
                 else:
                     refused.append(error)
                 continue
-            done.append(one)
-            told += [f"skipped {each.where}: {each.why}" for each in one.skipped]
-            told += [f"note: {note}" for note in one.notes]
-    for line in (*told, *map(str, refused[1:])):
+            done.append(entry)
+            lines += [f"skipped {skip.where}: {skip.why}" for skip in entry.skipped]
+            lines += [f"note: {note}" for note in entry.notes]
+    for line in (*lines, *map(str, refused[1:])):
         sys.stderr.write(one_line(line) + "\n")
     if done:
-        _print(({"run": one.path.stem, "records": one.records, "added": one.fresh, "file": str(one.path)}
-                for one in done), as_json)  # fmt: skip
+        _print(({"run": entry.path.stem, "records": entry.records, "added": entry.fresh, "file": str(entry.path)}
+                for entry in done), as_json)  # fmt: skip
     if refused:
         raise refused[0].replace(hint="the others are added" if done else "nothing was added")
 
@@ -104,14 +104,14 @@ def show(
 
     Example: ethos-hil history show test_conv2d_stride_U55_BI
     """
-    with _asked(context.obj) as kept:
-        found = kept.points(text, metric=metric)
-    if not found:
+    with _asked(context.obj) as store:
+        points = store.points(text, metric=metric)
+    if not points:
         raise UsageError(
             f"no test or model with {text!r} in its name has the metric {metric!r}",
             hint="`ethos-hil history sql 'SELECT DISTINCT label, metric FROM points'` lists what there is",
         )
-    _print(map(asdict, found) if as_json else _needed(map(asdict, _steps(found))), as_json)
+    _print(map(asdict, points) if as_json else _needed(map(asdict, _steps(points))), as_json)
 
 
 @history.command()
@@ -134,9 +134,9 @@ def changes(
 
     Example: ethos-hil history changes --since 2026-11-01
     """
-    with _asked(context.obj) as kept:
-        found = kept.changes(text, since=since, noisy=noisy)
-    _print(map(asdict, found) if as_json else _needed(map(_told, found)), as_json)
+    with _asked(context.obj) as store:
+        rows = store.changes(text, since=since, noisy=noisy)
+    _print(map(asdict, rows) if as_json else _needed(map(_told, rows)), as_json)
 
 
 @history.command()
@@ -150,9 +150,9 @@ def sql(
 
     Example: ethos-hil history sql "SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run"
     """
-    with _asked(context.obj) as kept:
-        found = kept.rows(query)
-    _print(found, as_json)
+    with _asked(context.obj) as store:
+        rows = store.rows(query)
+    _print(rows, as_json)
 
 
 def _run_folders(paths: Iterable[Path]) -> Iterator[tuple[Path, bool]]:
@@ -212,11 +212,11 @@ def _told(change: NumberChange) -> dict[str, Any]:
 
 def _needed(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows without the columns that tell none of them from another one, or say nothing."""
-    found = list(rows)
+    table = list(rows)
     seldom = ("method", "system_config", "soc", "runner")
-    left_out = {name for name in seldom if len({row[name] for row in found}) < 2} | {"subject"}
-    left_out |= {name for name in ("bench_case", "scheme") if not any(row[name] for row in found)}
-    return [{name: value for name, value in row.items() if name not in left_out} for row in found]
+    left_out = {name for name in seldom if len({row[name] for row in table}) < 2} | {"subject"}
+    left_out |= {name for name in ("bench_case", "scheme") if not any(row[name] for row in table)}
+    return [{name: value for name, value in row.items() if name not in left_out} for row in table]
 
 
 def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
@@ -243,8 +243,8 @@ def _print(rows: Iterable[Mapping[str, Any]], as_json: bool) -> None:
 def _plain(value: Any) -> Any:
     """Return what a query answers as JSON has it."""
     if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else json_number(value)
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    return [_plain(entry) for entry in value] if isinstance(value, list | tuple) else json_number(value)
 
 
 def _cell(value: object) -> str:

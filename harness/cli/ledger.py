@@ -57,16 +57,16 @@ def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None)
     from ethos_hil.results.ledger.sources import with_rows
 
     with readable(path):
-        text, found = with_rows(path, rows, who=who or "")
-    if not found.rows:
+        text, result = with_rows(path, rows, who=who or "")
+    if not result.rows:
         sys.stderr.write(one_line(f"{path} is not written: there is no verified answer whose cycles two say") + "\n")
         return
     write_out(path, text)
-    counted = sum(row.reference is not None for row in found.rows)
-    tell = [f"{path} has {len(found.rows):,} rows, of which an FVP or a board has counted {counted:,}"]
+    counted = sum(row.reference is not None for row in result.rows)
+    tell = [f"{path} has {len(result.rows):,} rows, of which an FVP or a board has counted {counted:,}"]
     if not counted:
         tell[0] += ": it holds estimates only"
-    tell += [f"contradiction: {each}" for each in found.contradictions]
+    tell += [f"contradiction: {contradiction}" for contradiction in result.contradictions]
     for line in tell:
         sys.stderr.write(one_line(line) + "\n")
 
@@ -116,15 +116,15 @@ def ledger(
     check_distinct({**written, "--contribute": contribute_to}, {})
     check_distinct(written, {"FILE_OR_RUN": places[0]})
     sources = _read(places)
-    found = merged(row for source in sources for row in source.rows)
+    union = merged(row for source in sources for row in source.rows)
     if contribute_to is not None:
-        contribute(contribute_to, found.rows, who=who)
-    rows = joined(found.rows)
+        contribute(contribute_to, union.rows, who=who)
+    rows = joined(union.rows)
     summary, rules = summarise(rows, groups), RULES
-    for each in found.contradictions:
-        sys.stderr.write(one_line(f"contradiction: {each}") + "\n")
+    for contradiction in union.contradictions:
+        sys.stderr.write(one_line(f"contradiction: {contradiction}") + "\n")
     if json_file is not None:
-        write_json(json_file, document(summary, rows, found, rules))
+        write_json(json_file, document(summary, rows, union, rules))
     if csv_file is not None:
         write_out(csv_file, csv_table(rows))
     if STDOUT not in (json_file, csv_file):

@@ -120,8 +120,8 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         raise UsageError(f"{model} is compiled already", hint="give the model it was made from")
     what = f"Lowering {model} for {question.npu_name}" if spec is None else f"Lowering {model} to {spec}"
     reporter.stage(what)
-    found = lower_question(question, spec, progress=lambda stage: reporter.stage(f"{what}: {stage}"), whole=order.whole)
-    artifact = found.artifact
+    result = lower_question(question, spec, progress=lambda text: reporter.stage(f"{what}: {text}"), whole=order.whole)
+    artifact = result.artifact
     files = {_numbered(path, ending): data for ending, data in products(artifact, product).items()}
     if order.artefacts is not None:
         check_folder(order.artefacts, written)  # lowering takes long enough to put a file there
@@ -132,7 +132,7 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
         write_all(files)
     except OSError as error:
         raise unwritable(error, error.filename2 or path) from error
-    said = tuple(note for each in artifact.methods for note in found.quantisation.get(each.name, ()))
+    said = tuple(note for method in artifact.methods for note in result.quantisation.get(method.name, ()))
     if order.artefacts is None:
         return Lowered(artifact, product, tuple(files), said=said)
     with writable(order.artefacts):

@@ -75,9 +75,9 @@ def npu(
     for network in networks:
         mode = MemoryMode.chosen(memory_mode, network.npu)
         runs.append(_run(network, mode, given, runs, strict=strict))
-    made = {name: array for run in runs for name, array in run.outputs.items()}
+    arrays = {name: array for run in runs for name, array in run.outputs.items()}
     if outputs is not None:
-        write_out(outputs, packed_arrays(made))
+        write_out(outputs, packed_arrays(arrays))
     if json_file is not None:
         text = json.dumps(_document(file, runs, others), indent=1) + "\n"
         if json_file == STDOUT:
@@ -96,13 +96,13 @@ def _read(file: Path) -> tuple[tuple[NpuNetwork, ...], int]:
     except OSError as error:
         raise unreadable(error, file) from error
     if data[4:8] == MAGIC:
-        found = read_tflite(data, str(file))
-        if not found.networks:
+        model = read_tflite(data, str(file))
+        if not model.networks:
             raise UsageError(
-                f"{file} has no ethos-u operator, but {found.others} of TensorFlow Lite",
+                f"{file} has no ethos-u operator, but {model.others} of TensorFlow Lite",
                 hint="give what Vela wrote of it: vela NETWORK --accelerator-config NPU",
             )
-        return found.networks, found.others
+        return model.networks, model.others
     if data[:2] == b"PK":
         return (read_npz(data, str(file)),), 0
     if data.startswith(BLOB_MAGIC):
@@ -210,8 +210,8 @@ def _document(file: Path, runs: Sequence[NetworkRun], others: int) -> dict[str, 
                 "name": run.network.name,
                 "npu": str(run.network.npu),
                 "memory_mode": run.mode.name,
-                "inputs": [{**_described(one), "source": run.sources[one.name]} for one in run.network.inputs],
-                "outputs": [_described(one) for one in run.network.outputs],
+                "inputs": [{**_described(tensor), "source": run.sources[tensor.name]} for tensor in run.network.inputs],
+                "outputs": [_described(tensor) for tensor in run.network.outputs],
                 "cycles": run.execution.cycles,
                 "provenance": "modelled",
                 "operations": [

@@ -67,23 +67,23 @@ def scan(
     from ethos_hil.harness.terminal.progress import Live
     from ethos_hil.lowering.cache.settings import prepare_torch
 
-    wanted = tuple(WantedVersions.parse(each) for each in over)  # before what takes longer to import
+    wanted = tuple(WantedVersions.parse(spec) for spec in over)  # before what takes longer to import
     if json_file == csv_file == STDOUT:
         raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
     check_written(question, {"--json": json_file, "--csv": csv_file})
     prepare_torch()
     from ethos_hil.harness.scan.report import document, table
     from ethos_hil.harness.scan.scan import ScanOrder
-    from ethos_hil.harness.scan.scan import scan as made
+    from ethos_hil.harness.scan.scan import scan as run_scan
 
     with Live() as live, never_exiting():
-        found = made(ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), environments), live)
+        report = run_scan(ScanOrder(question, wanted, tuple(npu or ()), tuple(memory_mode or ()), environments), live)
     if json_file is not None:
-        write_json(json_file, document(found))
+        write_json(json_file, document(report))
     if csv_file is not None:
-        write_out(csv_file, table(found))
+        write_out(csv_file, table(report))
     if STDOUT not in (json_file, csv_file):
         from ethos_hil.harness.show.scan import scan as text
         from ethos_hil.harness.terminal.console import console
 
-        console().print(text(found, top=top))
+        console().print(text(report, top=top))

@@ -69,10 +69,10 @@ def packed_model(
     data = RunData.read(question)
     what = f"Lowering {question.label} for {npu}"
     reporter.stage(what)
-    found = lower_question(question, progress=lambda text: reporter.stage(f"{what}: {text}"))
-    artifact = found.artifact.of(question.method)
-    repeat = question.repeat or found.repeat.get(artifact.method, 1)
-    input_sets, said = data.of(found.source).input_sets(artifact)
+    lowering = lower_question(question, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    artifact = lowering.artifact.of(question.method)
+    repeat = question.repeat or lowering.repeat.get(artifact.method, 1)
+    input_sets, remarks = data.of(lowering.source).input_sets(artifact)
     footprint = Footprint.of(artifact)
     destination = Destination(question.npu, place.name, Firmware.read(firmware))
     checks = examine(artifact, destination, footprint, input_sets=len(input_sets), demands=question)
@@ -81,5 +81,5 @@ def packed_model(
     limit = npu_time_limit(artifact, question.npu, place, question.timeout, modelled=True)
     image = image_of(artifact, footprint, firmware, input_sets, repeat=repeat, npu_timeout_ms=limit, stays=stays)
     doubt = destination.firmware.doubt if destination.firmware is not None else None
-    notes = (*((doubt,) if doubt is not None else ()), *found.said(artifact.method), *said, *artifact.notes)
+    notes = (*((doubt,) if doubt is not None else ()), *lowering.said(artifact.method), *remarks, *artifact.notes)
     return PackedModel(image, artifact, place, tuple(dict.fromkeys(notes)))

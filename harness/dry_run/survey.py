@@ -71,10 +71,10 @@ def survey(question: Question, *, reporter: Reporter | None = None) -> Survey:
         assert isinstance(program, ProgramFile)
         compiled_for = Artifact.of_program(program.data, program.label).npu or npu
         asked = replace(question, model=program, npu=compiled_for.name, memory_mode=None)
-    found = lower_question(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
-    artifact = found.artifact
+    lowering = lower_question(asked, progress=lambda text: reporter.stage(f"{what}: {text}"))
+    artifact = lowering.artifact
     artifact = artifact.of(question.method)
-    sets, _ = data.of(found.source).input_sets(artifact)
+    sets, _ = data.of(lowering.source).input_sets(artifact)
     place = Destination(question.npu, board.soc, firmware)
     checks = examine(
         artifact,

@@ -110,15 +110,15 @@ class BoardWorker:
         """
         chunk, self.chunk = self.chunk, None
         try:
-            said: DeviceAnswers | EthosHilError = self.connection.recv()
+            answer: DeviceAnswers | EthosHilError = self.connection.recv()
         except (EOFError, ConnectionResetError) as error:
             self._process.join()  # it closed the connection by its end
             raise WorkerEnded(
                 f"the worker process of {chunk} ended with {self._process.exitcode}", kind=FailureKind.CRASHED
             ) from error
-        if isinstance(said, EthosHilError):
-            raise said
-        return said
+        if isinstance(answer, EthosHilError):
+            raise answer
+        return answer
 
     def stop(self) -> None:
         """End it, whatever it does."""
@@ -145,15 +145,15 @@ def _serve(connection: Connection, artifact: Artifact, question: Question, paren
             try:
                 if board is None:
                     board = target_of(question, pool=pool)
-                said: DeviceAnswers | EthosHilError = _run(artifact, board, question, chunk)
+                answer: DeviceAnswers | EthosHilError = _run(artifact, board, question, chunk)
             except EthosHilError as error:
-                said = error
+                answer = error
             except Exception as error:
                 lacking = shortage(error)
                 if lacking is None:
                     raise
-                said = lacking
-            connection.send(said)
+                answer = lacking
+            connection.send(answer)
 
 
 def _run(artifact: Artifact, board: Target, question: Question, chunk: Chunk) -> DeviceAnswers:
@@ -166,7 +166,7 @@ def _run(artifact: Artifact, board: Target, question: Question, chunk: Chunk) ->
     runs = sorted(report.outcome.runs, key=lambda run: run.input_set)
     pairs = list(zip(runs, report.references, strict=True))
     equal = tuple(
-        all(same_bits(found, wanted) for found, wanted in zip(run.outputs, reference.outputs, strict=True))
+        all(same_bits(output, wanted) for output, wanted in zip(run.outputs, reference.outputs, strict=True))
         for run, reference in pairs
     )
     on_device = report.outcome.seconds.get("total", 0.0)

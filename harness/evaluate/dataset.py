@@ -106,16 +106,16 @@ class DataSet:
     def _fitting(self, raw: Any, number: int, tensors: Sequence[Tensor]) -> Item:
         what = self._item(number)
         if not isinstance(raw, tuple | list) or len(raw) != 2:
-            found = f"{len(raw)} values" if isinstance(raw, tuple | list) else type(raw).__name__
-            raise UsageError(f"{what} is {found}, not a pair (inputs, label)", hint=_GIVES)
-        given, label = raw
-        values = tuple(given) if isinstance(given, tuple | list) else (given,)
+            kind = f"{len(raw)} values" if isinstance(raw, tuple | list) else type(raw).__name__
+            raise UsageError(f"{what} is {kind}, not a pair (inputs, label)", hint=_GIVES)
+        inputs, label = raw
+        values = tuple(inputs) if isinstance(inputs, tuple | list) else (inputs,)
         if len(values) != len(tensors):
             raise UsageError(f"{what} has {len(values)} inputs, the program takes {len(tensors)}", hint=_GIVES)
         arrays = (self._array(value, f"{what}: input {index}") for index, value in enumerate(values))
         pairs = enumerate(zip(arrays, tensors, strict=True))
         return Item(
-            number, tuple(_shaped(array, one, f"{what}: input {index}") for index, (array, one) in pairs), label
+            number, tuple(_shaped(array, tensor, f"{what}: input {index}") for index, (array, tensor) in pairs), label
         )
 
     @staticmethod

@@ -147,12 +147,12 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
             hint="give the model it was made from, file.py:function or a .pt2",
         )
     what = f"Lowering {question.label} for {npu}"
-    made: dict[str, HostModules] = {}
+    modules: dict[str, HostModules] = {}
     lowered = lower_question(
         question,
         needed=lambda stateful, repeat: True,
         progress=lambda text: reporter.stage(f"{what}: {text}"),
-        hosts=made.__setitem__,
+        hosts=modules.__setitem__,
     )
     model, artifact = lowered.model, lowered.artifact.of(question.method)
     assert model is not None
@@ -161,14 +161,14 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
             f"{model.label} keeps state between calls, and the items of a data set are independent",
             hint="ethos-hil run --inputs runs a sequence",
         )
-    hosts = made.get(artifact.method) or host_modules(
+    hosts = modules.get(artifact.method) or host_modules(
         model, artifact.method, npu, vela=VelaSetup.asked(question), scheme=question.scheme, progress=reporter.stage
     )
     items = data.items(artifact.plan.input_tensors, order.limit)
     first = next(items, None)
     if first is None:
         raise UsageError(f"--data {data.name} has no items", hint="it is empty, or was read before")
-    found = Evaluation(
+    evaluation = Evaluation(
         order,
         artifact,
         describe(board),
@@ -178,15 +178,15 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
     )
     total = min((count for count in (data.count, order.limit) if count is not None), default=None)
     reporter.stage(f"Evaluating on {board.name} {board.soc}")
-    loop = _Loop(found, hosts, hosts.layers, data.name, reporter, total)
+    loop = _Loop(evaluation, hosts, hosts.layers, data.name, reporter, total)
     with one_torch_thread():  # the boards have the other processors
         loop.over(itertools.chain([first], items))
-    found.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
-    if order.try_int16 and found.stopped is None:
-        found.int16 = tuple(
-            int16_gains(model, found.layers, loop.sample, artifact.method, question, order.try_int16, reporter)
+    evaluation.layers = tuple(loop.layers.worst_first()) if loop.layers is not None else ()
+    if order.try_int16 and evaluation.stopped is None:
+        evaluation.int16 = tuple(
+            int16_gains(model, evaluation.layers, loop.sample, artifact.method, question, order.try_int16, reporter)
         )
-    return found
+    return evaluation
 
 
 @dataclass
@@ -292,19 +292,19 @@ class _Loop:
         self.found.host_seconds += time.perf_counter() - began
 
     def _count(self, answers: DeviceAnswers) -> None:
-        found = self.found
-        found.device_seconds += answers.device_seconds
-        found.reference_seconds += answers.reference_seconds
-        found.cycles += answers.cycles
-        found.cycle_provenance = answers.cycle_provenance or found.cycle_provenance
-        found.failure = found.failure or answers.failure
+        evaluation = self.found
+        evaluation.device_seconds += answers.device_seconds
+        evaluation.reference_seconds += answers.reference_seconds
+        evaluation.cycles += answers.cycles
+        evaluation.cycle_provenance = answers.cycle_provenance or evaluation.cycle_provenance
+        evaluation.failure = evaluation.failure or answers.failure
         for offset, (outputs, equal) in enumerate(zip(answers.outputs, answers.equal, strict=True)):
             item = self.items.pop(answers.first + offset)
             if item.number not in self.host:
                 self._ask_host(item)
             sources = {**self.host.pop(item.number), DEVICE: outputs}
-            found.tally.add(item, sources, equal=equal, what=f"--data {self.data}: item {item.number}")
-        self.reporter.step(found.tally.items, self.total or found.tally.items + len(self.items))
+            evaluation.tally.add(item, sources, equal=equal, what=f"--data {self.data}: item {item.number}")
+        self.reporter.step(evaluation.tally.items, self.total or evaluation.tally.items + len(self.items))
 
 
 def _chunk_size(item: Item) -> int:
@@ -371,8 +371,8 @@ def int16_gains(
 
 def _sqnr(pairs: Iterator[tuple[Sequence[np.ndarray], Sequence[np.ndarray]]]) -> float:
     signal = noise = 0.0
-    for wanted, found in pairs:
-        for one, other in zip(wanted, found, strict=True):
-            signal += float(np.sum(one.astype(np.float64) ** 2))
-            noise += float(np.sum((one.astype(np.float64) - other.astype(np.float64)) ** 2))
+    for wanted, outputs in pairs:
+        for expected, output in zip(wanted, outputs, strict=True):
+            signal += float(np.sum(expected.astype(np.float64) ** 2))
+            noise += float(np.sum((expected.astype(np.float64) - output.astype(np.float64)) ** 2))
     return decibels(signal, noise)

@@ -76,9 +76,9 @@ class ItemMetric:
         if self.name == "mae":
             wanted = _array(label)
             if wanted is None or _squeezed(wanted.shape) != _squeezed(outputs[0].shape):
-                found = describe(wanted) if wanted is not None else type(label).__name__
+                kind = describe(wanted) if wanted is not None else type(label).__name__
                 raise UsageError(
-                    f"{what}: the label is {found}, output 0 is {describe(outputs[0])}",
+                    f"{what}: the label is {kind}, output 0 is {describe(outputs[0])}",
                     hint="mae needs a label of the output's shape; or give --metric file.py:function",
                 )
             _require_finite(wanted, f"{what}: the label")
@@ -122,20 +122,20 @@ def _require_finite(array: np.ndarray, what: str) -> None:
         )
 
 
-def _mean_absolute(found: np.ndarray, wanted: np.ndarray, what: str) -> float:
+def _mean_absolute(output: np.ndarray, wanted: np.ndarray, what: str) -> float:
     with np.errstate(all="ignore"):
-        score = float(np.abs(found.astype(np.float64).ravel() - wanted.astype(np.float64).ravel()).sum())
-    if not found.size or not math.isfinite(score):
+        score = float(np.abs(output.astype(np.float64).ravel() - wanted.astype(np.float64).ravel()).sum())
+    if not output.size or not math.isfinite(score):
         raise UsageError(f"{what}: mae is not a finite number", hint="output 0 is empty, or the label is too far away")
-    return score / found.size
+    return score / output.size
 
 
 def scores_of(outputs: Outputs, what: str) -> np.ndarray:
     """Return output 0 as a vector of scores. Raises UsageError when it is something else."""
     if not outputs or len(_squeezed(outputs[0].shape)) != 1 or outputs[0].size < 2:
-        found = describe(outputs[0]) if outputs else "nothing"
+        kind = describe(outputs[0]) if outputs else "nothing"
         raise UsageError(
-            f"{what}: output 0 is {found}, not one score for each class", hint="give --metric file.py:function"
+            f"{what}: output 0 is {kind}, not one score for each class", hint="give --metric file.py:function"
         )
     scores = outputs[0].ravel()
     missing = np.flatnonzero(np.isnan(scores))
@@ -149,7 +149,7 @@ def scores_of(outputs: Outputs, what: str) -> np.ndarray:
 
 def ranked(scores: np.ndarray) -> list[int]:
     """Return the classes by falling score; of equal ones the lower number comes first, as with torch.argmax."""
-    return [int(each) for each in np.argsort(-scores.astype(np.float64), kind="stable")]
+    return [int(index) for index in np.argsort(-scores.astype(np.float64), kind="stable")]
 
 
 def class_of(label: Any) -> int | None:
@@ -169,7 +169,7 @@ def _array(label: Any) -> np.ndarray | None:
 
 
 def _squeezed(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(each for each in shape if each != 1)
+    return tuple(size for size in shape if size != 1)
 
 
 def _shown(label: Any) -> str:
@@ -231,10 +231,10 @@ class ScoreTally:
         """Return the mean score of a source, or None."""
         return self.scores[source] / self.items if self.items and source in self.scores else None
 
-    def agreement(self, one: str, other: str) -> float | None:
+    def agreement(self, first: str, second: str) -> float | None:
         """Return the share of items that two sources put into the same class, or None."""
-        known = self.metric.classifies and self.items and one in self.scores and other in self.scores
-        return self.agreeing[one, other] / self.items if known else None
+        known = self.metric.classifies and self.items and first in self.scores and second in self.scores
+        return self.agreeing[first, second] / self.items if known else None
 
     def sqnr(self, source: str) -> float | None:
         """Return the SQNR of all outputs against the float model's, in dB; inf if they are equal. None where there is
@@ -251,8 +251,8 @@ class ScoreTally:
             scores = scores_of(outputs, what)
             chosen[source] = ranked(scores)[0]
             self.classes = max(self.classes, scores.size)
-        for one, other in combinations(chosen, 2):
-            self.agreeing[one, other] += chosen[one] == chosen[other]
+        for first, second in combinations(chosen, 2):
+            self.agreeing[first, second] += chosen[first] == chosen[second]
         label = class_of(item.label)
         if label is not None:
             self.confusion[label, chosen[DEVICE]] += 1

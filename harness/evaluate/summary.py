@@ -21,78 +21,78 @@ _MOST_CLASSES = 20
 """Classes that a confusion table in a terminal has at most."""
 
 
-def document(found: Evaluation) -> dict[str, Any]:
+def document(result: Evaluation) -> dict[str, Any]:
     """Return it for programs; docs/formats.md describes it."""
-    tally, question = found.tally, found.order.question
-    failure = found.stopped.failure if found.stopped is not None else found.failure
+    tally, question = result.tally, result.order.question
+    failure = result.stopped.failure if result.stopped is not None else result.failure
     return {
         "schema_version": SCHEMA_VERSION,
-        "verdict": "verified" if found.verified else "failed",
+        "verdict": "verified" if result.verified else "failed",
         "failure": None
         if failure is None
         else {"kind": failure.kind, "message": failure.message, "hint": failure.hint},
         "model": question.label,
         "npu": question.npu,
-        "target": vars(found.target),
-        "data": _data_name(found),
+        "target": vars(result.target),
+        "data": _data_name(result),
         "metric": tally.metric.name,
         "items": tally.items,
         "equal_to_reference": tally.equal,
         "scores": {source: tally.mean(source) for source in SOURCES},
-        "agreement": {f"{one}-{other}": tally.agreement(one, other) for one, other in combinations(SOURCES, 2)},
+        "agreement": {"-".join(pair): tally.agreement(*pair) for pair in combinations(SOURCES, 2)},
         "sqnr_db": {source: json_number(tally.sqnr(source)) for source in SOURCES if source != FLOAT},
-        "layers": [{name: json_number(value) for name, value in vars(each).items()} for each in found.layers],
-        "int16": [{name: json_number(value) for name, value in vars(each).items()} for each in found.int16],
+        "layers": [{name: json_number(value) for name, value in vars(layer).items()} for layer in result.layers],
+        "int16": [{name: json_number(value) for name, value in vars(gain).items()} for gain in result.int16],
         "confusion": [[label, chosen, count] for (label, chosen), count in sorted(tally.confusion.items())],
         "npu_cycles": {
-            "median": found.median_cycles,
-            "min": min(found.cycles, default=None),
-            "max": max(found.cycles, default=None),
-            "provenance": found.cycle_provenance,
+            "median": result.median_cycles,
+            "min": min(result.cycles, default=None),
+            "max": max(result.cycles, default=None),
+            "provenance": result.cycle_provenance,
         },
-        "jobs": found.jobs,
+        "jobs": result.jobs,
         "seconds": {
-            "total": round(found.seconds, 4),
-            "device": round(found.device_seconds, 4),
-            "reference": round(found.reference_seconds, 4),
-            "pytorch": round(found.host_seconds, 4),
+            "total": round(result.seconds, 4),
+            "device": round(result.device_seconds, 4),
+            "reference": round(result.reference_seconds, 4),
+            "pytorch": round(result.host_seconds, 4),
         },
-        "items_per_second": round(tally.items / found.seconds, 3) if found.seconds else None,
-        "notes": list(found.notes),
+        "items_per_second": round(tally.items / result.seconds, 3) if result.seconds else None,
+        "notes": list(result.notes),
     }
 
 
-def text(found: Evaluation) -> RenderableType:
+def text(result: Evaluation) -> RenderableType:
     """Return it for people."""
-    tally, question = found.tally, found.order.question
-    word, colour = ("verified", "green") if found.verified else ("failed", "red")
-    where = f"{found.target.name} {found.target.soc}"
+    tally, question = result.tally, result.order.question
+    word, colour = ("verified", "green") if result.verified else ("failed", "red")
+    where = f"{result.target.name} {result.target.soc}"
     head = Text.assemble(
-        (word, f"bold {colour}"), f"  {question.label} for {question.npu} on {where}, {_data_name(found)}"
+        (word, f"bold {colour}"), f"  {question.label} for {question.npu} on {where}, {_data_name(result)}"
     )
     facts = Table.grid(padding=(0, 2))
-    if found.stopped is None and found.failure is not None:
-        add_row(facts, "failure", f"{found.failure.kind}: {one_line(found.failure.message)}")
-    for note in found.notes:
+    if result.stopped is None and result.failure is not None:
+        add_row(facts, "failure", f"{result.failure.kind}: {one_line(result.failure.message)}")
+    for note in result.notes:
         add_row(facts, "note", note)
     add_row(facts, "items", f"{tally.items:,}")
     add_row(facts, "equal to the reference", f"{tally.equal:,} of {tally.items:,} (tosa_reference_model, every bit)")
-    if found.seconds and tally.items:
-        add_row(facts, "items per second", _speed(found))
-    if found.median_cycles is not None:
-        add_row(facts, "npu cycles", f"{found.median_cycles:,} (median, {found.cycle_provenance})")
-    parts: list[RenderableType] = [head, facts, "", _scores(found)]
-    if found.layers:
-        parts += ["", _layers(found)]
-    if found.int16:
-        parts += ["", _int16(found)]
+    if result.seconds and tally.items:
+        add_row(facts, "items per second", _speed(result))
+    if result.median_cycles is not None:
+        add_row(facts, "npu cycles", f"{result.median_cycles:,} (median, {result.cycle_provenance})")
+    parts: list[RenderableType] = [head, facts, "", _scores(result)]
+    if result.layers:
+        parts += ["", _layers(result)]
+    if result.int16:
+        parts += ["", _int16(result)]
     if tally.confusion and tally.classes <= _MOST_CLASSES:
-        parts += ["", _confusion(found)]
+        parts += ["", _confusion(result)]
     return Group(*parts)
 
 
-def _scores(found: Evaluation) -> Table:
-    tally = found.tally
+def _scores(result: Evaluation) -> Table:
+    tally = result.tally
     classes = ("same class as float",) if tally.metric.classifies else ()
     table = table_of(tally.metric.name, *right("score", *classes, "SQNR against float", no_wrap=False))
     for source, name in zip(SOURCES, ("float, PyTorch", "quantised, PyTorch", "device"), strict=True):
@@ -108,26 +108,26 @@ def _scores(found: Evaluation) -> Table:
     return table
 
 
-def _layers(found: Evaluation) -> Table:
+def _layers(result: Evaluation) -> Table:
     errors = right("SQNR alone", "with all before", no_wrap=False)
     table = table_of("quantisation error by layer", "module", "source", *errors)
-    for layer in found.layers[:_WORST_LAYERS]:
+    for layer in result.layers[:_WORST_LAYERS]:
         module = layer.module or "(the model)"
         table.add_row(layer.aten, module, layer.source, f"{layer.alone_db:.1f} dB", f"{layer.so_far_db:.1f} dB")
-    if len(found.layers) > _WORST_LAYERS:
-        table.add_row(f"and {len(found.layers) - _WORST_LAYERS} better ones (--json has all)")
+    if len(result.layers) > _WORST_LAYERS:
+        table.add_row(f"and {len(result.layers) - _WORST_LAYERS} better ones (--json has all)")
     return table
 
 
-def _int16(found: Evaluation) -> Table:
+def _int16(result: Evaluation) -> Table:
     table = table_of("16 bits in", *right("SQNR now", "SQNR then", no_wrap=False))
-    for gain in found.int16:
+    for gain in result.int16:
         table.add_row(gain.module, f"{gain.before_db:.1f} dB", f"{gain.after_db:.1f} dB")
     return table
 
 
-def _confusion(found: Evaluation) -> Table:
-    counts, classes = found.tally.confusion, found.tally.classes
+def _confusion(result: Evaluation) -> Table:
+    counts, classes = result.tally.confusion, result.tally.classes
     table = table_of("label \\ device", *right(*map(str, range(classes)), no_wrap=False))
     for label in range(classes):
         row = [counts[label, chosen] for chosen in range(classes)]
@@ -136,11 +136,11 @@ def _confusion(found: Evaluation) -> Table:
     return table
 
 
-def _speed(found: Evaluation) -> str:
-    items = found.tally.items
-    boards = f"{found.jobs} board{'s' if found.jobs > 1 else ''}"
-    parts = [f"{items / found.seconds:,.1f} with {boards} and all comparisons"]
-    for name, seconds in (("a board alone", found.device_seconds), ("the reference alone", found.reference_seconds)):
+def _speed(result: Evaluation) -> str:
+    items = result.tally.items
+    boards = f"{result.jobs} board{'s' if result.jobs > 1 else ''}"
+    parts = [f"{items / result.seconds:,.1f} with {boards} and all comparisons"]
+    for name, seconds in (("a board alone", result.device_seconds), ("the reference alone", result.reference_seconds)):
         if seconds:
             parts.append(f"{name} {items / seconds:,.1f}")
     return "; ".join(parts)
@@ -150,6 +150,6 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.2%}"
 
 
-def _data_name(found: Evaluation) -> str:
-    data = found.order.data
+def _data_name(result: Evaluation) -> str:
+    data = result.order.data
     return data if isinstance(data, str) else data.name

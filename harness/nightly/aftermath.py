@@ -69,7 +69,7 @@ def follow_up(
     comparison = None
     if before is not None:
         comparison = compare_runs(
-            [each for each in before.observations if each.subject.target not in account.down],
+            [observation for observation in before.observations if observation.subject.target not in account.down],
             after,
             policy=policy,
             names=(before.name, results.name),
@@ -82,7 +82,7 @@ def follow_up(
         account = account.with_notes([nothing])
     account = account.compared(comparison, after)
     written = [_kept(config, results, account)] if config.history is not None and results.records else []
-    tests = replace(results, records=tuple(each for each in results.records if not is_audit(each)))
+    tests = replace(results, records=tuple(record for record in results.records if not is_audit(record)))
     shown = JudgedResults.of(tests, account)
     written += _documents(config, shown, before.name if before is not None and before.accepted else "", reporter)
     return Aftermath(account, tuple(written))
@@ -91,32 +91,32 @@ def follow_up(
 def _kept(config: NightlyConfig, results: RunResults, account: Account) -> Path:
     """Put the night into the history, as one run also where shards have a folder each."""
     assert config.history is not None
-    counting = {id(each.record) for each in account.tests}
+    counting = {id(test.record) for test in account.tests}
     # Each shard ran the known model: in the history it is there once.
-    records = [each for each in results.records if id(each) in counting or not part_of(each).startswith(KNOWN)]
+    records = [record for record in results.records if id(record) in counting or not part_of(record).startswith(KNOWN)]
     stored = [StoredRecord(results.name, results.created, record) for record in records]
     counts = [id(record) in counting for record in records]
     facts = NightFacts(config.path.name, branch_of(results), account.whole)
     try:
         return compact_records(stored, config.history, night=facts, counts=counts).path
     except (OSError, UsageError) as error:
-        told = f"{config.history} cannot be written: {one_line(reason(error))}"
-        raise UsageError(told, hint="the run folder has all of the night") from error
+        message = f"{config.history} cannot be written: {one_line(reason(error))}"
+        raise UsageError(message, hint="the run folder has all of the night") from error
 
 
 def _documents(config: NightlyConfig, results: JudgedResults, baseline: str, reporter: Reporter) -> list[Path]:
     from ethos_hil.results.export.runs.run_exporter import export_run
 
     comparison = results.account.comparison
-    made: dict[Path, Callable[[], bytes]] = {}
+    contents: dict[Path, Callable[[], bytes]] = {}
     if config.report is not None:
-        made[config.report] = lambda: _report(config, results, comparison, baseline)
+        contents[config.report] = lambda: _report(config, results, comparison, baseline)
     for export in config.exports:
-        made[export.file] = lambda to=export.to: export_run(results, comparison, to)  # type: ignore[misc]
-    for path, content in made.items():
+        contents[export.file] = lambda to=export.to: export_run(results, comparison, to)  # type: ignore[misc]
+    for path, content in contents.items():
         reporter.stage(f"Writing {path.name}")
         _write(path, content())
-    return list(made)
+    return list(contents)
 
 
 def _report(config: NightlyConfig, results: RunResults, comparison: RunComparison | None, baseline: str) -> bytes:

@@ -158,10 +158,10 @@ class Conductor:
         forget_end(self._night.folder, name, attempt)
         command = self._command(part, name, attempt, tests, log.with_suffix(".txt"))
         status = _status(command, self._config.folder, log, self._counter(lambda: self._total(name, tests)))
-        said = read_end(self._night.folder, name, attempt)
-        if said is None or said.status != status or status == _USAGE:
+        end = read_end(self._night.folder, name, attempt)
+        if end is None or end.status != status or status == _USAGE:
             where = name if attempt == 1 else f"{name}, attempt {attempt}"
-            early = " before its end" if said is None else ""
+            early = " before its end" if end is None else ""
             how = "pytest cannot run it" if status == _USAGE else f"pytest ended with status {status}{early}"
             self._done.problems[where] = f"{how}: {_reason(log)} ({log})"
 
@@ -211,7 +211,7 @@ class Conductor:
             for point in (point for part in mine for point in part.points):
                 if self._shard is None or self._shard.takes(point.case.name):
                     by_case.setdefault(point.case.name, []).append(point)
-            points = tuple(point for found in by_case.values() for point in found)
+            points = tuple(point for group in by_case.values() for point in group)
             if points:
                 run_bench(
                     BenchPlan(points, mine[0].settings),
@@ -261,21 +261,21 @@ def to_repeat(records: Iterable[Record], kind: str) -> list[str]:
 
 def final(records: Iterable[Record]) -> list[Record]:
     """Return one record for each part and name: that of the last attempt."""
-    found: dict[tuple[str, str], Record] = {}
+    last: dict[tuple[str, str], Record] = {}
     for record in records:
         key = (part_of(record), record.name)
-        if key not in found or attempt_of(record) >= attempt_of(found[key]):
-            found[key] = record
-    return list(found.values())
+        if key not in last or attempt_of(record) >= attempt_of(last[key]):
+            last[key] = record
+    return list(last.values())
 
 
 def _arguments(names: Iterable[str], selection: Selection) -> list[str]:
     """Return tests as pytest's command line names them: by paths, not from pytest's root folder."""
-    found = []
+    arguments = []
     for name in names:
         file, colons, rest = name.partition("::")
-        found.append(f"{Path(selection.root, file)}{colons}{rest}")
-    return found
+        arguments.append(f"{Path(selection.root, file)}{colons}{rest}")
+    return arguments
 
 
 def _lines(folder: Path) -> int:
@@ -289,8 +289,8 @@ def down_parts(plan: NightlyPlan, down: Mapping[str, str]) -> frozenset[str]:
 
 def _status(command: Sequence[str], folder: Path, log: Path, tick: Callable[[], None]) -> int:
     """Run a session to its end, and return its exit status; negative for a signal. `tick` is called every second."""
-    with log.open("wb") as said:
-        process = start_child(command, cwd=folder, stdout=said)
+    with log.open("wb") as output:
+        process = start_child(command, cwd=folder, stdout=output)
     try:
         while True:
             try:
@@ -316,8 +316,8 @@ def check_pytest() -> None:
 
 def _reason(log: Path) -> str:
     """Return the line of pytest's that says most about why it ended."""
-    said = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
-    lines = [line for line in said.splitlines() if line.strip()]
+    output = read_text(log, most=_MOST_LOG) if log.stat().st_size < _MOST_LOG else ""
+    lines = [line for line in output.splitlines() if line.strip()]
     usage_errors = [line for line in lines if re.match(r"\S.*: error: ", line)]
-    told = usage_errors or [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
-    return one_line((told or lines or ["it said nothing"])[0 if told else -1])[:500]
+    errors = usage_errors or [line for line in lines if re.match(r"(ERROR|E  |INTERNALERROR>.*Error)", line)]
+    return one_line((errors or lines or ["it said nothing"])[0 if errors else -1])[:500]

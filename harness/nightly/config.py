@@ -111,10 +111,10 @@ def read_config(path: Path) -> NightlyConfig:
     path = path.absolute()
     data = read_checked(path, resources.files(__package__).joinpath(SCHEMA), SEE).data
     run: Mapping[str, Any] = data.get("run", {})
-    suites = tuple(SuiteEntry(**each) for each in _entries(data, "suite", path.parent))
-    models = tuple(ModelEntry(**each) for each in _entries(data, "model", path.parent))
+    suites = tuple(SuiteEntry(**entry) for entry in _entries(data, "suite", path.parent))
+    models = tuple(ModelEntry(**entry) for entry in _entries(data, "model", path.parent))
     timeout = run.get("timeout", 120.0)
-    sweeps = tuple(_sweep(each, path.parent, timeout) for each in _entries(data, "sweep", path.parent))
+    sweeps = tuple(_sweep(entry, path.parent, timeout) for entry in _entries(data, "sweep", path.parent))
     if not suites and not models and not sweeps:
         raise UsageError(
             f"{path} has nothing to run", hint="add a [[suite]], a [[model]] or a [[sweep]]; docs/nightly.md has them"
@@ -122,8 +122,8 @@ def read_config(path: Path) -> NightlyConfig:
     compare: Mapping[str, str] = data.get("compare", {})
 
     def file(table: str, key: str) -> Path | None:
-        found = data.get(table, {}).get(key)
-        return None if found is None else path.parent / found
+        name = data.get(table, {}).get(key)
+        return None if name is None else path.parent / name
 
     return NightlyConfig(
         path=path,
@@ -137,7 +137,7 @@ def read_config(path: Path) -> NightlyConfig:
         policy=file("compare", "policy"),
         history=file("history", "folder"),
         report=file("report", "file"),
-        exports=tuple(ExportEntry(each["to"], path.parent / each["file"]) for each in data.get("export", ())),
+        exports=tuple(ExportEntry(entry["to"], path.parent / entry["file"]) for entry in data.get("export", ())),
         quarantine=file("quarantine", "file"),
         audit_one_in=data.get("audit", {}).get("one_in", 0),
         sweeps=sweeps,
@@ -158,9 +158,9 @@ def _sweep(table: Mapping[str, Any], folder: Path, timeout: float) -> BenchOrder
 def _entries(data: Mapping[str, Any], table: str, folder: Path) -> Iterator[dict[str, Any]]:
     """Yield the tables of a name, with their targets."""
     targets = data.get("run", {}).get("targets", (DEFAULT_TARGET,))
-    for each in data.get(table, ()):
-        asked = each.get("targets", targets)
-        yield _tuples({**each, "targets": tuple(locate(target, folder) for target in asked)})
+    for entry in data.get(table, ()):
+        asked = entry.get("targets", targets)
+        yield _tuples({**entry, "targets": tuple(locate(target, folder) for target in asked)})
 
 
 def _tuples(table: Mapping[str, Any]) -> dict[str, Any]:

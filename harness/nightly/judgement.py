@@ -43,16 +43,16 @@ def account_of_night(
     """
     skipped = down_parts(plan, conducted.down)
     parts = [part for part in plan.parts if part.name not in skipped]
-    found = [*map(Problem, problems), *(Problem(f"{part}: {what}") for part, what in conducted.problems.items())]
+    all_problems = [*map(Problem, problems), *(Problem(f"{part}: {what}") for part, what in conducted.problems.items())]
     for part in parts:
-        found += _of_part(part, results, conducted, shards)
-    found += _not_of_the_plan(plan, results)
+        all_problems += _of_part(part, results, conducted, shards)
+    all_problems += _not_of_the_plan(plan, results)
     account = take_account(
         results,
         parts={part.name: part.target for part in parts},
         quarantine=quarantine,
         today=today,
-        problems=found,
+        problems=all_problems,
         down={name_in_records(target): why for target, why in conducted.down.items()},
     )
     account = account.with_problems(_without_answer(parts, results, account))
@@ -61,7 +61,7 @@ def account_of_night(
 
 def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequence[Shard]) -> Iterator[Problem]:
     """Yield what is missing of a part beside records: what it chose, and how its sessions ended."""
-    chosen = {each.shard: each for each in results.selections if each.part == part.name}
+    chosen = {selection.shard: selection for selection in results.selections if selection.part == part.name}
     for shard in shards or (None,):
         where = f"shard {shard}, {part.name}" if shard is not None else part.name
         selection = chosen.get(str(shard or ""))
@@ -74,8 +74,8 @@ def _of_part(part: Part, results: RunResults, conducted: Conducted, shards: Sequ
         if selection is None:
             hint = f"`pytest --collect-only {' '.join(part.entry.paths)}` may say why"
             yield Problem(f"{where}: nothing says what it chose: pytest ended before it had; {hint}")
-        ends = [each for each in results.sessions if each.shard == str(shard or "") and each.part == part.name]
-        if not any(each.attempt == 1 for each in ends):
+        ends = [end for end in results.sessions if end.shard == str(shard or "") and end.part == part.name]
+        if not any(end.attempt == 1 for end in ends):
             yield Problem(f"{where}: nothing says how its session ended")
         for end in ends:
             yield from _of_end(end, where, part)
@@ -90,24 +90,24 @@ def _of_end(end: SessionEnd, where: str, part: SuitePart) -> Iterator[Problem]:
     if end.status == _FAILED and not end.complaints:
         yield Problem(f"{where}: pytest ended with status {end.status}, and names nothing that failed")
     if not part.entry.may_be_empty:
-        yield from (Problem(f"{where}: a file skipped itself, with all of its tests: {each}") for each in end.unseen)
+        yield from (Problem(f"{where}: a file skipped itself, with all of its tests: {file}") for file in end.unseen)
 
 
 def _of_selection(
     part: SuitePart, chosen: Sequence[Selection], results: RunResults, shards: Sequence[Shard]
 ) -> Iterator[Problem]:
     """Yield what is wrong with all that the shards of a suite chose together, and with its audit."""
-    all_there = not shards or len({each.number for each in shards}) == shards[0].count
-    if not part.entry.may_be_empty and any(one.tests or one.functions for one in chosen):
-        for path in dict.fromkeys(path for one in chosen for path in one.left_out.barren):
+    all_there = not shards or len({shard.number for shard in shards}) == shards[0].count
+    if not part.entry.may_be_empty and any(selection.tests or selection.functions for selection in chosen):
+        for path in dict.fromkeys(path for selection in chosen for path in selection.left_out.barren):
             yield Problem(f"{part.name}: there is no test in {path}")
     elif not part.entry.may_be_empty and chosen and all_there:
         asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
         yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
-    for each in results.selections:
-        if each.part == part.name + AUDIT:
-            ends = [end for end in results.sessions if (end.part, end.shard) == (each.part, each.shard)]
-            where = f"shard {each.shard}, {each.part}" if each.shard else each.part
+    for selection in results.selections:
+        if selection.part == part.name + AUDIT:
+            ends = [end for end in results.sessions if (end.part, end.shard) == (selection.part, selection.shard)]
+            where = f"shard {selection.shard}, {selection.part}" if selection.shard else selection.part
             if not ends:
                 yield Problem(f"{where}: nothing says how its session ended")
             for end in ends:
@@ -116,8 +116,8 @@ def _of_selection(
 
 def _not_chosen(part: Part, chosen: Sequence[Selection], results: RunResults) -> Iterator[Problem]:
     """Yield records of what nobody chose: then not even the selection is what it was."""
-    names = {test.id for each in chosen for test in each.tests}
-    strange = dict.fromkeys(each.name for each in results.records if part_of(each) == part.name)
+    names = {test.id for selection in chosen for test in selection.tests}
+    strange = dict.fromkeys(record.name for record in results.records if part_of(record) == part.name)
     for name in strange if chosen else ():
         if name not in names:
             yield Problem(f"{part.name}: {name} has a record, and was not chosen")
@@ -127,7 +127,7 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
     """Yield records that say that no part of the plan asked for them: no account has them."""
     parts = {part.name for part in plan.parts}
     strange = dict.fromkeys(
-        (part_of(each), each.name) for each in results.records if part_of(each).removesuffix(AUDIT) not in parts
+        (part_of(record), record.name) for record in results.records if part_of(record).removesuffix(AUDIT) not in parts
     )
     for part, name in strange:
         yield Problem(f"{name} has a record of {part or 'no part'}, which the plan does not have")
@@ -135,26 +135,26 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
 
 def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
     """Yield what suites did not choose, where somebody may think that it runs: each thing once."""
-    told: set[str] = set()
+    notes: set[str] = set()
     for part in parts:
         if not isinstance(part, SuitePart):
             continue
         suite = part.name.partition(":")[0]
-        chosen = [each.left_out for each in results.selections if each.part == part.name]
+        chosen = [selection.left_out for selection in results.selections if selection.part == part.name]
         lists = {
-            "not chosen, because their names end in no profile": [each.unprofiled for each in chosen],
-            "taken out by a conftest.py or a plug-in": [each.removed for each in chosen],
+            "not chosen, because their names end in no profile": [left_out.unprofiled for left_out in chosen],
+            "taken out by a conftest.py or a plug-in": [left_out.removed for left_out in chosen],
         }
         for what, of_shards in lists.items():
             names = dict.fromkeys(name for names in of_shards for name in names)
             if names:
                 shown = ", ".join([*list(names)[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
-                told.add(f"{suite}: {len(names):,} {what}: {shown}")
+                notes.add(f"{suite}: {len(names):,} {what}: {shown}")
         asked = part.entry.expression or part.entry.markers
-        count = max((each.deselected for each in chosen), default=0)
+        count = max((left_out.deselected for left_out in chosen), default=0)
         if count and not asked:
-            told.add(f"{suite}: {count:,} deselected by addopts, PYTEST_ADDOPTS or a plug-in")
-    yield from sorted(told)
+            notes.add(f"{suite}: {count:,} deselected by addopts, PYTEST_ADDOPTS or a plug-in")
+    yield from sorted(notes)
 
 
 def _without_answer(parts: Sequence[Part], results: RunResults, account: Account) -> Iterator[Problem]:
@@ -162,13 +162,13 @@ def _without_answer(parts: Sequence[Part], results: RunResults, account: Account
     for part in parts:
         if not isinstance(part, SuitePart) or part.entry.may_be_empty:
             continue
-        found = [each for each in account.tests if each.part == part.name]
-        lacking = [each for each in found if each.standing in (Standing.SKIPPED, Standing.COMPILED_ONLY)]
-        if found and len(lacking) == len(found):
+        tests = [test for test in account.tests if test.part == part.name]
+        lacking = [test for test in tests if test.standing in (Standing.SKIPPED, Standing.COMPILED_ONLY)]
+        if tests and len(lacking) == len(tests):
             failure = lacking[0].record.failure
             why = failure.message if failure is not None else str(lacking[0].standing)
             yield Problem(f"{part.name}: none of its tests ran: {why}")
-        chosen = {name for each in results.selections if each.part == part.name for name in each.functions}
+        chosen = {name for choice in results.selections if choice.part == part.name for name in choice.functions}
         idle = {name for end in results.sessions if end.part == part.name for name in end.idle}
-        if chosen and chosen <= idle and not found:
+        if chosen and chosen <= idle and not tests:
             yield Problem(f"{part.name}: none of its tests ran: all were skipped")

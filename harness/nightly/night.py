@@ -136,7 +136,7 @@ def read_state(folder: Path) -> NightState:
         data = json.loads(read_text(path))
         if data["schema_version"] != _SCHEMA_VERSION:
             raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
-        names = {each.name for each in fields(NightState)}
+        names = {attribute.name for attribute in fields(NightState)}
         return NightState(**{name: value for name, value in data.items() if name in names})
     except OSError as error:
         raise unreadable(error, path, hint="--fresh begins a new night") from error
@@ -170,9 +170,9 @@ def opened(
         folder = _chosen(into, plan, config, shard, made_with, start)
         resumed = folder is not None
         if folder is None:
-            made = NightState(plan, config, shard, environment.now(), dict(made_with),
+            state = NightState(plan, config, shard, environment.now(), dict(made_with),
                               branch=environment.branch(Path.cwd()))  # fmt: skip
-            folder = _made(into, made)
+            folder = _made(into, state)
         lock = FileLock(folder / _LOCK)
         try:
             lock.acquire(blocking=False)
@@ -203,10 +203,10 @@ def nights(into: Path) -> list[Path]:
 
 def _chosen(into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start) -> Path | None:
     """Return the run folder to resume, or None for a new one."""
-    found = [(folder, read_state(folder)) for folder in nights(into)]
-    mine = [(folder, state) for folder, state in found if (state.config, state.shard) == (config, shard)]
+    states = [(folder, read_state(folder)) for folder in nights(into)]
+    mine = [(folder, state) for folder, state in states if (state.config, state.shard) == (config, shard)]
     if start is not Start.RESUME:
-        _check_clock([state for _, state in found])
+        _check_clock([state for _, state in states])
     if start is Start.FRESH:
         return None
     if start is Start.EITHER:

@@ -96,7 +96,7 @@ class NightOutcome:
             "folders": [str(folder) for folder in self.folders],
             "counts": {str(standing): count for standing, count in account.counts.items()},
             "red": list(self.red),
-            "problems": [each.text for each in account.problems],
+            "problems": [problem.text for problem in account.problems],
             "tests": [_plain(test) for test in account.tests],
             "down": dict(account.down),
             "notes": list(account.notes),
@@ -213,8 +213,8 @@ def _results(folders: Sequence[Path]) -> RunResults:
 def _strangers(results: RunResults) -> list[str]:
     """Return a sentence for each other run that the run folders have records of: they answer nothing of tonight."""
     names = {name for folder in results.folders for name in (read_state(folder).run, folder.name)}
-    found = dict.fromkeys(each.run.name for each in results.records if each.run is not None)
-    return [] if "" in names else [f"there are records of another run: {run}" for run in found if run not in names]
+    runs = dict.fromkeys(record.run.name for record in results.records if record.run is not None)
+    return [] if "" in names else [f"there are records of another run: {run}" for run in runs if run not in names]
 
 
 def made_with(folder: Path, plan: NightlyPlan) -> dict[str, str]:
@@ -253,17 +253,17 @@ def _files_of(folder: Path, plan: NightlyPlan) -> Iterator[str]:
         elif isinstance(part, ModelPart):
             name = part.question.label.partition(":")[0]
             named = (name, f"{name.replace('.', '/')}.py", str(part.question.inputs or ""))
-            yield from (each for each in named if each and (folder / each).is_file())
+            yield from (file for file in named if file and (folder / file).is_file())
 
 
 def _of_suite(folder: Path, path: Path) -> Iterator[str]:
     """Yield pytest's files and the Python files of a path, but for those in folders that pytest does not enter."""
-    for each in (path, *path.parents):
-        yield from (str(each / name) for name in _OF_PYTEST if (folder / each / name).is_file())
+    for parent in (path, *path.parents):
+        yield from (str(parent / name) for name in _OF_PYTEST if (folder / parent / name).is_file())
     if (folder / path).is_file():
         yield str(path)
     for place, folders, files in os.walk(folder / path):
-        folders[:] = [each for each in folders if not _is_left_out(Path(place, each))]
+        folders[:] = [name for name in folders if not _is_left_out(Path(place, name))]
         below = path / Path(place).relative_to(folder / path)
         yield from (str(below / name) for name in files if name.endswith(".py"))
 

@@ -53,7 +53,7 @@ class SuitePart:
     @property
     def arguments(self) -> list[str]:
         """pytest's arguments that say what runs, but for the paths."""
-        asked = [f"--suffix={each}" for each in self.suffixes] + [f"--npu={each}" for each in self.npus]
+        asked = [f"--suffix={suffix}" for suffix in self.suffixes] + [f"--npu={npu}" for npu in self.npus]
         asked += [f"--memory-mode={self.memory_mode}"] if self.memory_mode else []
         return [*asked, f"--target={self.target}"]
 
@@ -169,11 +169,11 @@ def plan_of(config: NightlyConfig) -> NightlyPlan:
         UsageError: there is no target, NPU, memory mode or profile of a name, or the target cannot have the NPU.
         ToolError: a target's plug-in cannot be used.
     """
-    suites = tuple(part for number, each in enumerate(config.suites, 1) for part in _sessions(number, each))
-    models = tuple(part for number, each in enumerate(config.models, 1) for part in _runs(number, each))
+    suites = tuple(part for number, entry in enumerate(config.suites, 1) for part in _sessions(number, entry))
+    models = tuple(part for number, entry in enumerate(config.models, 1) for part in _runs(number, entry))
     for part in models:
         check_npu(find_plugin(part.target), EthosU.parse(part.npu))
-    sweeps = tuple(part for number, each in enumerate(config.sweeps, 1) for part in _places(number, each))
+    sweeps = tuple(part for number, entry in enumerate(config.sweeps, 1) for part in _places(number, entry))
     plan = NightlyPlan((), suites, models, config.audit_one_in, sweeps)
     _check_once(plan)
     if not config.known_model:
@@ -212,10 +212,10 @@ def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
 def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     """Yield the sessions of a suite: one for each target, memory mode, and NPU beyond the first of a family."""
     # The profiles that no target computes run once, whatever the targets and memory modes are.
-    asked = tuple(parse_suffix(each, f"suite {number}: suffixes") for each in entry.suffixes) or SUFFIXES
-    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or ("",)
+    asked = tuple(parse_suffix(text, f"suite {number}: suffixes") for text in entry.suffixes) or SUFFIXES
+    modes = tuple(MemoryMode.parse(text).name for text in entry.memory_modes) or ("",)
     able = {EthosU.parse(npu).family.suffix for npu in entry.npus} or {*NPU_SUFFIXES}
-    unable = [each for each in asked if entry.suffixes and each not in (*able, *HOST_SUFFIXES)]
+    unable = [suffix for suffix in asked if entry.suffixes and suffix not in (*able, *HOST_SUFFIXES)]
     if unable:
         raise UsageError(
             f"suite {number}: no NPU of {', '.join(entry.npus)} is one of the profile {unable[0]}",
@@ -225,7 +225,7 @@ def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
     for target, mode, npus in product(entry.targets, modes, _groups(entry.npus)):
         check_name(target)
         families = [EthosU.parse(npu).family.suffix for npu in npus] or NPU_SUFFIXES
-        suffixes = [each for each in asked if each in families or (first and each in HOST_SUFFIXES)]
+        suffixes = [suffix for suffix in asked if suffix in families or (first and suffix in HOST_SUFFIXES)]
         first = False
         if suffixes:
             place = " ".join(filter(None, (target, mode, *npus)))
@@ -244,7 +244,7 @@ def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
-    modes = tuple(MemoryMode.parse(each).name for each in entry.memory_modes) or (None,)
+    modes = tuple(MemoryMode.parse(text).name for text in entry.memory_modes) or (None,)
     asked = Question(entry.model, inputs=Path(entry.inputs) if entry.inputs else None, profile=entry.profile)
     for target, mode, npu in product(entry.targets, modes, entry.npus):
         check_name(target)
@@ -256,9 +256,9 @@ def _places(number: int, order: BenchOrder) -> Iterator[SweepPart]:
     """Yield the parts of a sweep: one for each NPU, target, memory mode and system."""
     plan = order.plan(targets_there=False)
     prefix = f"sweep {number}"
-    found: dict[str, list[BenchPoint]] = {}
+    by_part: dict[str, list[BenchPoint]] = {}
     for point in plan.points:
-        found.setdefault(part_of(prefix, point), []).append(point)
-    for name, points in found.items():
+        by_part.setdefault(part_of(prefix, point), []).append(point)
+    for name, points in by_part.items():
         at, cases = points[0], tuple(point.case for point in points)
         yield SweepPart(name, at.target, at.npu, at.memory_mode, at.system_config, prefix, cases, plan.settings)

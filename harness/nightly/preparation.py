@@ -105,7 +105,7 @@ def check_written(config: NightlyConfig) -> None:
     for path in (*files, *folders, config.into):
         # A link that leads nowhere is replaced by a file, and cannot be made a folder.
         there = next(
-            each for each in (path, *path.parents) if each.exists() or (each.is_symlink() and each not in files)
+            place for place in (path, *path.parents) if place.exists() or (place.is_symlink() and place not in files)
         )
         wrong = there.is_dir() if path in files and there == path else not there.is_dir() and there not in files
         if wrong or not os.access(there, os.W_OK):
@@ -136,22 +136,22 @@ def before(config: NightlyConfig, name: str, folders: Sequence[Path] = ()) -> Si
         path = config.folder / config.against
         try:
             if path.exists():
-                found = side(str(_other(path, own)))
+                earlier = side(str(_other(path, own)))
             else:
-                found = side(_of_commit(config, config.against, name) or config.against, config.history)
+                earlier = side(_of_commit(config, config.against, name) or config.against, config.history)
         except UsageError as error:
             raise error.replace(message=f"compare.against: {error.message}", hint=_HINT) from error
-        if found.name in own:
+        if earlier.name in own:
             raise UsageError(f"compare.against: {config.against} is this night itself", hint=_HINT)
-        return found
+        return earlier
 
 
 def _other(path: Path, own: set[str]) -> Path:
     """Return the newest run folder in a folder of them that is not of this night; any other path as it is."""
     if not path.is_dir() or (path / MANIFEST).exists():
         return path
-    found = [each for each in path.iterdir() if (each / MANIFEST).exists() and each.name not in own]
-    return max(found, default=path, key=lambda each: each.name)
+    runs = [run for run in path.iterdir() if (run / MANIFEST).exists() and run.name not in own]
+    return max(runs, default=path, key=lambda run: run.name)
 
 
 def history_of(config: NightlyConfig) -> History | None:
@@ -178,8 +178,8 @@ def _last(config: NightlyConfig, name: str) -> Side | None:
     branch = environment.branch(config.folder)
     history = history_of(config)
     if history is None:
-        found = [each for each in nights(config.into) if each.name != name and _counts(each, config, branch)]
-        return side(str(found[-1])) if found else None
+        folders = [folder for folder in nights(config.into) if folder.name != name and _counts(folder, config, branch)]
+        return side(str(folders[-1])) if folders else None
     runs = [run for run in history.runs() if run["run"] != name and _is_night(run, config, branch)]
     if not runs:
         return None

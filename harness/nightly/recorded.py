@@ -40,8 +40,8 @@ def recorded(folder: Path, part: str, attempt: int = 1, *, compile_only: bool = 
     for record in _made(folder, part, attempt):
         done = settled(record, compile_only=compile_only)
         # Of two in one second the one that is not settled counts.
-        found = attempt_of(record), record.created, not done
-        last[record.name] = max(found, last.get(record.name, found))
+        entry = attempt_of(record), record.created, not done
+        last[record.name] = max(entry, last.get(record.name, entry))
     return frozenset(name for name, (_, _, open_) in last.items() if not open_)
 
 

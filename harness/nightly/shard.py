@@ -25,10 +25,10 @@ class Shard:
         Raises:
             UsageError: it is none.
         """
-        found = _FORM.fullmatch(text.strip())
-        if found is None or not 1 <= int(found[1]) <= int(found[2]):
+        match = _FORM.fullmatch(text.strip())
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise UsageError(f"--shard {text!r} is no shard", hint="the second of four is 2/4")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def takes(self, *names: str) -> bool:
         """Return whether work with these names is its own. Every machine gives the same answer."""

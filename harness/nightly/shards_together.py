@@ -55,24 +55,24 @@ def put_together(places: Sequence[Path], plan: NightlyPlan) -> ShardsTogether:
     """
     # A folder may be below two of the places.
     folders_found = {folder.resolve(): folder for place in reversed(places) for folder in _folders(place)}
-    found = [(folder, read_state(folder)) for folder in folders_found.values()]
-    for folder, state in found:
+    states = [(folder, read_state(folder)) for folder in folders_found.values()]
+    for folder, state in states:
         if state.plan != plan.digest:
             raise UsageError(f"{folder} is of another plan", hint="give the file that its nightly was given")
         if not state.shard:
             raise UsageError(f"{folder} is a whole night, and no shard", hint="there is nothing to merge")
-    found.sort(key=lambda item: (_shard(*item).number, item[0].name))
-    shards = tuple(_shard(*item) for item in found)
+    states.sort(key=lambda item: (_shard(*item).number, item[0].name))
+    shards = tuple(_shard(*item) for item in states)
     together = Conducted()
-    for _, state in found:
-        said = state.conducted
-        together.down.update(said.get("down", {}))
-        for name, what in said.get("problems", {}).items():
+    for _, state in states:
+        conducted = state.conducted
+        together.down.update(conducted.get("down", {}))
+        for name, what in conducted.get("problems", {}).items():
             together.problems[f"shard {state.shard}, {name}"] = what
-    folders = tuple(folder for folder, _ in found)
+    folders = tuple(folder for folder, _ in states)
     with readable(hint="a run folder has to stay as it was written"):
         twice = _twice(folders)
-    return ShardsTogether(folders, shards, together, (*_problems(found, shards), *twice))
+    return ShardsTogether(folders, shards, together, (*_problems(states, shards), *twice))
 
 
 def _shard(folder: Path, state: NightState) -> Shard:
@@ -85,27 +85,27 @@ def _shard(folder: Path, state: NightState) -> Shard:
 def _folders(place: Path) -> list[Path]:
     with readable(place, hint="give the shards' folders"):
         place.stat()
-        found = sorted(path.parent for path in place.rglob(STATE))
-    if not found:
+        folders = sorted(path.parent for path in place.rglob(STATE))
+    if not folders:
         raise UsageError(f"{place} has no shard of a night", hint="give the folder that --into named, of every shard")
-    return found
+    return folders
 
 
-def _problems(found: Sequence[tuple[Path, NightState]], shards: Sequence[Shard]) -> list[str]:
+def _problems(states: Sequence[tuple[Path, NightState]], shards: Sequence[Shard]) -> list[str]:
     problems = []
     counts = {shard.count for shard in shards}
     if len(counts) > 1:
         problems.append(f"the shards are of different numbers: {', '.join(map(str, shards))}")
     there = Counter(shard.number for shard in shards)
     for number in (number for number, times in there.items() if times > 1):
-        mine = [folder for (folder, _), shard in zip(found, shards, strict=True) if shard.number == number]
+        mine = [folder for (folder, _), shard in zip(states, shards, strict=True) if shard.number == number]
         problems.append(f"shard {number}/{max(counts)} is there {len(mine)} times: {', '.join(map(str, mine))}")
     missing = [number for number in range(1, max(counts) + 1) if number not in there]
     problems += [f"shard {number}/{max(counts)} is missing" for number in missing[:_SHOWN]]
     problems += [f"{len(missing) - _SHOWN:,} more shards are missing"] if len(missing) > _SHOWN else []
-    problems += [f"shard {state.shard} is not finished: {folder}" for folder, state in found if not state.finished]
-    first = found[0][1]
-    for _, state in found[1:]:
+    problems += [f"shard {state.shard} is not finished: {folder}" for folder, state in states if not state.finished]
+    first = states[0][1]
+    for _, state in states[1:]:
         different = difference(first.made_with, state.made_with)
         if different:
             problems.append(f"shards {first.shard} and {state.shard} are of different states: {different}")

@@ -100,15 +100,15 @@ def answers(artifact: Artifact) -> tuple[dict[int, Answer], str]:
     """
     try:
         run = Reference(artifact).run(artifact.example_inputs)
-        found = {}
+        by_instruction = {}
         for delegate in artifact.delegates:
-            given = run.delegate_inputs.get(delegate.instruction)
-            if given is not None and delegate.tosa is not None:
+            inputs = run.delegate_inputs.get(delegate.instruction)
+            if inputs is not None and delegate.tosa is not None:
                 what = f"instruction {delegate.instruction}"
-                found[delegate.instruction] = given, evaluate(delegate.tosa, given, what)
+                by_instruction[delegate.instruction] = inputs, evaluate(delegate.tosa, inputs, what)
     except OracleError as error:
         return {}, error.message
-    return found, ""
+    return by_instruction, ""
 
 
 def measured(
@@ -136,27 +136,27 @@ def measured(
     known, missing = right
     ran = [_run(delegate, setup, known.get(delegate.instruction)) for delegate in delegates]
     blobs = [delegate.blob for delegate in delegates]
-    tosa, streams, weights = ([each.digests[part] for each in delegates] for part in range(3))
-    wrong = next((each.wrong for each in ran if each.wrong), "")
+    tosa, streams, weights = ([delegate.digests[part] for delegate in delegates] for part in range(3))
+    wrong = next((run.wrong for run in ran if run.wrong), "")
     unknown = missing or ("" if len(known) == len(delegates) else "not every delegate is called for these inputs")
-    cycles = [each.cycles for each in ran if each.cycles is not None]
+    cycles = [run.cycles for run in ran if run.cycles is not None]
     return CompiledVersion(
         version,
         packages=packages,
         tosa_sha256=_joined(tosa),
         stream_sha256=_joined(streams),
         weights_sha256=_joined(weights),
-        operations=sum(len(each.program.ops) for each in ran),
-        transfers=sum(isinstance(op, Dma) for each in ran for op in each.program.ops),
+        operations=sum(len(run.program.ops) for run in ran),
+        transfers=sum(isinstance(op, Dma) for run in ran for op in run.program.ops),
         cycles=sum(cycles) if len(cycles) == len(ran) else None,
-        vela_cycles=sum(int(float(each.summary.get("cycles_total", 0))) for each in delegates),
+        vela_cycles=sum(int(float(delegate.summary.get("cycles_total", 0))) for delegate in delegates),
         stream_bytes=sum(len(blob.command_stream) for blob in blobs),
         weights_bytes=sum(len(blob.weights) for blob in blobs),
         arena_bytes=max((blob.scratch_size for blob in blobs), default=0),
-        fast_bytes=max((fast_size(each.program) for each in ran), default=0),
+        fast_bytes=max((fast_size(run.program) for run in ran), default=0),
         answer=ScanAnswer.WRONG if wrong else ScanAnswer.UNKNOWN if unknown else ScanAnswer.EQUAL,
         said=wrong or unknown,
-        ops=tuple(op for each in ran for op in each.ops),
+        ops=tuple(op for run in ran for op in run.ops),
         notes=tuple(notes),
         seconds=seconds,
     )
@@ -171,7 +171,7 @@ def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
     if answer is not None:
         inputs, expected = answer
         try:
-            raw = [np.ascontiguousarray(each).tobytes() for each in inputs]
+            raw = [np.ascontiguousarray(array).tobytes() for array in inputs]
             result = run_delegate(npu, delegate.blob, raw, program=program, ports=ports)
             wrong, execution = _difference(result.outputs, expected), result.execution
         except (Fault, ValueError) as error:
@@ -186,10 +186,10 @@ def _run(delegate: Delegate, setup: VelaSetup, answer: Answer | None) -> _Ran:
 def _difference(outputs: Sequence[bytes], expected: Sequence[np.ndarray]) -> str:
     """Return how the outputs differ from the right ones, or ""."""
     for number, (raw, right) in enumerate(zip(outputs, expected, strict=True)):
-        found = elements_of(raw, right.dtype)
-        if found.size != right.size:
-            return f"output {number} has {found.size} elements, the reference {right.size}"
-        count = int(np.count_nonzero(found != right.ravel()))
+        actual = elements_of(raw, right.dtype)
+        if actual.size != right.size:
+            return f"output {number} has {actual.size} elements, the reference {right.size}"
+        count = int(np.count_nonzero(actual != right.ravel()))
         if count:
             return f"{count:,} of {right.size:,} elements of output {number} differ from tosa_reference_model"
     return ""

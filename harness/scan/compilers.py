@@ -88,7 +88,7 @@ def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoin
             assert tosa is not None, "a delegate that was lowered here has its TOSA"
             output = run_vela(tosa, arguments, VelaIni(_FROZEN, setup.ini.text), tool=tool)
             delegates.append(_delegate(delegate, output, notes))
-        same = [made.vela == known.vela for made, known in zip(delegates, point.artifact.delegates, strict=True)]
+        same = [new.vela == old.vela for new, old in zip(delegates, point.artifact.delegates, strict=True)]
         if environment.version == point.artifact.versions.get(VELA) and not all(same):
             notes.append(f"the installed {VELA} {environment.version} makes another program of this TOSA")
         seconds = time.monotonic() - began
@@ -142,8 +142,8 @@ def _lowered_by(environment: VersionEnvironment, point: ScanPoint) -> CompiledVe
 
 def _reason(error: Exception) -> str:
     """Return why a version makes no program, as it says itself."""
-    said = [line.strip() for note in getattr(error.__cause__, "__notes__", ()) for line in note.splitlines()]
-    last = next((line for line in reversed(said) if "error:" in line), "")
+    lines = [line.strip() for note in getattr(error.__cause__, "__notes__", ()) for line in note.splitlines()]
+    last = next((line for line in reversed(lines) if "error:" in line), "")
     return one_line(f"{error}".rstrip(": ") + (f": {last}" if last else ""))
 
 
@@ -184,10 +184,10 @@ def _of_model(question: Question, folder: Path, variables: Mapping[str, str]) ->
     program = folder / "program.pte"
     command = ["ethos_hil.harness.cli.main", "lower", *words(question, LOWER), "--output", str(program), "--json",
                str(answer)]  # fmt: skip
-    status, said = _called(command, variables)
+    status, lines = _called(command, variables)
     if status:
-        ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in said if line.startswith(_OURS)]
-        raise CompileError(_short(ours or said, status))
+        ours = [_ADVICE.sub("", line.removeprefix(_OURS)) for line in lines if line.startswith(_OURS)]
+        raise CompileError(_short(ours or lines, status))
     return str(json.loads(read_text(answer))["pte_sha256"])
 
 
@@ -196,11 +196,11 @@ def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> 
     case = question.label
     command = ["pytest", "--quiet", "-p", "no:cacheprovider", "--compile-only", "--runs", str(folder)]
     command += words(question, TESTING)
-    status, said = _called(command, variables)
-    records = [each.record for each in read(folder) if isinstance(each, StoredRecord)]
+    status, lines = _called(command, variables)
+    records = [item.record for item in read(folder) if isinstance(item, StoredRecord)]
     if not records:
         raise UsageError(
-            f"pytest finds no test {case} that is lowered: {_short(said, status)}",
+            f"pytest finds no test {case} that is lowered: {_short(lines, status)}",
             hint="give the id of one test of a suite, as pytest --collect-only prints it",
         )
     if len(records) > 1:
@@ -214,8 +214,8 @@ def _of_case(question: Question, folder: Path, variables: Mapping[str, str]) -> 
 
 def _called(command: Sequence[str], variables: Mapping[str, str]) -> tuple[int, list[str]]:
     """Run a module of Python as a program. Return its status, and the lines that it wrote."""
-    status, said = run_module(command, variables)
-    return status, [line.strip() for line in said.splitlines() if line.strip()]
+    status, output = run_module(command, variables)
+    return status, [line.strip() for line in output.splitlines() if line.strip()]
 
 
 def _short(lines: Sequence[str], status: int) -> str:

@@ -82,7 +82,7 @@ class VersionEnvironment:
         """Python's path with nothing but the standard library and this environment."""
         machines = sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})
         parts = (sysconfig.get_path("stdlib"), machines, sysconfig.get_config_var("DESTSHARED"), str(self.site))
-        return tuple(dict.fromkeys(each for each in parts if each))
+        return tuple(dict.fromkeys(part for part in parts if part))
 
 
 class KeptEnvironments:
@@ -101,7 +101,7 @@ class KeptEnvironments:
         folder = self._folder(package, version)
         try:
             document = json.loads(read_text(folder / _MANIFEST, most=_MOST_MANIFEST))
-            packages = {str(name): str(each) for name, each in document["packages"].items()}
+            packages = {str(name): str(release) for name, release in document["packages"].items()}
             same = (document["schema_version"], document["package"], document["version"]) == (
                 SCHEMA_VERSION, package, version
             )  # fmt: skip
@@ -119,14 +119,14 @@ class KeptEnvironments:
         """
         folder = self._folder(package, version)
         with self._writing(), lock(self.root / "locks" / f"{folder.name}.lock"):
-            found = self.find(package, version)
-            if found is None:
+            installation = self.find(package, version)
+            if installation is None:
                 reporter.stage(f"Installing {package} {version}")
                 self._make(package, version, folder)
-                found = self.find(package, version)
-        if found is None:
+                installation = self.find(package, version)
+        if installation is None:
             raise ToolError(f"{folder} was changed while it was made", hint="is another program at work there?")
-        return found
+        return installation
 
     def _make(self, package: str, version: str, folder: Path) -> None:
         # The lock is held: what has such a name was left by a process that died.
@@ -185,7 +185,7 @@ def _files(site: Path) -> str:
     site.stat()
     digest = hashlib.sha256()
     for folder, folders, names in os.walk(site):
-        folders[:] = sorted(each for each in folders if each != "__pycache__")
+        folders[:] = sorted(name for name in folders if name != "__pycache__")
         for name in sorted(names):
             path = Path(folder, name)
             digest.update(f"{path.relative_to(site)}\0{path.lstat().st_size}\n".encode("utf-8", "surrogateescape"))
@@ -206,10 +206,10 @@ def releases(package: str) -> tuple[str, ...]:
         text = _called(["index", "versions", package, "--timeout", "15", "--retries", "1"], seconds=_ASK_SECONDS)
     except PipFailed as error:
         raise ToolError(f"pip cannot list the releases of {package}: {error}", hint=_NETWORK) from error
-    found = _AVAILABLE.search(text)
-    if found is None:
+    match = _AVAILABLE.search(text)
+    if match is None:
         raise ToolError(f"pip lists no releases of {package}", hint=_NETWORK)
-    return tuple(each.strip() for each in found[1].split(","))
+    return tuple(release.strip() for release in match[1].split(","))
 
 
 def pip_install(requirements: Sequence[str], folder: Path, *, temporary: Path, dependencies: bool) -> None:
@@ -240,17 +240,17 @@ def _called(
         raise ToolError(f"pip is not installed beside {sys.executable}", hint="python -m ensurepip installs it")
     command = ["pip", *arguments, "--no-input", "--disable-pip-version-check"]
     try:
-        status, said = run_module(command, variables or {}, seconds)
+        status, output = run_module(command, variables or {}, seconds)
     except subprocess.TimeoutExpired:
         raise PipFailed(f"no answer within {seconds:g} s") from None
     if status:
-        raise PipFailed(_reason(said, status))
-    return said
+        raise PipFailed(_reason(output, status))
+    return output
 
 
-def _reason(said: str, status: int) -> str:
+def _reason(output: str, status: int) -> str:
     """Return pip's first line that is an error, without the list of all versions there are."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
     reason = next(iter(errors), lines[-1] if lines else f"it ended with status {status}")
     return cut(one_line(_LISTED.sub("", reason)), _MOST_REASON)
@@ -258,17 +258,17 @@ def _reason(said: str, status: int) -> str:
 
 def unmet(site: Path, package: str) -> tuple[str, ...]:
     """Return what a package in a folder requires, and neither the folder nor this environment has; torch excepted."""
-    return tuple(str(each) for each in _wanted(site, package) if each.name != _NEVER)
+    return tuple(str(need) for need in _wanted(site, package) if need.name != _NEVER)
 
 
 def torch_wanted(site: Path, package: str) -> str | None:
     """Return which torch a package in a folder requires, if it is not the one of this environment; else None."""
-    return next((str(each.specifier) for each in _wanted(site, package) if each.name == _NEVER), None)
+    return next((str(need.specifier) for need in _wanted(site, package) if need.name == _NEVER), None)
 
 
 def installed_packages(site: Path) -> dict[str, str]:
     """Return the versions of the packages in a folder, by name."""
-    return {each.metadata["Name"]: each.version for each in importlib.metadata.distributions(path=[str(site)])}
+    return {package.metadata["Name"]: package.version for package in importlib.metadata.distributions(path=[str(site)])}
 
 
 def _wanted(site: Path, package: str) -> Iterator[Requirement]:
@@ -276,8 +276,8 @@ def _wanted(site: Path, package: str) -> Iterator[Requirement]:
     from packaging.utils import canonicalize_name
 
     here = {canonicalize_name(name): version for name, version in installed_packages(site).items()}
-    found = next(iter(importlib.metadata.distributions(name=package, path=[str(site)])))
-    for text in found.requires or ():
+    distribution = next(iter(importlib.metadata.distributions(name=package, path=[str(site)])))
+    for text in distribution.requires or ():
         wanted = Requirement(text)
         wanted.name = canonicalize_name(wanted.name)
         if wanted.marker is not None and not wanted.marker.evaluate({"extra": _EXTRA}):

@@ -31,7 +31,7 @@ def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:
     calls = {row.id: AtenCall(row.id, row.id, row.module, row.source) for row in known.npu_ops}
     regions = TosaGraph.regions(output.tosa)
     name, graph = next(iter(regions.items()))
-    made = build_map(
+    new_rows = build_map(
         {**regions, name: _placed(graph, known.npu_ops)},
         output.database,
         output.parsed.command_stream,
@@ -39,7 +39,7 @@ def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:
         first_id=min((int(row.id.removeprefix("npu")) for row in known.npu_ops), default=0),
         total_cycles=int(float(output.summary.get("cycles_total", 0))),
     )
-    return tuple(_named(row, [rows[each] for each in row.aten_ops]) for row in made)
+    return tuple(_named(row, [rows[call] for call in row.aten_ops]) for row in new_rows)
 
 
 def _placed(graph: TosaGraph, rows: Sequence[NpuOp]) -> TosaGraph:
@@ -68,19 +68,19 @@ def _fused(
     """Return the indices of the operators behind `primary`, up to `last`, that are on a way between both."""
     if last is None or last.is_constant or last.index <= primary or last.index in taken:
         return frozenset()
-    found: frozenset[int] = frozenset()
+    indices: frozenset[int] = frozenset()
     for before in (producers[name] for name in last.inputs if name in producers):
         further = _fused(primary, before, producers, taken)
         if further or before.index == primary:
-            found |= further | {last.index}
-    return found
+            indices |= further | {last.index}
+    return indices
 
 
 def _named(row: NpuOp, origins: Sequence[NpuOp]) -> NpuOp:
     """Return a row with the operators of the model in place of the rows that it was mapped to."""
     return replace(
         row,
-        aten_ops=tuple(dict.fromkeys(each for origin in origins for each in origin.aten_ops)),
-        sources=tuple(dict.fromkeys(each for origin in origins for each in origin.sources)),
-        debug_handles=tuple(sorted({each for origin in origins for each in origin.debug_handles})),
+        aten_ops=tuple(dict.fromkeys(op for origin in origins for op in origin.aten_ops)),
+        sources=tuple(dict.fromkeys(source for origin in origins for source in origin.sources)),
+        debug_handles=tuple(sorted({handle for origin in origins for handle in origin.debug_handles})),
     )

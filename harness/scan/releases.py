@@ -84,33 +84,33 @@ class WantedVersions:
             UsageError: a version that is named is not released, or nothing in a range is.
         """
         known = sorted(map(_version, released))
-        return _ordered(each for span in self.spans for each in self._of(span, known))
+        return _ordered(version for span in self.spans for version in self._of(span, known))
 
     def _of(self, span: VersionSpan, known: Sequence[Version]) -> list[str]:
         if span.last is None:
-            found = [each for each in known if _within(each, span.first, span.first)]
-            if not found:
-                near = [str(each) for each in known if each.release[:1] == _version(span.first).release[:1]]
+            matches = [version for version in known if _within(version, span.first, span.first)]
+            if not matches:
+                near = [str(version) for version in known if version.release[:1] == _version(span.first).release[:1]]
                 raise UsageError(
                     f"{self.package} has no release {span.first}",
                     hint=f"there are {', '.join(near or map(str, known[-_FULL:]))}",
                 )
-            return [str(found[-1])]
-        found = [each for each in known if _within(each, span.first, span.last)]
-        if not found:
+            return [str(matches[-1])]
+        matches = [version for version in known if _within(version, span.first, span.last)]
+        if not matches:
             raise UsageError(
                 f"--over {self.package}={span.text}: no release lies in this range",
                 hint=f"the newest is {known[-1]}" if known else None,
             )
         for end in filter(_is_full, (span.first, span.last)):
-            if _version(end) not in found:
+            if _version(end) not in matches:
                 raise UsageError(
                     f"{self.package} has no release {end}, where {span.text} ends",
-                    hint=f"in the range are {', '.join(map(str, found))}",
+                    hint=f"in the range are {', '.join(map(str, matches))}",
                 )
-        newest = {each.release[:2]: each for each in found}  # they are in order, so the last of a minor version stays
+        newest = {version.release[:2]: version for version in matches}  # in order: the last of a minor version stays
         named = {_version(end) for end in (span.first, span.last) if _is_full(end)}
-        return [str(each) for each in found if each in newest.values() or each in named]
+        return [str(version) for version in matches if version in newest.values() or version in named]
 
 
 def _span(text: str, part: str) -> VersionSpan:
@@ -160,4 +160,4 @@ def _within(version: Version, first: str, last: str) -> bool:
 
 
 def _ordered(versions: Iterable[str]) -> tuple[str, ...]:
-    return tuple(map(str, sorted({_version(each) for each in versions})))
+    return tuple(map(str, sorted({_version(version) for version in versions})))

@@ -34,7 +34,7 @@ _DIGESTS = {
 }
 _TOLD = ("cycles", "operations", "transfers", "weights_bytes", "arena_bytes", "fast_bytes")
 """The quantities in a sentence about another command stream."""
-assert set(QUANTITIES) <= {each.name for each in fields(CompiledVersion)}
+assert set(QUANTITIES) <= {field.name for field in fields(CompiledVersion)}
 SCHEMA_VERSION = 2
 _NOT_IN_CSV = ("packages", "ops", "notes")
 
@@ -73,13 +73,13 @@ class VersionChange:
 
     def of(self, name: str) -> QuantityChange | None:
         """Return the change of a quantity, or None if it stayed."""
-        return next((each for each in self.quantities if each.name == name), None)
+        return next((quantity for quantity in self.quantities if quantity.name == name), None)
 
 
 def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
     """Return the changes from each version that compiled to the next one that did, oldest first."""
-    compiled = [each for each in versions if not each.reason]
-    found = []
+    compiled = [version for version in versions if not version.reason]
+    steps = []
     for before, after in pairwise(compiled):
         quantities = tuple(
             QuantityChange(name, getattr(before, name), getattr(after, name))
@@ -89,62 +89,62 @@ def changes(versions: Sequence[CompiledVersion]) -> tuple[VersionChange, ...]:
         if quantities:
             rows = [row for row in npu_differences(before.ops, after.ops) if row.change is not RowChange.UNCHANGED]
             rows.sort(key=lambda row: -abs(row.delta))
-            found.append(VersionChange(after.version, before.version, quantities, tuple(rows)))
-    return tuple(found)
+            steps.append(VersionChange(after.version, before.version, quantities, tuple(rows)))
+    return tuple(steps)
 
 
-def first_changes(found: Sequence[VersionChange]) -> dict[str, str]:
+def first_changes(changes: Sequence[VersionChange]) -> dict[str, str]:
     """Return the first version at which each quantity changed, by its name in `QUANTITIES`."""
     firsts: dict[str, str] = {}
-    for change in found:
+    for change in changes:
         for quantity in change.quantities:
             firsts.setdefault(quantity.name, change.version)
     return {name: firsts[name] for name in QUANTITIES if name in firsts}
 
 
-def findings(package: str, versions: Sequence[CompiledVersion], found: Sequence[VersionChange]) -> tuple[str, ...]:
+def findings(package: str, versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> tuple[str, ...]:
     """Return a sentence for each thing that a user has to know, the most important one first."""
     return (
-        *_streams(package, versions, found),
+        *_streams(package, versions, changes),
         *(
-            f"{package} {each.version} gives a wrong answer: {each.said}"
-            for each in versions
-            if each.answer is ScanAnswer.WRONG and not each.reason
+            f"{package} {version.version} gives a wrong answer: {version.said}"
+            for version in versions
+            if version.answer is ScanAnswer.WRONG and not version.reason
         ),
-        *(f"{package} {each.version} makes no program: {each.reason}" for each in versions if each.reason),
+        *(f"{package} {version.version} makes no program: {version.reason}" for version in versions if version.reason),
     )
 
 
-def _streams(package: str, versions: Sequence[CompiledVersion], found: Sequence[VersionChange]) -> Iterator[str]:
-    compiled = [each for each in versions if not each.reason]
+def _streams(package: str, versions: Sequence[CompiledVersion], changes: Sequence[VersionChange]) -> Iterator[str]:
+    compiled = [version for version in versions if not version.reason]
     if not compiled:
         yield f"no version of {package} makes a program"
         return
-    streams = [change for change in found if change.of("stream_sha256") is not None]
+    streams = [change for change in changes if change.of("stream_sha256") is not None]
     if len(compiled) == 1:
         yield f"only {package} {compiled[0].version} makes a program, so nothing can have changed"
     elif not streams:
         many = "both versions" if len(compiled) == 2 else f"all {len(compiled)} versions"
         yield f"{many} of {package} make the same command stream: {_number(compiled[0].cycles)} modelled cycles"
     for number, change in enumerate(streams):
-        told = [str(each) for name in _TOLD if (each := change.of(name)) is not None]
-        at = next(at for at, each in enumerate(compiled) if each.version == change.version)
+        facts = [str(quantity) for name in _TOLD if (quantity := change.of(name)) is not None]
+        at = next(at for at, version in enumerate(compiled) if version.version == change.version)
         if change.of("cycles") is None:
-            told.insert(0, f"{_number(compiled[at].cycles)} modelled cycles as before")
+            facts.insert(0, f"{_number(compiled[at].cycles)} modelled cycles as before")
         if change.of("tosa_sha256") is not None:
-            told.append("it compiles another TOSA")
+            facts.append("it compiles another TOSA")
         verb = "changed again" if number else "changed"
         first = "is the first at which the command stream" if not number else "is where it"
         old = next(
-            (each.version for each in compiled[: at - 1] if each.stream_sha256 == compiled[at].stream_sha256), ""
+            (other.version for other in compiled[: at - 1] if other.stream_sha256 == compiled[at].stream_sha256), ""
         )
         back = f", to that of {old}" if old else ""
-        yield f"{package} {change.version} {first} {verb}{back}: {'; '.join(told)}"
-    for change in found:
+        yield f"{package} {change.version} {first} {verb}{back}: {'; '.join(facts)}"
+    for change in changes:
         if change in streams:
             continue
-        said = "; ".join(str(each) for each in change.quantities)
-        yield f"{package} {change.version} leaves the command stream as it was in {change.before}: {said}"
+        text = "; ".join(str(quantity) for quantity in change.quantities)
+        yield f"{package} {change.version} leaves the command stream as it was in {change.before}: {text}"
 
 
 def _number(value: int | str | None) -> str:
@@ -208,8 +208,8 @@ def document(report: ScanReport) -> dict[str, Any]:
         "provenance": MODELLED,
         "timing_model": report.timing_model,
         "packages": [
-            {"package": each.package, "points": [_point(each.package, point) for point in each.points]}
-            for each in report.packages
+            {"package": package.package, "points": [_point(package.package, point) for point in package.points]}
+            for package in report.packages
         ],
     }
 
@@ -222,8 +222,8 @@ def _point(package: str, point: PointScan) -> dict[str, Any]:
         "findings": list(point.findings(package)),
         "notes": list(point.notes),
         "first_changes": first_changes(point.changes),
-        "versions": [_version(each) for each in point.versions],
-        "changes": [_change(each) for each in point.changes],
+        "versions": [_version(version) for version in point.versions],
+        "changes": [_change(change) for change in point.changes],
     }
 
 
@@ -235,14 +235,14 @@ def _change(change: VersionChange) -> dict[str, Any]:
     return {
         "version": change.version,
         "before": change.before,
-        "quantities": {each.name: {"old": each.old, "new": each.new} for each in change.quantities},
+        "quantities": {quantity.name: {"old": quantity.old, "new": quantity.new} for quantity in change.quantities},
         "rows": [asdict(row) for row in change.rows],
     }
 
 
 def table(report: ScanReport) -> str:
     """Return the CSV of a scan: a row for each version of each NPU and memory mode."""
-    named = [each.name for each in fields(CompiledVersion) if each.name not in _NOT_IN_CSV]
+    named = [field.name for field in fields(CompiledVersion) if field.name not in _NOT_IN_CSV]
     columns = ["model", "package", "npu", "memory_mode", "system_config", "timing_model", *named]
     rows = (
         [report.model, package.package, point.npu, point.memory_mode, point.system_config, report.timing_model,

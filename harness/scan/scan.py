@@ -49,8 +49,8 @@ class ScanOrder:
         """
         if not self.over:
             raise UsageError("no versions to scan over", hint="give --over ethos-u-vela=4.4..5.2")
-        packages = [each.package for each in self.over]
-        twice = next((each for each in packages if packages.count(each) > 1), None)
+        packages = [wanted.package for wanted in self.over]
+        twice = next((package for package in packages if packages.count(package) > 1), None)
         if twice is not None:
             raise UsageError(f"--over names {twice} twice", hint="separate versions and ranges by commas")
         self.question.check()
@@ -89,11 +89,11 @@ def scan(order: ScanOrder, reporter: Reporter) -> ScanReport:
     environments = KeptEnvironments(order.environments)
     versions = {wanted.package: _versions(wanted, environments, reporter) for wanted in order.over}
     points = [_lowered(question, reporter) for question in order.questions]
-    found = []
+    packages = []
     for package, wanted in versions.items():
         rows = zip(points, _all(package, wanted, environments, points, reporter), strict=True)
-        found.append(PackageScan(package, tuple(_point(point, each) for point, each in rows)))
-    return ScanReport(order.question.label, tuple(found), timing_model_id())
+        packages.append(PackageScan(package, tuple(_point(point, compiled) for point, compiled in rows)))
+    return ScanReport(order.question.label, tuple(packages), timing_model_id())
 
 
 def _point(point: ScanPoint, versions: tuple[CompiledVersion, ...]) -> PointScan:
@@ -103,7 +103,7 @@ def _point(point: ScanPoint, versions: tuple[CompiledVersion, ...]) -> PointScan
 
 def _versions(wanted: WantedVersions, environments: KeptEnvironments, reporter: Reporter) -> tuple[str, ...]:
     named = wanted.named
-    if named is not None and all(environments.find(wanted.package, each) for each in named):
+    if named is not None and all(environments.find(wanted.package, version) for version in named):
         return named  # no index is asked where there is nothing to install
     reporter.stage(f"Listing the releases of {wanted.package}")
     return wanted.resolved(releases(wanted.package))
@@ -136,7 +136,7 @@ def _all(
     reporter: Reporter,
 ) -> list[tuple[CompiledVersion, ...]]:
     """Return for each point what the versions made of it."""
-    found: list[list[CompiledVersion]] = [[] for _ in points]
+    by_point: list[list[CompiledVersion]] = [[] for _ in points]
     failures = 0
     for number, version in enumerate(versions):
         try:
@@ -149,11 +149,11 @@ def _all(
                     f"no version of {package} can be installed; the last, {version}: {error}",
                     hint="check the network, `pip config list`, and that there are wheels for this Python",
                 ) from error
-            made = [CompiledVersion(version, reason)] * len(points)
+            results = [CompiledVersion(version, reason)] * len(points)
         else:
             reporter.stage(f"Compiling with {package} {version}")
             reporter.step(number, len(versions))
-            made = (by_vela if package == VELA else by_executorch)(environment, points)
-        for each, result in zip(found, made, strict=True):
-            each.append(result)
-    return [tuple(each) for each in found]
+            results = (by_vela if package == VELA else by_executorch)(environment, points)
+        for of_point, result in zip(by_point, results, strict=True):
+            of_point.append(result)
+    return [tuple(of_point) for of_point in by_point]

@@ -55,10 +55,10 @@ def against_example(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
         artifact: with PyTorch's answers; without them nothing is found.
         outputs: the program's answer, in the program's types and logical shapes.
     """
-    found = against_float(artifact.floating or artifact.quantised, outputs, artifact.output_names)
-    if found.failure is not None or not artifact.pytorch or len(artifact.pytorch) != len(outputs):
-        return found
-    return found.then(_swapped(artifact, outputs)).then(_too_far(artifact, outputs))
+    finding = against_float(artifact.floating or artifact.quantised, outputs, artifact.output_names)
+    if finding.failure is not None or not artifact.pytorch or len(artifact.pytorch) != len(outputs):
+        return finding
+    return finding.then(_swapped(artifact, outputs)).then(_too_far(artifact, outputs))
 
 
 def against_float(wanted: Arrays, outputs: Arrays, names: Sequence[str] = ()) -> PyTorchFinding:
@@ -105,12 +105,12 @@ def against_limit(
     wanted: Arrays, outputs: Arrays, limit: float, where: str, names: Sequence[str] = ()
 ) -> PyTorchFinding:
     """Compare each output's SQNR against the float module's answer with the user's limit in dB."""
-    for name, expected, found in zip(fitting(names, len(outputs)), wanted, outputs, strict=False):
-        if expected.shape == found.shape and expected.size:
-            one = accuracy(name, expected, found)
-            if one.sqnr_db is not None and one.sqnr_db < limit:
+    for name, expected, output in zip(fitting(names, len(outputs)), wanted, outputs, strict=False):
+        if expected.shape == output.shape and expected.size:
+            result = accuracy(name, expected, output)
+            if result.sqnr_db is not None and result.sqnr_db < limit:
                 text = (
-                    f"{one.name}{where}: SQNR {one.sqnr_db:.1f} dB against {one.reference}, at least {limit:g} wanted"
+                    f"{name}{where}: SQNR {result.sqnr_db:.1f} dB against {result.reference}, at least {limit:g} wanted"
                 )
                 return _failed(FailureKind.ACCURACY, text, "calibrate with more inputs, or lower --min-sqnr")
     return PyTorchFinding()
@@ -119,36 +119,36 @@ def against_limit(
 _CAST = "dim_order_ops::_to_dim_order_copy.out"
 
 
-def _form(name: str, wanted: np.ndarray, found: np.ndarray) -> PyTorchFinding:
-    if wanted.shape != found.shape:
-        text = f"{name} is {list(found.shape)}, in the model {list(wanted.shape)}"
+def _form(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding:
+    if wanted.shape != output.shape:
+        text = f"{name} is {list(output.shape)}, in the model {list(wanted.shape)}"
         return _failed(FailureKind.ACCURACY, text)
-    if wanted.dtype.kind == "f" and found.dtype.kind == "f":
-        return _finite(name, wanted, found)
-    if wanted.dtype == found.dtype:
+    if wanted.dtype.kind == "f" and output.dtype.kind == "f":
+        return _finite(name, wanted, output)
+    if wanted.dtype == output.dtype:
         return PyTorchFinding()
-    types = f"{name} is {found.dtype}, {wanted.dtype} in the model"
-    if wanted.dtype.kind in "iu" and found.dtype.kind in "iu":
-        beyond = _does_not_fit(wanted, found.dtype)
+    types = f"{name} is {output.dtype}, {wanted.dtype} in the model"
+    if wanted.dtype.kind in "iu" and output.dtype.kind in "iu":
+        beyond = _does_not_fit(wanted, output.dtype)
         if beyond is None:
             return PyTorchFinding(notes=(f"{types}; the model's values fit",))
-        text = f"{types}; PyTorch answers {wanted[beyond]} at {list(beyond)}, the program {found[beyond]}"
+        text = f"{types}; PyTorch answers {wanted[beyond]} at {list(beyond)}, the program {output[beyond]}"
         return _failed(FailureKind.OVERFLOW, text, "scale the values, or compute them in float")
-    different = np.argwhere(wanted.astype(np.float64) != found.astype(np.float64))
+    different = np.argwhere(wanted.astype(np.float64) != output.astype(np.float64))
     if not len(different):
         return PyTorchFinding(notes=(f"{types}; the values are equal",))
     first = tuple(map(int, different[0]))
-    text = f"{types}; PyTorch answers {wanted[first]} at {list(first)}, the program {found[first]}"
+    text = f"{types}; PyTorch answers {wanted[first]} at {list(first)}, the program {output[first]}"
     return _failed(FailureKind.DTYPE, text)
 
 
-def _finite(name: str, wanted: np.ndarray, found: np.ndarray) -> PyTorchFinding:
-    different = np.argwhere(_kinds(wanted) != _kinds(found))
+def _finite(name: str, wanted: np.ndarray, output: np.ndarray) -> PyTorchFinding:
+    different = np.argwhere(_kinds(wanted) != _kinds(output))
     if not len(different):
         return PyTorchFinding()
     first = tuple(map(int, different[0]))
     text = (
-        f"{name}: PyTorch answers {wanted[first]} at {list(first)}, the program {found[first]} "
+        f"{name}: PyTorch answers {wanted[first]} at {list(first)}, the program {output[first]} "
         f"({len(different)} of {wanted.size} elements are finite in one of them only)"
     )
     return _failed(
@@ -192,11 +192,11 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
         if not _confirmed(artifact, outputs):
             text = f"{name} is far from PyTorch's, and its bound does not hold for the program either"
             return PyTorchFinding(notes=(f"{text}: a rule in lowering/oracle/bounds may be wrong",))
-        wanted, found, allowed = (array[index] for array in (artifact.pytorch, outputs, artifact.allowed))
-        sqnr = accuracy("", wanted, found).sqnr_db
+        wanted, output, allowed = (array[index] for array in (artifact.pytorch, outputs, artifact.allowed))
+        sqnr = accuracy("", wanted, output).sqnr_db
         text = (
             f"{name} at {list(far)}: PyTorch's {'quantised' if artifact.quantised else 'float'} module answers "
-            f"{wanted[far]:.9g}, the program {found[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
+            f"{wanted[far]:.9g}, the program {output[far]:.9g}; roundings explain at most {allowed[far]:.3g} "
             f"(SQNR {'undefined' if sqnr is None else f'{sqnr:.1f} dB'})"
         )
         return _failed(FailureKind.ACCURACY, text)
@@ -205,10 +205,10 @@ def _too_far(artifact: Artifact, outputs: Arrays) -> PyTorchFinding:
 
 def _far(artifact: Artifact, outputs: Arrays) -> Iterator[tuple[int, ...] | None]:
     """Yield for each output the first element that is too far away, or None."""
-    for wanted, found, allowed in zip(artifact.pytorch, outputs, artifact.allowed, strict=True):
-        one, two = wanted.astype(np.float64), found.astype(np.float64)
+    for wanted, output, allowed in zip(artifact.pytorch, outputs, artifact.allowed, strict=True):
+        a, b = wanted.astype(np.float64), output.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            error = np.where((one == two) | (np.isnan(one) & np.isnan(two)), 0.0, np.abs(one - two))
+            error = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
         beyond = np.argwhere(~(error <= allowed) & np.isfinite(allowed))
         yield tuple(map(int, beyond[0])) if len(beyond) else None
 
@@ -218,10 +218,10 @@ def _confirmed(artifact: Artifact, outputs: Arrays) -> bool:
     from ethos_hil.lowering.oracle.bounds.program import bound_outputs
     from ethos_hil.lowering.oracle.bounds.value import RoundingPolicy
 
-    for one, found in zip(bound_outputs(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):
-        around = 0.0 if artifact.quantised else one.error
+    for bound, output in zip(bound_outputs(artifact, artifact.example_inputs, RoundingPolicy(1)), outputs, strict=True):
+        around = 0.0 if artifact.quantised else bound.error
         with np.errstate(invalid="ignore"):
-            error = np.abs(one.value.astype(np.float64) - found.astype(np.float64))
+            error = np.abs(bound.value.astype(np.float64) - output.astype(np.float64))
         if not (np.isnan(error) | (error <= around)).all():
             return False
     return True
@@ -252,27 +252,27 @@ def reference_name(array: np.ndarray) -> str:
     return f"PyTorch, {array.dtype}"
 
 
-def _comparable(expected: np.ndarray, found: np.ndarray) -> bool:
-    return expected.shape == found.shape and expected.size > 0
+def _comparable(expected: np.ndarray, output: np.ndarray) -> bool:
+    return expected.shape == output.shape and expected.size > 0
 
 
-def accuracy(name: str, expected: np.ndarray, found: np.ndarray) -> Accuracy:
+def accuracy(name: str, expected: np.ndarray, output: np.ndarray) -> Accuracy:
     """Return the distance of an output from the expected one, of the same shape and not empty."""
-    wanted, given = expected.astype(np.float64), found.astype(np.float64)
-    same = (wanted == given) | (np.isnan(wanted) & np.isnan(given))
+    wanted, answer = expected.astype(np.float64), output.astype(np.float64)
+    same = (wanted == answer) | (np.isnan(wanted) & np.isnan(answer))
     with np.errstate(invalid="ignore"):
-        error = np.where(same, 0.0, np.abs(wanted - given))
+        error = np.where(same, 0.0, np.abs(wanted - answer))
     error = np.where(np.isnan(error), np.inf, error)
     worst = np.unravel_index(int(np.argmax(error)), error.shape)
     return Accuracy(
         name,
         reference_name(expected),
         _sqnr(wanted, error),
-        _cosine(wanted, given),
+        _cosine(wanted, answer),
         float(error[worst]),
         tuple(int(axis) for axis in worst),
         float(wanted[worst]),
-        float(given[worst]),
+        float(answer[worst]),
     )
 
 
@@ -291,7 +291,7 @@ def _cosine(wanted: np.ndarray, given: np.ndarray) -> float | None:
 
 
 def permutation(
-    wanted: Sequence[np.ndarray], found: Sequence[np.ndarray], steps: Sequence[float]
+    wanted: Sequence[np.ndarray], outputs: Sequence[np.ndarray], steps: Sequence[float]
 ) -> tuple[int, ...] | None:
     """Return the order in which the program's outputs are PyTorch's, or None if it is the model's or uncertain.
 
@@ -312,31 +312,31 @@ def permutation(
 
     Args:
         wanted: PyTorch's answer.
-        found: the program's, of as many outputs.
+        outputs: the program's, of as many outputs.
         steps: of each output, the difference between neighbouring values; 0 where it is not known.
 
     Returns:
         For each of the program's outputs the index of PyTorch's.
     """
     groups: dict[tuple[object, ...], list[int]] = {}
-    for index, (one, other) in enumerate(zip(wanted, found, strict=True)):
-        if one.shape == other.shape and one.size > 1 and other.dtype.kind in "fi":
-            groups.setdefault((one.shape, other.dtype.str), []).append(index)
-    order = list(range(len(found)))
+    for index, (expected, output) in enumerate(zip(wanted, outputs, strict=True)):
+        if expected.shape == output.shape and expected.size > 1 and output.dtype.kind in "fi":
+            groups.setdefault((expected.shape, output.dtype.str), []).append(index)
+    order = list(range(len(outputs)))
     for members in groups.values():
-        for at, nearest in zip(members, _nearest(members, wanted, found), strict=True):
+        for at, nearest in zip(members, _nearest(members, wanted, outputs), strict=True):
             order[at] = nearest
     moved = [at for at, other in enumerate(order) if at != other]
     if not moved or sorted(order) != list(range(len(order))):
         return None
-    return tuple(order) if _by_chance(wanted, found, steps, order, moved) < CHANCE else None
+    return tuple(order) if _by_chance(wanted, outputs, steps, order, moved) < CHANCE else None
 
 
-def _nearest(members: Sequence[int], wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> list[int]:
+def _nearest(members: Sequence[int], wanted: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> list[int]:
     """Return for each member of a group the output of PyTorch's that is nearest; its own if several are."""
     nearest = []
     for at in members:
-        energies = {other: _energy(wanted[other], found[at]) for other in members}
+        energies = {other: _energy(wanted[other], outputs[at]) for other in members}
         best = min(energies.values())
         nearest.append(at if energies[at] == best else min(energies, key=lambda other: energies[other]))
     return nearest
@@ -344,7 +344,7 @@ def _nearest(members: Sequence[int], wanted: Sequence[np.ndarray], found: Sequen
 
 def _by_chance(
     wanted: Sequence[np.ndarray],
-    found: Sequence[np.ndarray],
+    outputs: Sequence[np.ndarray],
     steps: Sequence[float],
     order: Sequence[int],
     moved: Sequence[int],
@@ -353,18 +353,18 @@ def _by_chance(
     above = below = 0.0
     different = 0
     for at in moved:
-        one, other = _numbers(wanted[at]), _numbers(wanted[order[at]])
-        step = steps[at] or float(np.ptp(one)) / _STEPS_OF_8_BITS or 1.0
-        above += _energy(wanted[order[at]], found[at]) + one.size * step**2
-        below += _energy(wanted[at], found[at])
-        different = max(different, len(np.unique(np.rint((other - one) / step))))
+        own, other = _numbers(wanted[at]), _numbers(wanted[order[at]])
+        step = steps[at] or float(np.ptp(own)) / _STEPS_OF_8_BITS or 1.0
+        above += _energy(wanted[order[at]], outputs[at]) + own.size * step**2
+        below += _energy(wanted[at], outputs[at])
+        different = max(different, len(np.unique(np.rint((other - own) / step))))
     if not math.isfinite(above) or not below or above >= below:
         return 1.0
     return float((above / below) ** ((different - 1) / 2))
 
 
-def _energy(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.sum((_numbers(one) - _numbers(other)) ** 2))
+def _energy(a: np.ndarray, b: np.ndarray) -> float:
+    return float(np.sum((_numbers(a) - _numbers(b)) ** 2))
 
 
 def _numbers(array: np.ndarray) -> np.ndarray:

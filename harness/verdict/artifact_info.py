@@ -37,7 +37,7 @@ def info(artifact: Artifact) -> ArtifactInfo:
         cpu_calls=cpu_ops(placed),
         scheme=artifact.scheme or "",
         question=f"pte:{artifact.sha256}" if artifact.foreign else artifact.question,
-        delegates=tuple(DelegateInfo(each.instruction, *each.digests) for each in artifact.delegates),
+        delegates=tuple(DelegateInfo(delegate.instruction, *delegate.digests) for delegate in artifact.delegates),
         lowering="" if artifact.foreign else artifact.versions.get("ethos-hil-lowering", ""),
         key=artifact.key,
     )
@@ -49,8 +49,8 @@ def cached(program: ArtifactInfo, cache: Cache) -> Artifact | None:
     Where only its key has left the cache, it is the newest copy of the same program: the same bytes, but the lines of
     the source as they were when that copy was made.
     """
-    made = cache.get(program.key) if re.fullmatch(r"[0-9a-f]{64}", program.key) else None
-    return made if made is not None and made.sha256 == program.sha256 else cache.find_by_pte(program.sha256)
+    artifact = cache.get(program.key) if re.fullmatch(r"[0-9a-f]{64}", program.key) else None
+    return artifact if artifact is not None and artifact.sha256 == program.sha256 else cache.find_by_pte(program.sha256)
 
 
 def cpu_ops(placed: Placement) -> tuple[CpuOp, ...]:
@@ -80,14 +80,14 @@ def naming_program(artifact: Artifact) -> Iterator[None]:
 
 def program_of(error: EthosHilError) -> ArtifactInfo | None:
     """Return the description of the program that ran into an error, or None where none did."""
-    found = vars(error).get(_PROGRAM)
-    return found if isinstance(found, ArtifactInfo) else None
+    program = vars(error).get(_PROGRAM)
+    return program if isinstance(program, ArtifactInfo) else None
 
 
 def left_in(artifact: Artifact) -> tuple[str, ...]:
     """Return the ids of the known defects that an artifact's compiled programs have."""
-    kept = (each for each in artifact.delegates if each.compiled is None)
-    return tuple(dict.fromkeys(defect for each in kept for defect in each.defects))
+    kept = (delegate for delegate in artifact.delegates if delegate.compiled is None)
+    return tuple(dict.fromkeys(defect for delegate in kept for defect in delegate.defects))
 
 
 def named(failure: Failure, artifact: Artifact) -> Failure:

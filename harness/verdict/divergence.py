@@ -71,8 +71,8 @@ def _localise(artifact: Artifact, target: Target, references: Sequence[Reference
     return Divergence("unknown", "could not localise: no output that the target sent differs from its reference")
 
 
-def _same(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
-    return len(found) == len(expected) and all(map(same_bits, expected, found))
+def _same(actual: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> bool:
+    return len(actual) == len(expected) and all(map(same_bits, expected, actual))
 
 
 def _right_in(outcome: Outcome, references: Sequence[ReferenceRun], call: DelegateRun) -> int:
@@ -175,8 +175,8 @@ class _Case:
         if answered == wanted:
             return replace(self._place("delegate", self._targets_fault(right)), reproduced=False)
         reproduced = answered == self.in_memory_order(self.call.outputs)
-        found = self._first(again) or self._by_recompilation()
-        return replace(found, message=f"{found.message}. {self._blame(reproduced)}", reproduced=reproduced)
+        result = self._first(again) or self._by_recompilation()
+        return replace(result, message=f"{result.message}. {self._blame(reproduced)}", reproduced=reproduced)
 
     def _place(self, place: str, text: str) -> Divergence:
         call = self.call.instruction
@@ -217,11 +217,11 @@ class _Case:
         unchecked: list[str] = []
         while (row := again.difference.row - len(unchecked) - 1) in again.unchecked:
             unchecked.insert(0, self.delegate.npu_ops[row].id)
-        found = self._named(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
+        result = self._named(self.delegate.npu_ops[again.difference.row], again.difference, "replay")
         if unchecked:
             names = f"{unchecked[0]} to {unchecked[-1]}" if len(unchecked) > 1 else unchecked[0]
-            return replace(found, message=f"{found.message}; what {names} before it made could not be compared")
-        return found
+            return replace(result, message=f"{result.message}; what {names} before it made could not be compared")
+        return result
 
     def _named(self, op: NpuOp | None, difference: Difference, found_by: str) -> Divergence:
         tensor = self.graph.tensors[difference.tensor]
@@ -262,14 +262,14 @@ class _Case:
         names = activation_tensors(self.graph)
         expected = self.expected(names)
         blob = compile_with_outputs(self.tosa, self.artifact.vela_flags, names, self.artifact.user_ini)
-        found = run_delegate(self.npu, blob, self.raw_inputs).outputs
-        for name, data in zip(names, found, strict=True):
+        outputs = run_delegate(self.npu, blob, self.raw_inputs).outputs
+        for name, data in zip(names, outputs, strict=True):
             array = expected[name]
-            made = elements_of(data, array.dtype).reshape(array.shape)
-            if (made != array).any():
-                index = tuple(int(axis[0]) for axis in np.nonzero(made != array))
-                wrong = int(np.count_nonzero(made != array))
-                difference = Difference(-1, name, index, int(array[index]), int(made[index]), wrong)
+            actual = elements_of(data, array.dtype).reshape(array.shape)
+            if (actual != array).any():
+                index = tuple(int(axis[0]) for axis in np.nonzero(actual != array))
+                wrong = int(np.count_nonzero(actual != array))
+                difference = Difference(-1, name, index, int(array[index]), int(actual[index]), wrong)
                 return self._named(self._writer(name), difference, "recompilation")
         return self._place(
             "delegate",

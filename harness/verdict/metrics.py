@@ -47,8 +47,8 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
     if profile is not None and profile.method is ProfileMethod.PREFIX:
         _require_whole_counts(_calls(outcome))
         return prefix_rows(artifact, profile.npu, outcome, profile.event_sets, board.cycle_provenance)
-    told = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
-    if not told or not outcome.runs:
+    by_op = Capability.OP_EVENTS in board.capabilities() and all(run.counted is None for run in outcome.runs)
+    if not by_op or not outcome.runs:
         return estimated(artifact)
     # Use the median execution, so that the rows sum to the total in the table.
     counted = statistics.median_low(run.cycles for run in outcome.runs)
@@ -61,9 +61,9 @@ def rows(artifact: Artifact, board: Target, outcome: Outcome, profile: ProfilePl
         raise TargetError(f"the NPU counted {counted} cycles, its operations sum to {total}", kind=FailureKind.LINK)
     if profile is None:
         return attributed
-    each = [attribute(artifact, run, board.cycle_provenance) for run in outcome.runs]
-    samples = zip(*([op.cycles or 0 for op in found] for found in each), strict=True)
-    return tuple(dataclasses.replace(op, samples=taken) for op, taken in zip(attributed, samples, strict=True))
+    of_runs = [attribute(artifact, run, board.cycle_provenance) for run in outcome.runs]
+    samples = zip(*([op.cycles or 0 for op in of_run] for of_run in of_runs), strict=True)
+    return tuple(dataclasses.replace(op, samples=counts) for op, counts in zip(attributed, samples, strict=True))
 
 
 def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[Op]) -> tuple[Metric, ...]:
@@ -73,7 +73,7 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
     Raises:
         TargetError: kind "profile": the cycle counter has wrapped.
     """
-    found = []
+    measures = []
     if _counted(board, outcome):
         # Where operations are told too, `rows` has compared their sum with the counter.
         _require_whole_counts(call for call in _calls(outcome) if not call.op_events)
@@ -82,27 +82,27 @@ def metrics(artifact: Artifact, board: Target, outcome: Outcome, ops: Sequence[O
         by_prefix = [op.cycles or 0 for op in ops if op.method == ProfileMethod.PREFIX]
         total = sum(by_prefix) if by_prefix else statistics.median_low(cycles)
         samples = tuple(cycles) if len(cycles) > 1 else ()
-        found.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance, samples))
+        measures.append(Metric("npu_cycles", total, "cycles", board.cycle_provenance, samples))
         if min(cycles) != max(cycles):
-            found.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
-            found.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
+            measures.append(Metric("npu_cycles_min", min(cycles), "cycles", board.cycle_provenance))
+            measures.append(Metric("npu_cycles_max", max(cycles), "cycles", board.cycle_provenance))
     cpu = [sum(sum(step.parts.values()) - step.parts.get(WAIT, 0) for step in run.steps) for run in outcome.runs]
     if any(cpu):
         provenance = board.cpu_unit if board.cpu_unit == INSTRUCTIONS else board.cycle_provenance
-        found.append(Metric(f"cpu_{board.cpu_unit}", statistics.median_low(cpu), board.cpu_unit, provenance))
+        measures.append(Metric(f"cpu_{board.cpu_unit}", statistics.median_low(cpu), board.cpu_unit, provenance))
     if artifact.npu_ops or not artifact.foreign:
         estimate = sum(op.vela_cycles for op in artifact.npu_ops)
-        found.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
+        measures.append(Metric("npu_cycles_estimate", estimate, "cycles", "vela"))
     for name in _MEMORY:
         if name in outcome.memory:
-            found.append(Metric(name, outcome.memory[name], "bytes", "reported"))
+            measures.append(Metric(name, outcome.memory[name], "bytes", "reported"))
     stack = max((run.stack_used for run in outcome.runs), default=0)
     if stack:
-        found.append(Metric("stack_used", stack, "bytes", "reported"))
+        measures.append(Metric("stack_used", stack, "bytes", "reported"))
     for phase, value in outcome.seconds.items():
         phase = "target" if phase == "total" else phase
-        found.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
-    return tuple(found)
+        measures.append(Metric(f"{phase}_seconds", round(value, 4), "s", "host"))
+    return tuple(measures)
 
 
 def _calls(outcome: Outcome) -> Iterator[DelegateRun]:
@@ -148,8 +148,8 @@ def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
     """
     rows: list[Op] = []
     for call in run.delegates:
-        found = _rows(artifact, call, provenance, TRACE)
-        rest = call.cycles - sum(op.cycles or 0 for op in found)
+        ops = _rows(artifact, call, provenance, TRACE)
+        rest = call.cycles - sum(op.cycles or 0 for op in ops)
         if rest < 0:
             raise TargetError(
                 f"instruction {call.instruction}: the trace has {call.cycles - rest:,} cycles, the NPU counted "
@@ -157,7 +157,7 @@ def traced(artifact: Artifact, run: Run, provenance: str) -> tuple[Op, ...]:
                 kind=FailureKind.PROFILE,
             )
         rows.append(Op(JOB, JOB, "", (), "", "", rest, provenance, instruction=call.instruction, method=TRACE))
-        rows += found
+        rows += ops
     return tuple(rows)
 
 

@@ -52,17 +52,17 @@ def call_model(method: Method, artifact: Artifact, input_sets: Sequence[InputSet
     from ethos_hil.lowering.upstream.pytorch_answers import evaluate_in_turn
 
     stateful = bool(method.changed) or not method.steady
-    if not (stateful and len(input_sets) * repeat > 1) and all(is_example(artifact, each) for each in input_sets):
+    if not (stateful and len(input_sets) * repeat > 1) and all(is_example(artifact, inputs) for inputs in input_sets):
         return None
     import torch
 
     double = bool(artifact.floating)
-    tensors = [tuple(torch.from_numpy(np.array(array)) for array in each) for each in input_sets]
+    tensors = [tuple(torch.from_numpy(np.array(array)) for array in inputs) for inputs in input_sets]
     if not stateful:
         return ModelCalls(tuple(evaluate_in_turn(method.module, tensors, double=double)))
-    in_turn = list(itertools.chain.from_iterable(itertools.repeat(each, repeat) for each in tensors))
+    in_turn = list(itertools.chain.from_iterable(itertools.repeat(inputs, repeat) for inputs in tensors))
     answers = tuple(evaluate_in_turn(method.fresh, in_turn, double=double))
-    alone = [evaluate_in_turn(method.fresh, [each], double=double)[0] for each in tensors]
+    alone = [evaluate_in_turn(method.fresh, [inputs], double=double)[0] for inputs in tensors]
     unlike = (at for at, answer in enumerate(answers) if not _equal(answer, alone[at // repeat]))
     return ModelCalls(answers, repeat, next(unlike, None))
 
@@ -90,14 +90,14 @@ def require_float_answers(
 def is_example(artifact: Artifact, inputs: InputSet) -> bool:
     """Return whether inputs are the artifact's example inputs."""
     return len(inputs) == len(artifact.example_inputs) and all(
-        one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-        for one, other in zip(inputs, artifact.example_inputs, strict=True)
+        array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
+        for array, other in zip(inputs, artifact.example_inputs, strict=True)
     )
 
 
-def _equal(one: Answers, other: Answers) -> bool:
-    return len(one) == len(other) and all(
-        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(one, other, strict=True)
+def _equal(first: Answers, second: Answers) -> bool:
+    return len(first) == len(second) and all(
+        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") for a, b in zip(first, second, strict=True)
     )
 
 
@@ -150,17 +150,17 @@ def steps_of(
     except NoBound:
         return PyTorchFinding()
     for number, (run, outputs) in enumerate(zip(outcome.runs, bounds, strict=True)):
-        for index, (wanted, found, bound) in enumerate(
+        for index, (wanted, output, bound) in enumerate(
             zip(calls.of(run.input_set, run.repeat), run.outputs, outputs, strict=True)
         ):
             with np.errstate(invalid="ignore"):
-                error = np.abs(wanted.astype(np.float64) - found.astype(np.float64))
+                error = np.abs(wanted.astype(np.float64) - output.astype(np.float64))
             beyond = np.argwhere(error > bound.error)
             if len(beyond):
                 first = tuple(map(int, beyond[0]))
                 return _failed(
                     f"call {number + 1}, {artifact.outputs[index]} at {list(first)}: PyTorch answers "
-                    f"{wanted[first]:.9g}, the program {found[first]:.9g}; roundings explain at most "
+                    f"{wanted[first]:.9g}, the program {output[first]:.9g}; roundings explain at most "
                     f"{bound.error[first]:.3g}"
                 )
     return PyTorchFinding()

@@ -144,11 +144,11 @@ class _Watch:
 
     def _judge(self, name: str, writes: Sequence[_Write]) -> None:
         expected = np.ascontiguousarray(self._expected[name])
-        found = _assembled(writes, expected.nbytes) or _striped(writes, expected)
-        if found is None:
+        content = _assembled(writes, expected.nbytes) or _striped(writes, expected)
+        if content is None:
             return
         self._checked.add(name)
-        raw, writers = found
+        raw, writers = content
         values = elements_of(raw, expected.dtype)
         elements = np.flatnonzero(values != expected.ravel())
         if not elements.size:
@@ -201,12 +201,12 @@ def _addresses(ofm: FeatureMap) -> Numbers:
     else:
         depth = channels * ofm.size
     in_column = (depth[:, None] + np.arange(ofm.size)).ravel()
-    found = []
+    addresses = []
     for tile in ofm.tiles():
         y = np.arange(tile.y_end - tile.y)[:, None, None] * ofm.stride_y
         x = np.arange(tile.x_end - tile.x)[:, None] * ofm.stride_x
-        found.append((tile.base + y + x + in_column).ravel())
-    return np.concatenate(found)
+        addresses.append((tile.base + y + x + in_column).ravel())
+    return np.concatenate(addresses)
 
 
 def _assembled(writes: Sequence[_Write], size: int) -> tuple[Bytes, Numbers] | None:

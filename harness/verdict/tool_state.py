@@ -16,9 +16,9 @@ from ethos_hil.lowering.cache import versions as lowering_versions
 
 def tool_state() -> dict[str, str]:
     """Return versions, and digests of our code and the firmware."""
-    found = {f"{name} version": version for name, version in environment.versions().items()}
-    found |= {"lowering": lowering_id(), "timing model": timing_model_id()}
-    return found | {f"firmware for {soc.name}": firmware_id(soc.name) for soc in SOCS}
+    state = {f"{name} version": version for name, version in environment.versions().items()}
+    state |= {"lowering": lowering_id(), "timing model": timing_model_id()}
+    return state | {f"firmware for {soc.name}": firmware_id(soc.name) for soc in SOCS}
 
 
 def difference(before: Mapping[str, str], now: Mapping[str, str]) -> str:

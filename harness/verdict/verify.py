@@ -75,14 +75,14 @@ def verify(
             f"{len(references)} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
         )
     for run in outcome.runs if problem is None else ():
-        found = _tensors_of_run(run)
+        actual = _tensors_of_run(run)
         expected = _tensors_of_reference(references[run.input_set].of(run.repeat), with_delegates)
         reference = REFERENCE if references[run.input_set].delegate_outputs else HOST
-        if found.keys() != expected.keys():
-            sent = ", ".join(found) or "nothing"
+        if actual.keys() != expected.keys():
+            sent = ", ".join(actual) or "nothing"
             problem = problem or f"input set {run.input_set}: expected {', '.join(expected)}; the target sent {sent}"
             continue
-        for name, value in found.items():
+        for name, value in actual.items():
             output, difference = _compare(called.get(name, name), expected[name], value, run, reference)
             outputs[name] = merged(outputs.get(name), output)
             problem = problem or difference
@@ -110,41 +110,41 @@ def _delegate_output(instruction: int, index: int) -> str:
     return f"delegate call {instruction} output {index}"
 
 
-def _compare(name: str, expected: np.ndarray, found: np.ndarray, run: Run, reference: str) -> tuple[Output, str | None]:
+def _compare(name: str, expected: np.ndarray, array: np.ndarray, run: Run, reference: str) -> tuple[Output, str | None]:
     """Return the comparison, and a text about what is wrong, or None."""
-    if expected.shape != found.shape or expected.dtype != found.dtype:
+    if expected.shape != array.shape or expected.dtype != array.dtype:
         difference = (
-            f"{name}: expected {expected.dtype}{list(expected.shape)}, the target sent {found.dtype}{list(found.shape)}"
+            f"{name}: expected {expected.dtype}{list(expected.shape)}, the target sent {array.dtype}{list(array.shape)}"
         )
         output = Output(
-            name, found.shape, str(found.dtype), reference, expected.size, expected.size, np.inf, difference
+            name, array.shape, str(array.dtype), reference, expected.size, expected.size, np.inf, difference
         )
         return output, difference
-    different = _bits(expected) != _bits(found)
+    different = _bits(expected) != _bits(array)
     mismatches = int(np.count_nonzero(different))
     if mismatches == 0:
-        return Output(name, found.shape, str(found.dtype), reference, found.size, 0, 0.0), None
-    first_mismatch = _first(different, expected, found, run)
+        return Output(name, array.shape, str(array.dtype), reference, array.size, 0, 0.0), None
+    first_mismatch = _first(different, expected, array, run)
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which the next line handles
-        error = np.abs(expected[different].astype(np.float64) - found[different].astype(np.float64))
+        error = np.abs(expected[different].astype(np.float64) - array[different].astype(np.float64))
     largest = float(np.inf if np.isnan(error).any() else error.max())
-    output = Output(name, found.shape, str(found.dtype), reference, found.size, mismatches, largest, first_mismatch)
-    return output, f"{name}: {mismatches} of {found.size} elements differ from {reference}; first at {first_mismatch}"
+    output = Output(name, array.shape, str(array.dtype), reference, array.size, mismatches, largest, first_mismatch)
+    return output, f"{name}: {mismatches} of {array.size} elements differ from {reference}; first at {first_mismatch}"
 
 
-def _first(different: np.ndarray, expected: np.ndarray, found: np.ndarray, run: Run) -> str:
+def _first(different: np.ndarray, expected: np.ndarray, actual: np.ndarray, run: Run) -> str:
     """Return where the first element lies that is different, and its values."""
-    first = tuple(int(axis[0]) for axis in np.nonzero(different)) if found.ndim else ()
+    first = tuple(int(axis[0]) for axis in np.nonzero(different)) if actual.ndim else ()
     return (
         f"input set {run.input_set}, repeat {run.repeat}, index {list(first)}: "
-        f"expected {expected[first]}, found {found[first]}"
+        f"expected {expected[first]}, found {actual[first]}"
     )
 
 
-def same_bits(expected: np.ndarray, found: np.ndarray) -> bool:
+def same_bits(expected: np.ndarray, actual: np.ndarray) -> bool:
     """Return whether shape, dtype and every bit are equal."""
-    alike = expected.shape == found.shape and expected.dtype == found.dtype
-    return alike and not (_bits(expected) != _bits(found)).any()
+    alike = expected.shape == actual.shape and expected.dtype == actual.dtype
+    return alike and not (_bits(expected) != _bits(actual)).any()
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
@@ -264,8 +264,8 @@ def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -
         text = f"{asked} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
         return Comparison((), Failure(FailureKind.MISMATCH, text))
     for run in outcome.runs:
-        for name, wanted, found in zip(names, expected.of(run), run.outputs, strict=True):
-            output, difference = _compare_within(name, wanted, found, run, expected)
+        for name, wanted, actual in zip(names, expected.of(run), run.outputs, strict=True):
+            output, difference = _compare_within(name, wanted, actual, run, expected)
             outputs[name] = merged(outputs.get(name), output)
             problem = problem or difference
     if problem is None:
@@ -287,29 +287,29 @@ def not_compared(outcome: Outcome, names: Sequence[str]) -> Comparison:
 
 
 def _compare_within(
-    name: str, wanted: np.ndarray, found: np.ndarray, run: Run, expected: ExpectedOutputs
+    name: str, wanted: np.ndarray, actual: np.ndarray, run: Run, expected: ExpectedOutputs
 ) -> tuple[Output, str | None]:
     """Return the comparison of one output, and a text about what is wrong, or None."""
-    if wanted.shape != found.shape or wanted.dtype != found.dtype:
-        text = f"{name}: expected {wanted.dtype}{list(wanted.shape)}, found {found.dtype}{list(found.shape)}"
+    if wanted.shape != actual.shape or wanted.dtype != actual.dtype:
+        text = f"{name}: expected {wanted.dtype}{list(wanted.shape)}, found {actual.dtype}{list(actual.shape)}"
         return Output(
-            name, found.shape, str(found.dtype), expected.source, found.size, found.size, math.inf, text
+            name, actual.shape, str(actual.dtype), expected.source, actual.size, actual.size, math.inf, text
         ), text
     allowed = expected.tolerance.of(wanted)
-    same = (wanted == found) | ((wanted != wanted) & (found != found))
+    same = (wanted == actual) | ((wanted != wanted) & (actual != actual))
     with np.errstate(invalid="ignore"):  # inf - inf is NaN, which is not within any tolerance
-        error = np.where(same, 0.0, np.abs(wanted.astype(np.float64) - found.astype(np.float64)))
+        error = np.where(same, 0.0, np.abs(wanted.astype(np.float64) - actual.astype(np.float64)))
         different = ~same & ~((allowed > 0) & np.isfinite(error) & (error <= allowed))
     largest = float(np.nan_to_num(error, nan=math.inf, posinf=math.inf).max(initial=0.0))
     finite = allowed[np.isfinite(allowed)]
-    facts = (name, found.shape, str(found.dtype), expected.source, found.size)
+    facts = (name, actual.shape, str(actual.dtype), expected.source, actual.size)
     tolerance = float(finite.max(initial=0.0))
     count = int(np.count_nonzero(different))
     if not count:
         return Output(*facts, 0, largest, tolerance=tolerance), None
-    place = _first(different, wanted, found, run)
+    place = _first(different, wanted, actual, run)
     text = (
-        f"{name}: {count} of {found.size} elements differ from {expected.source}, by at most {largest:.3g}; first at "
+        f"{name}: {count} of {actual.size} elements differ from {expected.source}, by at most {largest:.3g}; first at "
         f"{place}"
     )
     return Output(*facts, count, largest, place, tolerance), text

@@ -275,8 +275,8 @@ class Operator(ByProfile):
         owner = f"operator {self.name}"
         for attribute in ("aten", "cases", "fp", "int"):  # a text would be taken for its letters
             check_kind(owner, attribute, getattr(self, attribute), tuple)
-        for each in self.cases:
-            check_kind(owner, "a case", each, Case)
+        for entry in self.cases:
+            check_kind(owner, "a case", entry, Case)
         self._check(owner)
 
     def aten_in(self, profile: str) -> tuple[str, ...]:

@@ -132,12 +132,12 @@ class Writer(nn.Module):
 
 def zen() -> str:
     """Return the Zen of Python from the source of CPython's module `this`, which prints it when it is imported."""
-    found = importlib.util.find_spec("this")
-    assert found is not None
-    assert found.origin is not None
-    source = Path(found.origin).read_text(encoding="utf-8")
+    spec = importlib.util.find_spec("this")
+    assert spec is not None
+    assert spec.origin is not None
+    source = Path(spec.origin).read_text(encoding="utf-8")
     enciphered = re.search(r'"""(.*?)"""', source, re.DOTALL)
-    assert enciphered is not None, f"{found.origin} is not CPython's"
+    assert enciphered is not None, f"{spec.origin} is not CPython's"
     return codecs.decode(enciphered.group(1), "rot13")
 
 

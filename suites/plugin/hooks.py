@@ -83,10 +83,10 @@ def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) 
         return None
     from ethos_hil.suites.plugin.pytest_items import items_of
 
-    found = items_of(collector, obj)
-    if found is not None:
+    items = items_of(collector, obj)
+    if items is not None:
         _join(collector.config)
-    return found
+    return items
 
 
 @pytest.hookimpl(trylast=True)
@@ -113,8 +113,8 @@ class _FirstVerdict:
         stated = any(name == "verdict" for name, _ in report.user_properties)
         if stated and report.nodeid.partition("[")[0].endswith(_ENDINGS):
             tally = _join(self._config)
-            for one in (*self._lost, report):  # the tally does not get this call
-                tally.pytest_runtest_logreport(one)
+            for test_report in (*self._lost, report):  # the tally does not get this call
+                tally.pytest_runtest_logreport(test_report)
 
 
 def _join(config: pytest.Config) -> Tally:

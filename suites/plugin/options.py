@@ -93,14 +93,14 @@ def names_run(config: pytest.Config) -> bool:
 
 def not_on_command_line(config: pytest.Config) -> list[str]:
     """Return the options that come from elsewhere, addopts or PYTEST_ADDOPTS, but for those that only forbid more."""
-    words = [str(each).partition("=")[0] for each in config.invocation_params.args]
-    found = []
+    words = [str(argument).partition("=")[0] for argument in config.invocation_params.args]
+    names = []
     for name in _OPTIONS:
         value = _value(config, name)
         times = len(value) if isinstance(value, list) else 1
         if value and words.count(name) < times and not name.startswith("--strict-"):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def run_name(config: pytest.Config) -> str:
@@ -299,8 +299,8 @@ def _profiles(npus: list[str]) -> dict[str, Profile]:
         other = wanted.setdefault(npu.family, npu)
         if other != npu:
             raise UsageError(f"--npu {other} and --npu {npu} are both for the profile {npu.family.suffix}")
-    found = {}
+    profiles = {}
     for profile in PROFILES:
         npu_of = wanted.get(profile.npu.family) if profile.npu is not None else None
-        found[profile.name] = profile if npu_of is None else replace(profile, target=npu_of)
-    return found
+        profiles[profile.name] = profile if npu_of is None else replace(profile, target=npu_of)
+    return profiles

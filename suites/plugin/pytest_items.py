@@ -223,19 +223,19 @@ class DeclaredItem(pytest.Item):
     def properties(self) -> list[tuple[str, object]]:
         """Return the properties for reports and JUnit's XML."""
         operator, case = self.labels
-        found: list[tuple[str, object]] = [("verdict", str(self.standing)), ("operator", operator), ("case", case)]
-        found.append(("profile", self.profile_name))
+        pairs: list[tuple[str, object]] = [("verdict", str(self.standing)), ("operator", operator), ("case", case)]
+        pairs.append(("profile", self.profile_name))
         record = self.record
         if record is not None:
-            found += [("npu", record.npu), ("target", record.target.name)]
-            found += [("kind", str(record.kind))] if record.kind is not None else []
-            noise = [(one.sqnr_db, one.cosine, one.index) for one in record.accuracy if one.sqnr_db is not None]
+            pairs += [("npu", record.npu), ("target", record.target.name)]
+            pairs += [("kind", str(record.kind))] if record.kind is not None else []
+            noise = [(row.sqnr_db, row.cosine, row.index) for row in record.accuracy if row.sqnr_db is not None]
             if noise:
-                decibels, cosine, index = min(noise, key=lambda one: one[0])
-                found += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]
-        found += [("defect", self._defect.link)] if self._defect is not None else []
-        found += [("lowered_anew", ", ".join(self.unknown))] if self.unknown else []
-        return [*found, ("source", self.source)]
+                decibels, cosine, index = min(noise, key=lambda figures: figures[0])
+                pairs += [("sqnr_db", decibels), ("cosine", cosine), ("worst_index", str(list(index)))]
+        pairs += [("defect", self._defect.link)] if self._defect is not None else []
+        pairs += [("lowered_anew", ", ".join(self.unknown))] if self.unknown else []
+        return [*pairs, ("source", self.source)]
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return a few lines about what is wrong; a traceback only for a defect of the harness, or on request."""

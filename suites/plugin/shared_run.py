@@ -61,8 +61,8 @@ def tell(node: Any) -> None:
 
 def split(config: pytest.Config, items: list[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
     """Return which of the tests that were chosen run, and which have run already."""
-    told = getattr(config, "workerinput", {})
-    done = frozenset(told[RECORDED]) if RECORDED in told else config.stash.get(_DONE, frozenset())
+    worker_input = getattr(config, "workerinput", {})
+    done = frozenset(worker_input[RECORDED]) if RECORDED in worker_input else config.stash.get(_DONE, frozenset())
     return [item for item in items if item.nodeid not in done], [item for item in items if item.nodeid in done]
 
 
@@ -87,8 +87,8 @@ def keep_selection(config: pytest.Config, items: list[pytest.Item], left: LeftOu
     tests = tuple(Selected(it.nodeid, *it.labels, it.profile_name, npus[it.profile_name]) for it in declared)
     others = tuple(item.nodeid for item in items if not isinstance(item, DeclaredItem)) if options.shared else ()
     try:
-        made = run_folder(config)
-        Selection(options.part, str(config.rootpath), tests, others, made.info.shard, left).write(made.path)
+        folder = run_folder(config)
+        Selection(options.part, str(config.rootpath), tests, others, folder.info.shard, left).write(folder.path)
     except OSError as error:
         raise _unusable(options, error) from None
     except BadSelection as error:
@@ -126,8 +126,8 @@ def _recorded(options: Options) -> frozenset[str]:
 def _unusable(options: Options, error: OSError) -> pytest.UsageError:
     from ethos_hil.base.file_error import unreadable
 
-    told = unreadable(error, options.run_folder, hint="choose another --runs", use="read or written")
-    return pytest.UsageError(f"{told.message}: {told.hint}")
+    refusal = unreadable(error, options.run_folder, hint="choose another --runs", use="read or written")
+    return pytest.UsageError(f"{refusal.message}: {refusal.hint}")
 
 
 _MESSAGE = 300

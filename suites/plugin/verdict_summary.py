@@ -112,7 +112,8 @@ class Tally:
             terminalreporter.write_line(escaped(line), yellow=True)
         total = sum((counts for row in self._counts.values() for counts in row.values()), Counter[Standing]())
         colour = "red" if total[Standing.FAILED] else "green" if total[Standing.VERIFIED] == total.total() else "yellow"
-        terminalreporter.write_line(", ".join(f"{total[each]} {each}" for each in _shown(total)), **{colour: True})
+        counts = ", ".join(f"{total[standing]} {standing}" for standing in _shown(total))
+        terminalreporter.write_line(counts, **{colour: True})
 
     def table(self) -> Iterator[str]:
         """Yield rows of operators and models, columns of profiles: the number of cases with each verdict."""
@@ -128,7 +129,7 @@ class Tally:
         for row_of_text in rows:
             cells = zip(row_of_text, widths, strict=True)
             yield "  ".join(text.ljust(width) for text, width in cells).rstrip()
-        yield f"({', '.join(f'{each.letter} {each}' for each in _shown(sum(sums, Counter())))})"
+        yield f"({', '.join(f'{standing.letter} {standing}' for standing in _shown(sum(sums, Counter())))})"
 
     def noise(self) -> Iterator[str]:
         """Yield a line for each profile: the distance of the quantised programs from the float ones."""
@@ -157,8 +158,8 @@ class Tally:
 
 def _shown(total: Mapping[Standing, int]) -> list[Standing]:
     """Return what the summary names: all, but the one that the suites' own tests never have."""
-    return [each for each in _NAMED if each is not Standing.UNVERIFIED or total.get(each)]
+    return [standing for standing in _NAMED if standing is not Standing.UNVERIFIED or total.get(standing)]
 
 
 def _cell(counts: Mapping[Standing, int]) -> str:
-    return " ".join(f"{counts[each]}{each.letter}" for each in _NAMED if counts.get(each)) or "-"
+    return " ".join(f"{counts[standing]}{standing.letter}" for standing in _NAMED if counts.get(standing)) or "-"

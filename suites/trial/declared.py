@@ -124,9 +124,9 @@ class Declared(abc.ABC):
         """
         key = self.memo_key(memory_mode)
         place = f"{self.file}::{self.name}"
-        found = find_artifact(cache, place, key, read_at_import(self.origins))
-        if found is not None:
-            return found
+        lowering = find_artifact(cache, place, key, read_at_import(self.origins))
+        if lowering is not None:
+            return lowering
         from ethos_hil.harness.declared.modules import seed
         from ethos_hil.lowering.lower import lower
 
@@ -138,11 +138,11 @@ class Declared(abc.ABC):
                 model = self.build()
             artifact = lower(model, target, memory_mode=mode, scheme=self.scheme, cache=cache)
         built.passing = {path for path in built.passing if not Path(path).is_relative_to(cache.folder)}
-        found = Found(artifact, fingerprint(self.origins, built))
-        check_bytecode(Path(file) for file in found.made_from.files if file.endswith(".py"))
+        lowering = Found(artifact, fingerprint(self.origins, built))
+        check_bytecode(Path(file) for file in lowering.made_from.files if file.endswith(".py"))
         if declared_unchanged():
-            keep_artifact(cache, place, key, found)
-        return found
+            keep_artifact(cache, place, key, lowering)
+        return lowering
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class DeclaredCase(Declared):
         from ethos_hil.lowering.formats.tosa import TosaGraph
 
         graphs = [TosaGraph.parse(delegate.tosa) for delegate in artifact.delegates if delegate.tosa is not None]
-        found = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
+        operators = list(dict.fromkeys(operator.op for graph in graphs for operator in graph.operators))
         aten = [name.removeprefix("aten.") for name in artifact.delegated if name not in _QUANTISING]
         reason = self._entry("on_cpu")
         if reason is not None:
@@ -178,13 +178,13 @@ class DeclaredCase(Declared):
                 return None
             taken = f"{', '.join(aten) or 'nothing'}, and `beside` declares {', '.join(beside) or 'nothing'}"
             return f"declared to be left to the CPU ({reason}), but delegated: {taken}"
-        if not found:
+        if not operators:
             left = ", ".join(artifact.cpu_ops) or "nothing"
             return f"nothing was delegated; on the CPU: {left} (if that is right, say why in `on_cpu`)"
         wanted = self.operator
-        absent = [name for name in wanted.tosa_in(self.profile.name) if name not in found]
+        absent = [name for name in wanted.tosa_in(self.profile.name) if name not in operators]
         if absent:
-            return f"the delegate has no {', '.join(absent)}, it has {', '.join(found)}"
+            return f"the delegate has no {', '.join(absent)}, it has {', '.join(operators)}"
         absent = [name for name in wanted.aten_in(self.profile.name) if not {name, _edge_name(name)} & {*aten}]
         if absent:
             text = f"the delegate has no {', '.join(absent)}, it has {', '.join(aten)}"

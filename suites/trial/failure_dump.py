@@ -85,12 +85,12 @@ def _expected(trial: Trial) -> _Tensors:
 def _found(trial: Trial) -> _Tensors:
     if trial.answer is not None:
         return _named("output", trial.answer.outputs)
-    found: _Tensors = {}
+    tensors: _Tensors = {}
     for run in trial.report.outcome.runs if trial.report is not None else ():
-        found |= _named("output", run.outputs)
+        tensors |= _named("output", run.outputs)
         for call in run.delegates:
-            found |= _named(f"delegate_call_{call.instruction}_output", call.outputs)
-    return found
+            tensors |= _named(f"delegate_call_{call.instruction}_output", call.outputs)
+    return tensors
 
 
 def _named(prefix: str, values: tuple[np.ndarray, ...]) -> _Tensors:

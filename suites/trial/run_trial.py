@@ -180,28 +180,28 @@ class Trial:
 
             self.board = target_of(question, pool=self._pool)
             check_firmware(find_firmware(self.board.soc), self.board.soc)
-        found = self.test.lower(question.memory_mode, self._cache or Cache())
-        self.artifact, self.unknown = found.artifact, found.made_from.unknown
-        problem = self.test.problem(found.artifact)
+        lowering = self.test.lower(question.memory_mode, self._cache or Cache())
+        self.artifact, self.unknown = lowering.artifact, lowering.made_from.unknown
+        problem = self.test.problem(lowering.artifact)
         if problem is not None:
             return self._unanswered(Evidence(misplaced=problem))
         if self._compile_only:
             return self._unanswered(Evidence(compile_only=True))
         if self.board is None:
-            self.answer = Reference(found.artifact).run(found.artifact.example_inputs)
+            self.answer = Reference(lowering.artifact).run(lowering.artifact.example_inputs)
         else:
-            self.report = self._on(self.board, found.artifact)
+            self.report = self._on(self.board, lowering.artifact)
         if self._record is not None:
             from ethos_hil.harness.targets.recorded import TargetFacts
             from ethos_hil.suites.trial.recording import Recording, check_files_unchanged
 
-            check_files_unchanged(found.made_from.files)
-            answered = Recording(self._recorded_question(), found.made_from, found.artifact, answer=self.answer)
+            check_files_unchanged(lowering.made_from.files)
+            answered = Recording(self._recorded_question(), lowering.made_from, lowering.artifact, answer=self.answer)
             if self.report is not None:
                 ran = self.report.answer
                 answered = dataclasses.replace(answered, board=TargetFacts.of(ran.board), outcome=ran.outcome)
             self._write(answered, self._record)
-        return self._answered(found.artifact)
+        return self._answered(lowering.artifact)
 
     def _on(self, board: Target, artifact: Artifact) -> Report:
         from ethos_hil.harness.run import run_artifact

@@ -48,7 +48,7 @@ def findings_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None
         return _findings(label, artifact, answer, (), _unlike(counts))
     names = fitting(artifact.output_names, len(expected))
     references = [QUANTISED if quantised else reference_name(array) for array in expected]
-    pairs = [_Pair(*each) for each in zip(names, references, expected, answer.outputs, strict=True)]
+    pairs = [_Pair(*row) for row in zip(names, references, expected, answer.outputs, strict=True)]
     for pair in pairs:
         if pair.difference is not None:
             return _findings(label, artifact, answer, (pair.unlike(),), pair.difference)
@@ -75,12 +75,12 @@ def _unlike(message: str, kind: FailureKind = FailureKind.ACCURACY) -> Failure:
 def _notes(names: Sequence[str], tolerances: Sequence[Tolerance]) -> tuple[str, ...]:
     """Return notes on the quality of a tolerance, where it is not the worst case of every element."""
     notes = []
-    for name, one in zip(names, tolerances, strict=True):
-        unknown = int(np.count_nonzero(np.isinf(one.allowed)))
+    for name, tolerance in zip(names, tolerances, strict=True):
+        unknown = int(np.count_nonzero(np.isinf(tolerance.allowed)))
         if unknown:
-            notes.append(f"{name}: of {unknown} of {one.allowed.size} elements it is not known what they may be")
-        if one.note:
-            notes.append(f"{name}: its tolerance is {one.note}")
+            notes.append(f"{name}: of {unknown} of {tolerance.allowed.size} elements it is not known what they may be")
+        if tolerance.note:
+            notes.append(f"{name}: its tolerance is {tolerance.note}")
     return tuple(notes)
 
 
@@ -102,13 +102,13 @@ class _Pair:
     @property
     def difference(self) -> Failure | None:
         """Return the difference of shapes and types; a float may have another width."""
-        wanted, found = self.wanted, self.found
-        same_type = wanted.dtype == found.dtype or (wanted.dtype.kind, found.dtype.kind) == ("f", "f")
-        if wanted.shape == found.shape and same_type:
+        wanted, actual = self.wanted, self.found
+        same_type = wanted.dtype == actual.dtype or (wanted.dtype.kind, actual.dtype.kind) == ("f", "f")
+        if wanted.shape == actual.shape and same_type:
             return None
         there = f"{self.reference} has {wanted.dtype}{list(wanted.shape)}"
-        kind = FailureKind.DTYPE if wanted.shape == found.shape else FailureKind.ACCURACY
-        return _unlike(f"{self.name}: {found.dtype}{list(found.shape)}, {there}", kind)
+        kind = FailureKind.DTYPE if wanted.shape == actual.shape else FailureKind.ACCURACY
+        return _unlike(f"{self.name}: {actual.dtype}{list(actual.shape)}, {there}", kind)
 
     def unlike(self) -> Output:
         """Return the comparison where shapes or types differ."""
@@ -142,15 +142,15 @@ class _Pair:
             )
 
     def _output(self, mismatches: int, largest: float, permitted: float, where: str | None) -> Output:
-        found = self.found
+        array = self.found
         return Output(
-            self.name, found.shape, str(found.dtype), self.reference, found.size, mismatches, largest, where, permitted
+            self.name, array.shape, str(array.dtype), self.reference, array.size, mismatches, largest, where, permitted
         )
 
 
-def _apart(wanted: np.ndarray, found: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _apart(wanted: np.ndarray, actual: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distance of each pair, and whether it is too large. Equal infinities are 0 apart, and so are NaNs."""
-    a, b = wanted.astype(np.float64), found.astype(np.float64)
+    a, b = wanted.astype(np.float64), actual.astype(np.float64)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         error = np.where(same, 0.0, np.abs(a - b))

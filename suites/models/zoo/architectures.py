@@ -128,5 +128,5 @@ _OWN = (
     _own("multi_task", (1, 3, 48, 48), "several outputs"),
 )
 
-ARCHITECTURES = {one.name: one for one in (*_TORCHVISION, *_TIMM, *_OWN)}
+ARCHITECTURES = {architecture.name: architecture for architecture in (*_TORCHVISION, *_TIMM, *_OWN)}
 """Every architecture, by its name."""
