@@ -87,8 +87,8 @@ def _boards() -> dict[str, str]:
 def _of_fvps(name: str) -> str:
     import harness_tables
 
-    made: str = getattr(harness_tables, name)()
-    return made
+    text: str = getattr(harness_tables, name)()
+    return text
 
 
 def _model_error() -> str:
@@ -121,14 +121,14 @@ def _bench_grid() -> str:
 
 
 def _fuzzing_sessions() -> str:
-    found = data("fuzzing")
+    record = data("fuzzing")
     rows = (
         (
-            one.get("date", found["date"]),
-            one.get("machine", found["machine"]),
-            *(one["what"], one["minutes"], f"{one['inputs']:,}", one["findings"]),
+            session.get("date", record["date"]),
+            session.get("machine", record["machine"]),
+            *(session["what"], session["minutes"], f"{session['inputs']:,}", session["findings"]),
         )
-        for one in found["sessions"]
+        for session in record["sessions"]
     )
     head = ("date", "machine", "fuzzer", "minutes", "inputs", "findings")
     return markdown_table(head, rows, right=("minutes", "inputs", "findings"))
@@ -146,14 +146,14 @@ def _clocks() -> str:
 
     rows = (
         (
-            f"`{each.name}`",
-            each.part,
-            each.npu or "as built",
-            frequency(each.hz),
-            frequency(each.cpu_hz) if each.cpu_hz else "",
-            each.source,
+            f"`{clock.name}`",
+            clock.part,
+            clock.npu or "as built",
+            frequency(clock.hz),
+            frequency(clock.cpu_hz) if clock.cpu_hz else "",
+            clock.source,
         )
-        for each in PARTS
+        for clock in PARTS
     )
     return markdown_table(("`--clock`", "part", "NPU", "its clock", "CPU", "source"), rows, right=("its clock", "CPU"))
 
@@ -169,8 +169,8 @@ def _system_clocks() -> str:
 def _mutation_scores() -> str:
     counted = ("mutants", "killed", "survived", "not reached", "equivalent")
     rows = (
-        (each["room"], each["tests"] or "-", *(each[name] for name in counted), f"{each['percent']:.0f} %")
-        for each in data("mutants-of-code")["rooms"]
+        (score["room"], score["tests"] or "-", *(score[name] for name in counted), f"{score['percent']:.0f} %")
+        for score in data("mutants-of-code")["rooms"]
     )
     return markdown_table(("room", "tests", *counted, "score"), rows, right=("tests", *counted, "score"))
 

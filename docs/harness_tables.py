@@ -65,19 +65,19 @@ def _keys() -> str:
 
 def _described(schema: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
     needed = schema.get("required", ())
-    for name, each in schema["properties"].items():
+    for name, entry in schema["properties"].items():
         key = f"{prefix}{name}"
-        text = each.get("description", "")
-        values = each.get("additionalProperties")
+        text = entry.get("description", "")
+        values = entry.get("additionalProperties")
         if isinstance(values, Mapping) and "properties" in values:
             yield key, "tables", text
             yield from _described(values, f"{key}.NAME.")
-        elif "properties" not in each:
-            yield key, _kind(each, needed=name in needed), text
+        elif "properties" not in entry:
+            yield key, _kind(entry, needed=name in needed), text
         else:
             if text:
-                yield key, _kind(each, needed=name in needed), text
-            yield from _described(each, f"{key}.")
+                yield key, _kind(entry, needed=name in needed), text
+            yield from _described(entry, f"{key}.")
 
 
 def _kind(schema: Mapping[str, Any], *, needed: bool) -> str:

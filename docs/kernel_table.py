@@ -53,19 +53,19 @@ class KernelRow:
 def operators() -> dict[str, str]:
     """The operators in the firmware's table, and the name of each one's kernel ("elementwise<ADD>")."""
     entries = _ENTRY.finditer((RUNTIME / "operators.cc").read_text("utf-8"))
-    return {f"{one['name']}.{one['overload']}".rstrip("."): one["kernel"] for one in entries}
+    return {f"{entry['name']}.{entry['overload']}".rstrip("."): entry["kernel"] for entry in entries}
 
 
 def rows() -> list[KernelRow]:
     """A row for each operator, in the order of the firmware's table."""
     headers = {path.stem: path.read_text("utf-8") for path in sorted((RUNTIME / "kernels").glob("*.h"))}
-    found = {name: KernelRow(name, _declared_in(kernel, headers)) for name, kernel in operators().items()}
+    by_name = {name: KernelRow(name, _declared_in(kernel, headers)) for name, kernel in operators().items()}
     for case in _cases():
-        row = found[case.operator]
+        row = by_name[case.operator]
         row.types |= {str(value.dtype).removeprefix("torch.") for value in case.inputs if hasattr(value, "dtype")}
         row.exact |= case.bound is None
         row.bounded |= case.bound is not None
-    return list(found.values())
+    return list(by_name.values())
 
 
 def markdown() -> str:

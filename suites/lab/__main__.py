@@ -245,17 +245,17 @@ def run(name: str, commands: Sequence[Command]) -> PartEnding:
 
 def table(endings: Sequence[PartEnding]) -> Table:
     """Return a table with a row for each part. Parts that failed are red on a terminal."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("part")
-    made.add_column("ended")
-    made.add_column("took", justify="right")
-    made.add_column("failed command")
-    for each in endings:
-        ended = f"failed, status {each.status}" if each.failed else "passed"
-        minutes, seconds = divmod(round(each.seconds), 60)
-        cells = (each.name, ended, f"{minutes}:{seconds:02}", _shown(each.failed) if each.failed else "")
-        made.add_row(*(Text(cell, style="bold red" if each.failed else "") for cell in cells))
-    return made
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("part")
+    grid.add_column("ended")
+    grid.add_column("took", justify="right")
+    grid.add_column("failed command")
+    for ending in endings:
+        ended = f"failed, status {ending.status}" if ending.failed else "passed"
+        minutes, seconds = divmod(round(ending.seconds), 60)
+        cells = (ending.name, ended, f"{minutes}:{seconds:02}", _shown(ending.failed) if ending.failed else "")
+        grid.add_row(*(Text(cell, style="bold red" if ending.failed else "") for cell in cells))
+    return grid
 
 
 def _shown(command: Command) -> str:

@@ -52,20 +52,20 @@ def bill(firmware: Path = FIRMWARE) -> Bom:
         ToolError: a board's firmware is not there, is not the one of its manifest, or has no linker map.
     """
     ours = _package(OURS, metadata.version(OURS), ComponentType.APPLICATION, None)
-    found = Bom()
-    found.metadata.component = ours
-    packages = _packages(found)
+    bom = Bom()
+    bom.metadata.component = ours
+    packages = _packages(bom)
     shared = _sources(packages)
-    boards = [_board(found, firmware / soc.firmware.name, shared) for soc in SOCS]
+    boards = [_board(bom, firmware / soc.firmware.name, shared) for soc in SOCS]
     needed: dict[str, set[Component]] = {}
-    for one in requirements():
-        if (part := packages.get(_normal(one.name))) is not None:
-            needed.setdefault(_normal(one.by), set()).add(part)
+    for requirement in requirements():
+        if (part := packages.get(_normal(requirement.name))) is not None:
+            needed.setdefault(_normal(requirement.by), set()).add(part)
     for name, parts in needed.items():
         if name != OURS and name in packages:
-            found.register_dependency(packages[name], sorted(parts))
-    found.register_dependency(ours, [*sorted(needed.get(OURS, ())), *boards])
-    return found
+            bom.register_dependency(packages[name], sorted(parts))
+    bom.register_dependency(ours, [*sorted(needed.get(OURS, ())), *boards])
+    return bom
 
 
 def write(path: Path) -> Bom:
@@ -74,24 +74,24 @@ def write(path: Path) -> Bom:
     Raises:
         ToolError: as `bill`; or the list breaks CycloneDX's schema.
     """
-    found = bill()
-    text = JsonV1Dot6(found).output_as_string(indent=2)
+    bom = bill()
+    text = JsonV1Dot6(bom).output_as_string(indent=2)
     wrong = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if wrong is not None:
         raise ToolError(f"the list of parts is not CycloneDX: {str(wrong).splitlines()[0]}")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text + "\n", "utf-8")
-    return found
+    return bom
 
 
-def _packages(found: Bom) -> dict[str, Component]:
+def _packages(bom: Bom) -> dict[str, Component]:
     """Add all packages of the locks, and return them by their normalised names."""
-    needed = {_normal(one.name) for one in requirements()}
+    needed = {_normal(requirement.name) for requirement in requirements()}
     packages = {}
     for name, version in tested_versions(ROOT).items():
         scope = ComponentScope.REQUIRED if name in needed else ComponentScope.OPTIONAL
         packages[name] = _package(name, version, ComponentType.LIBRARY, scope)
-        found.components.add(packages[name])
+        bom.components.add(packages[name])
     return packages
 
 
@@ -146,7 +146,7 @@ def _sources(packages: dict[str, Component]) -> list[Component]:
     return [flatbuffers, program]
 
 
-def _board(found: Bom, folder: Path, shared: list[Component]) -> Component:
+def _board(bom: Bom, folder: Path, shared: list[Component]) -> Component:
     """Add a board's firmware with the parts it is built of, and return it."""
     try:
         manifest = FirmwareManifest.read(folder / MANIFEST_NAME)
@@ -171,11 +171,11 @@ def _board(found: Bom, folder: Path, shared: list[Component]) -> Component:
             Property(name="ethos-hil:sources", value=manifest.sources),
         ],
     )
-    known = {part.bom_ref.value: part for part in found.components}
+    known = {part.bom_ref.value: part for part in bom.components}
     parts = [*shared, *(_library(path, manifest.compiler) for path in sorted(archives(text)))]
     unique = {part.bom_ref.value: known.get(part.bom_ref.value, part) for part in parts}
-    found.components.update([firmware, *unique.values()])
-    found.register_dependency(firmware, unique.values())
+    bom.components.update([firmware, *unique.values()])
+    bom.register_dependency(firmware, unique.values())
     return firmware
 
 
@@ -186,8 +186,8 @@ def archives(linker_map: str) -> set[Path]:
 
 def _library(archive: Path, compiler: str) -> Component:
     """Return the Debian package that an archive is of; the archive itself where no package manager knows it."""
-    told = _asked("dpkg-query", "--search", str(archive))
-    if told is None:
+    answer = _asked("dpkg-query", "--search", str(archive))
+    if answer is None:
         return Component(
             name=archive.name,
             version=compiler,
@@ -195,7 +195,7 @@ def _library(archive: Path, compiler: str) -> Component:
             hashes=[_sha256(archive.read_bytes())],
             properties=[Property(name="ethos-hil:from", value=f"the toolchain of {compiler}")],
         )
-    name = told.partition(":")[0]
+    name = answer.partition(":")[0]
     version = _asked("dpkg-query", "--show", "--showformat", "${Version}", name)
     purl = PackageURL("deb", "debian", name, version)
     return Component(name=name, version=version, bom_ref=f"deb:{name}=={version}", purl=purl)

@@ -116,9 +116,9 @@ def _importing(module: str, imports: Mapping[str, frozenset[str]]) -> list[str]:
 def _beside(file: Path, imports: Mapping[str, frozenset[str]]) -> list[str]:
     """The tests of the nearest folder above a file that has any."""
     for folder in file.parents:
-        found = [test for test in imports if Path(test).parent == folder / "tests"]
-        if found:
-            return found
+        tests = [test for test in imports if Path(test).parent == folder / "tests"]
+        if tests:
+            return tests
     return []
 
 
@@ -134,13 +134,13 @@ def _tests(folder: Path) -> Iterable[Path]:
 
 def _imported(path: Path) -> frozenset[str]:
     """Modules, and names in them, that a file imports."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return frozenset(found)
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return frozenset(names)
 
 
 def _static_checks(python: list[str], cpp: list[str]) -> dict[str, list[str]]:

@@ -152,7 +152,7 @@ class CoverageRow:
 
 def delegates(operator: Operator, case: Case, profile: str) -> bool:
     """Return whether the case asserts that its operator is delegated in the profile."""
-    return profile in case.profiles and not any(profile in each.on_cpu for each in (case, operator))
+    return profile in case.profiles and not any(profile in owner.on_cpu for owner in (case, operator))
 
 
 def _row(name: str, listed: tuple[str, ...], operators: Sequence[Operator], reasons: Mapping[str, str]) -> CoverageRow:

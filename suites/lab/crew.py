@@ -84,13 +84,13 @@ class _Worker(Generic[Result]):
 
     def take(self) -> Iterator[Result]:
         """Yield the result that it has sent, if any. Raise EOFError when it is dead."""
-        said: _Done[Result] | _Raised | _WorkerReady = self.connection.recv()
+        message: _Done[Result] | _Raised | _WorkerReady = self.connection.recv()
         self._ready, self._since = True, monotonic()
         assert self.rest is not None
-        if isinstance(said, _Done):
-            yield said.result
-        elif isinstance(said, _Raised):
-            yield self.rest.job.lost(self.rest.first, said.reason)
+        if isinstance(message, _Done):
+            yield message.result
+        elif isinstance(message, _Raised):
+            yield self.rest.job.lost(self.rest.first, message.reason)
         else:
             return
         self.advance()
@@ -171,10 +171,10 @@ class Crew:
                     worker.stop()
 
 
-def _work(connection: Connection, said: Path, begin: Callable[[], None] | None, parent: int) -> None:
+def _work(connection: Connection, log: Path, begin: Callable[[], None] | None, parent: int) -> None:
     """Be a worker: take jobs and send results until the connection closes."""
     dies_with(parent)()
-    with said.open("wb") as file:  # what tools print goes there; the stack of a crash, too
+    with log.open("wb") as file:  # what tools print goes there; the stack of a crash, too
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
         faulthandler.enable(file)

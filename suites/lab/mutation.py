@@ -68,7 +68,7 @@ def number(rng: random.Random, old: int, bits: int, alike: Sequence[int] = ()) -
 
     It may be negative or have more than `bits` bits.
     """
-    made: int = rng.choice(
+    value: int = rng.choice(
         (
             lambda: old + rng.choice((-16, -2, -1, 1, 2, 16)),
             lambda: old ^ 1 << rng.randrange(bits),
@@ -84,7 +84,7 @@ def number(rng: random.Random, old: int, bits: int, alike: Sequence[int] = ()) -
             lambda: rng.choice(alike or BOUNDARIES),
         )
     )()
-    return made
+    return value
 
 
 def renumber(rng: random.Random, data: bytearray, field: FieldPlace) -> str:

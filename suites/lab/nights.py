@@ -127,14 +127,14 @@ class NightlyProcess:
 
 def marked(mark: str) -> list[int]:
     """Return the processes of a nightly that still run."""
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if f"{MARK}={mark}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             continue  # it has ended, or is another user's
-    return found
+    return pids
 
 
 def prepare(folder: Path, plan: str = PLAN) -> None:
@@ -157,8 +157,10 @@ def facts(into: Path) -> Counter[str]:
 
 
 def _without_times(record: dict[str, Any]) -> str:
-    kept = [each for each in record["metrics"] if each["provenance"] != "host"]
-    return json.dumps({**record, "metrics": kept, "created": "", "run": {**record["run"], "name": ""}}, sort_keys=True)
+    metrics = [metric for metric in record["metrics"] if metric["provenance"] != "host"]
+    return json.dumps(
+        {**record, "metrics": metrics, "created": "", "run": {**record["run"], "name": ""}}, sort_keys=True
+    )
 
 
 @dataclass(frozen=True)
@@ -228,10 +230,10 @@ def disturbed(folder: Path, seed: int, kills: int, whole: Counter[str], seconds:
     return NightRound(killed, tuple(moments), sum(whole.values()), already)
 
 
-def require_equal(what: str, found: Counter[str], whole: Counter[str]) -> None:
-    lost, more = whole - found, found - whole
+def require_equal(what: str, actual: Counter[str], whole: Counter[str]) -> None:
+    lost, more = whole - actual, actual - whole
     if lost or more:
-        named = [f"lost: {_named(each)}" for each in lost] + [f"more or other: {_named(each)}" for each in more]
+        named = [f"lost: {_named(record)}" for record in lost] + [f"more or other: {_named(record)}" for record in more]
         raise RuntimeError(f"{what} is not an undisturbed one: {'; '.join(named)}")
 
 
@@ -278,12 +280,12 @@ def main(
                 number += 1
                 here = folder / str(number)
                 here.mkdir()
-                found = disturbed(here, seed * 1000 + number, min(1 + number % 3, kills - done), whole, seconds)
-                done += found.kills
-                moments = ", ".join(f"{moment:g}" for moment in found.moments)
+                result = disturbed(here, seed * 1000 + number, min(1 + number % 3, kills - done), whole, seconds)
+                done += result.kills
+                moments = ", ".join(f"{moment:g}" for moment in result.moments)
                 sys.stdout.write(
-                    f"round {number}: killed {found.kills} times, after {moments} s, {found.already} records then; "
-                    f"{found.records} records in the end, as in the night beside it\n"
+                    f"round {number}: killed {result.kills} times, after {moments} s, {result.already} records then; "
+                    f"{result.records} records in the end, as in the night beside it\n"
                 )
                 sys.stdout.flush()
         except RuntimeError as error:

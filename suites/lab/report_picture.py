@@ -65,7 +65,7 @@ def take_picture(page: Path, picture: Path, browser: str) -> None:
         browser: the browser's program.
     """
     how: dict[str, Any] = {"viewport": {"width": _WIDTH, "height": 900}, "color_scheme": "light"}
-    with started(browser) as found, visited(found, page, **how) as visit:
+    with started(browser) as session, visited(session, page, **how) as visit:
         # What lies between the head and the model is left out, so that one picture has both.
         visit.page.evaluate(
             """() => {
@@ -88,12 +88,12 @@ def take_mornings(folder: Path, pictures: Path, browser: str) -> None:
         pictures: the folder of the pictures, `morning-NAME.png`.
         browser: the browser's program.
     """
-    with started(browser) as found:
+    with started(browser) as session:
         for name, edit in MORNINGS.items():
-            made = morning(folder / name, edit)
+            content = morning(folder / name, edit)
             page = folder / f"{name}.html"
-            page.write_bytes(report(made.results, made.comparison, made.history, links=_LINKS))
-            with visited(found, page, viewport=_SCREEN, color_scheme="light") as visit:
+            page.write_bytes(report(content.results, content.comparison, content.history, links=_LINKS))
+            with visited(session, page, viewport=_SCREEN, color_scheme="light") as visit:
                 shot = visit.page.screenshot()
             _write_small(shot, pictures / f"morning-{name}.png")
 

@@ -46,14 +46,16 @@ def run_locks(root: Path = ROOT) -> dict[str, str]:
     needed = list(map(Requirement, project["dependencies"]))
     asked = {
         RUN: [*needed, *map(Requirement, project["optional-dependencies"]["suites"])],
-        MERGE: [*(each for each in needed if each.name not in LOWERS), Requirement(VELA)],
+        MERGE: [*(requirement for requirement in needed if requirement.name not in LOWERS), Requirement(VELA)],
     }
-    pins = {canonicalize_name(each["name"]): each[0] for each in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
-    return {name: _HEADS[name] + "".join(_chosen(pins, each)) for name, each in asked.items()}
+    pins = {canonicalize_name(match["name"]): match[0] for match in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
+    return {name: _HEADS[name] + "".join(_chosen(pins, needs)) for name, needs in asked.items()}
 
 
 def _chosen(pins: Mapping[NormalizedName, str], asked: Iterable[Requirement]) -> list[str]:
-    names = {canonicalize_name(each.name) for each in requirements([str(each) for each in asked])}
+    names = {
+        canonicalize_name(requirement.name) for requirement in requirements([str(requirement) for requirement in asked])
+    }
     return [pin for name, pin in pins.items() if name in names]
 
 

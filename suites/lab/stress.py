@@ -92,18 +92,18 @@ class PytestSession:
         if status:
             raise RuntimeError(f"a session ended with status {status}:\n{self._log.read_text()}")
         properties = ET.parse(self._report).iter("property")
-        return Counter(one.attrib["value"] for one in properties if one.attrib["name"] == "verdict")
+        return Counter(entry.attrib["value"] for entry in properties if entry.attrib["name"] == "verdict")
 
     def processes(self) -> list[str]:
         """Return the command lines of its processes that still run."""
-        found = []
+        commands = []
         for process in Path("/proc").glob("[0-9]*"):
             try:
                 if f"{_MARK}={self.name}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                    found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                    commands.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
             except OSError:
                 continue  # it has ended, or is another user's
-        return found
+        return commands
 
 
 @dataclass(frozen=True)
@@ -192,15 +192,15 @@ def main(
     for number in range(rounds):
         with tempfile.TemporaryDirectory(prefix="ethos-hil-stress-") as folder:
             try:
-                found = run(Path(folder), number, tests or [str(_TESTS), "-k", "plus"])
+                result = run(Path(folder), number, tests or [str(_TESTS), "-k", "plus"])
             except RuntimeError as error:
                 sys.stderr.write(f"round {number + 1}: {error}\n")
                 raise typer.Exit(1) from None
         whom = "with its workers" if number % 2 else "without its workers"
         sys.stdout.write(
-            f"round {number + 1}: one killed {whom} after {found.killed_after:.1f} s ({found.done} artifacts); "
-            f"the other verified {found.verified} tests in {found.seconds[0]:.0f} s, the next session as many in "
-            f"{found.seconds[1]:.0f} s; left: {found.temporary} temporary files of the killed one\n"
+            f"round {number + 1}: one killed {whom} after {result.killed_after:.1f} s ({result.done} artifacts); "
+            f"the other verified {result.verified} tests in {result.seconds[0]:.0f} s, the next session as many in "
+            f"{result.seconds[1]:.0f} s; left: {result.temporary} temporary files of the killed one\n"
         )
         sys.stdout.flush()
 

@@ -15,15 +15,15 @@ MOST = 10
 
 def commands(file: Path) -> list[str]:
     """Return a command for each failure and error. One that the declaration's line is known of leads there."""
-    found = []
+    texts = []
     for case in ElementTree.parse(file).iter("testcase"):
-        source = next((each.get("value", "") for each in case.iter("property") if each.get("name") == "source"), "")
+        source = next((entry.get("value", "") for entry in case.iter("property") if entry.get("name") == "source"), "")
         path, _, line = source.rpartition(":")
         place = f"file={_escaped(path, ':,')},line={line}," if path and line.isdigit() else ""
-        for failure in (each for kind in ("failure", "error") for each in case.findall(kind)):
+        for failure in (element for kind in ("failure", "error") for element in case.findall(kind)):
             title = f"{case.get('name')} ({failure.get('type')})"
-            found.append(f"::error {place}title={_escaped(title, ':,')}::{_escaped(failure.get('message', ''))}")
-    return found
+            texts.append(f"::error {place}title={_escaped(title, ':,')}::{_escaped(failure.get('message', ''))}")
+    return texts
 
 
 def _escaped(text: str, more: str = "") -> str:

@@ -58,9 +58,9 @@ def main(
     if check:
         status = _checked(docs, measured, text, whole=not names)
     else:
-        made = {PAGE: page(text, measured), JSON: measured.to_text(), CSV: measured.to_csv()}
-        write_all({docs / name: content.encode() for name, content in made.items()})
-        sys.stdout.write(f"{len(measured.points)} points: {', '.join(map(str, (docs / name for name in made)))}\n")
+        contents = {PAGE: page(text, measured), JSON: measured.to_text(), CSV: measured.to_csv()}
+        write_all({docs / name: content.encode() for name, content in contents.items()})
+        sys.stdout.write(f"{len(measured.points)} points: {', '.join(map(str, (docs / name for name in contents)))}\n")
         status = 0
     sys.stdout.write(f"{time.monotonic() - began:.0f} s\n")
     raise typer.Exit(status)
@@ -86,23 +86,23 @@ def measured_table(
     with Live() as live:
         run_bench(plan, folder, jobs=jobs, reporter=live)
     sys.stderr.write(f"{folder.path}\n")
-    return table_of(plan.points, [each.record for each in read_run(folder.path) if isinstance(each, StoredRecord)])
+    return table_of(plan.points, [item.record for item in read_run(folder.path) if isinstance(item, StoredRecord)])
 
 
 def _checked(docs: Path, measured: BaselineTable, text: str, *, whole: bool) -> int:
     """Print what is not as it is written. Return the exit status."""
     kept = BaselineTable.of_text((docs / JSON).read_text("utf-8"))
-    found = [*differences(kept if whole else kept.only(measured.networks), measured)]
+    lines = [*differences(kept if whole else kept.only(measured.networks), measured)]
     if page(text, kept) != text:
-        found.append(f"{PAGE} is not what its data give")
+        lines.append(f"{PAGE} is not what its data give")
     if kept.to_csv() != (docs / CSV).read_text("utf-8"):
-        found.append(f"{CSV} is not what {JSON} gives")
-    for line in found[:_SHOWN]:
+        lines.append(f"{CSV} is not what {JSON} gives")
+    for line in lines[:_SHOWN]:
         sys.stdout.write(f"{line}\n")
-    if len(found) > _SHOWN:
-        sys.stdout.write(f"... and {len(found) - _SHOWN:,} more\n")
-    sys.stdout.write(f"what is not as it is written: {len(found):,}\n" if found else "all is as it is written\n")
-    return int(bool(found))
+    if len(lines) > _SHOWN:
+        sys.stdout.write(f"... and {len(lines) - _SHOWN:,} more\n")
+    sys.stdout.write(f"what is not as it is written: {len(lines):,}\n" if lines else "all is as it is written\n")
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

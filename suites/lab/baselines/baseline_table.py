@@ -59,7 +59,7 @@ class BaselineTable:
 
     def only(self, networks: Sequence[str]) -> BaselineTable:
         """Return the table of some of its networks."""
-        kept = tuple(each for each in self.left if each.network in networks)
+        kept = tuple(entry for entry in self.left if entry.network in networks)
         return replace(self, left=kept, points=tuple(point for point in self.points if point.network in networks))
 
     def to_text(self) -> str:
@@ -68,7 +68,7 @@ class BaselineTable:
             "schema_version": SCHEMA_VERSION,
             "timing_model": self.timing_model,
             "versions": dict(self.versions),
-            "left_to_cpu": [asdict(each) for each in self.left],
+            "left_to_cpu": [asdict(entry) for entry in self.left],
         }
         lines = ",\n".join(f"  {json.dumps(point.to_json())}" for point in self.points)
         return f'{json.dumps(head, indent=1)[:-2]},\n "points": [\n{lines}\n ]\n}}\n'
@@ -80,13 +80,13 @@ class BaselineTable:
         return cls(
             data["timing_model"],
             data["versions"],
-            tuple(LeftToCpu(**each) for each in data["left_to_cpu"]),
-            tuple(BaselinePoint.of_json(each) for each in data["points"]),
+            tuple(LeftToCpu(**entry) for entry in data["left_to_cpu"]),
+            tuple(BaselinePoint.of_json(point) for point in data["points"]),
         )
 
     def to_csv(self) -> str:
         """Return the points as CSV, with their milliseconds."""
-        names = [each.name for each in fields(BaselinePoint)]
+        names = [field.name for field in fields(BaselinePoint)]
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
         writer.writerow([*names, "milliseconds", "timing_model"])
@@ -99,9 +99,9 @@ class BaselineTable:
 
 def differences(committed: BaselineTable, measured: BaselineTable) -> Sequence[str]:
     """Return a line for each point that is not the same, and for the rest if it is not."""
-    found = []
+    lines = []
     if committed.timing_model != measured.timing_model:
-        found.append(f"timing model {committed.timing_model} -> {measured.timing_model}")
+        lines.append(f"timing model {committed.timing_model} -> {measured.timing_model}")
     before, now = ({point.key: point.to_json() for point in table.points} for table in (committed, measured))
     for key in dict.fromkeys((*before, *now)):
         old, new = before.get(key, {}), now.get(key, {})
@@ -109,9 +109,9 @@ def differences(committed: BaselineTable, measured: BaselineTable) -> Sequence[s
             f"{name} {old.get(name)} -> {new.get(name)}" for name in {**old, **new} if old.get(name) != new.get(name)
         ]
         if changed:
-            found.append(f"{' '.join(key)}: {', '.join(changed)}")
+            lines.append(f"{' '.join(key)}: {', '.join(changed)}")
     if dict(committed.versions) != dict(measured.versions):
-        found.append(f"versions {dict(committed.versions)} -> {dict(measured.versions)}")
+        lines.append(f"versions {dict(committed.versions)} -> {dict(measured.versions)}")
     if committed.left != measured.left:
-        found.append("what is left to the CPU")
-    return found
+        lines.append("what is left to the CPU")
+    return lines

@@ -31,7 +31,7 @@ def table_of(points: Sequence[BenchPoint], records: Iterable[Record]) -> Baselin
             today's: nothing is published then.
     """
     known = {_key(record): record for record in records if record.bench is not None}
-    made: dict[tuple[str, str, str], BaselinePoint] = {}
+    by_key: dict[tuple[str, str, str], BaselinePoint] = {}
     left: dict[tuple[str, str], tuple[LeftToCpu, ...]] = {}
     for point in sorted(points, key=lambda point: is_booted(point.case)):
         record, network = known.get((point.case.name, point.npu, point.memory_mode)), point.case.group
@@ -41,15 +41,15 @@ def table_of(points: Sequence[BenchPoint], records: Iterable[Record]) -> Baselin
             raise _unusable(point, f"was timed by the model {record.timing_model}, and today's is {timing_model_id()}")
         key = (network, point.npu, point.memory_mode)
         if is_booted(point.case):
-            made[key] = made[key].booted(record)
-            if made[key].verdict != Verdict.VERIFIED:
-                raise _unusable(point, f"is not verified: {made[key].reason}")
+            by_key[key] = by_key[key].booted(record)
+            if by_key[key].verdict != Verdict.VERIFIED:
+                raise _unusable(point, f"is not verified: {by_key[key].reason}")
             continue
-        made[key] = row = BaselinePoint.of(network, record, figures_of(record), sram_of(record.target.soc))
+        by_key[key] = row = BaselinePoint.of(network, record, figures_of(record), sram_of(record.target.soc))
         if row.cycles is not None:
             left.setdefault((network, row.family), _left(network, row.family, record))
-    calls = tuple(each for group in left.values() for each in group)
-    return BaselineTable(timing_model_id(), environment.versions(), calls, tuple(made.values()))
+    calls = tuple(call for group in left.values() for call in group)
+    return BaselineTable(timing_model_id(), environment.versions(), calls, tuple(by_key.values()))
 
 
 @cache
@@ -68,7 +68,7 @@ def _left(network: str, family: str, record: Record) -> tuple[LeftToCpu, ...]:
     return tuple(LeftToCpu(network, family, *call, count) for call, count in calls.items())
 
 
-def _unusable(point: BenchPoint, said: str) -> ToolError:
+def _unusable(point: BenchPoint, problem: str) -> ToolError:
     where = f"{point.case.name} on {point.npu} in {point.memory_mode}"
-    return ToolError(f"{where} {said}", hint=f"ethos-hil run {point.case.model} --npu {point.npu} says more",
+    return ToolError(f"{where} {problem}", hint=f"ethos-hil run {point.case.model} --npu {point.npu} says more",
                      kind=FailureKind.INTERNAL)  # fmt: skip

@@ -46,8 +46,8 @@ _IMAGE = (1, 3, 224, 224)
 _TINY = "MLPerf Tiny's (github.com/mlcommons/tiny), `suites/models/mlperf_tiny.py`"
 
 NETWORKS = {
-    one.name: one
-    for one in (
+    network.name: network
+    for network in (
         _suite("ds_cnn", "DS-CNN, key words", (1, 1, 49, 10), _TINY),
         _suite("mobilenet_v1", "MobileNetV1 0.25, visual wake words", (1, 3, 96, 96), _TINY),
         _suite("resnet8", "ResNet-8, image classification", (1, 3, 32, 32), _TINY),

@@ -28,14 +28,14 @@ def page(text: str, table: BaselineTable) -> str:
     Raises:
         UsageError: the page lacks a table, or names one that there is not.
     """
-    names = [found["name"] for found in _BLOCK.finditer(text)]
+    names = [match["name"] for match in _BLOCK.finditer(text)]
     if sorted(names) != sorted(TABLES):
         raise UsageError(
             f"the page has the tables {', '.join(names) or 'none'}",
             hint=f"have {', '.join(TABLES)} once each, between <!-- baselines: NAME --> and <!-- end of NAME -->",
         )
-    made = {name: make(table).strip("\n") for name, make in TABLES.items()}
-    return _BLOCK.sub(lambda found: f"{found['begin']}\n{made[found['name']]}\n{found['end']}", text)
+    tables = {name: make(table).strip("\n") for name, make in TABLES.items()}
+    return _BLOCK.sub(lambda match: f"{match['begin']}\n{tables[match['name']]}\n{match['end']}", text)
 
 
 def _run(table: BaselineTable) -> str:
@@ -83,7 +83,7 @@ def _systems(table: BaselineTable) -> str:
 
 
 def _networks(table: BaselineTable) -> str:
-    titles = ("network", "input", "weights", "million MACs", *(f"SQNR {each}, dB" for each in _FAMILIES))
+    titles = ("network", "input", "weights", "million MACs", *(f"SQNR {family}, dB" for family in _FAMILIES))
     lines = head(titles, right=titles[3:])
     for name in table.networks:
         network, points = NETWORKS[name], table.of_network(name)
@@ -108,8 +108,8 @@ def _cpu(table: BaselineTable) -> str:
         return "Nothing: every operator of every network is on the NPU."
     lines = head(("network", "NPUs", "kernel", "calls", "why it is on the CPU"), right=("calls",))
     families: dict[tuple[str, str, str, int], list[str]] = {}
-    for each in table.left:
-        families.setdefault((each.network, each.operator, each.reason, each.calls), []).append(each.family)
+    for entry in table.left:
+        families.setdefault((entry.network, entry.operator, entry.reason, entry.calls), []).append(entry.family)
     for (network, operator, reason, calls), on in families.items():
         lines.append(row((_link(network), ", ".join(on), code(operator), f"{calls}", code(reason))))
     return "\n".join(lines)
@@ -167,13 +167,13 @@ class Best:
         """Return the SRAM of a point; the least says so."""
         if point.sram_bytes is None:
             return ""
-        said = "(too much)" if not point.fits else "(least)" if point.sram_bytes == self._least else ""
-        return f"{_kib(point.sram_bytes)} {said}".rstrip()
+        note = "(too much)" if not point.fits else "(least)" if point.sram_bytes == self._least else ""
+        return f"{_kib(point.sram_bytes)} {note}".rstrip()
 
     def used(self, point: BaselinePoint) -> str:
         """Return the use of the MACs; the best says so."""
-        said = " (best)" if point.utilisation is not None and point.utilisation == self._used else ""
-        return f"{_percent(point.utilisation)}{said}"
+        note = " (best)" if point.utilisation is not None and point.utilisation == self._used else ""
+        return f"{_percent(point.utilisation)}{note}"
 
 
 def point_row(point: BaselinePoint, best: Best) -> str:
@@ -251,7 +251,7 @@ def _spread(ratios: Sequence[float]) -> str:
 
 def _sqnr(points: Sequence[BaselinePoint], family: str) -> str:
     known = sorted({point.sqnr_db for point in points if point.family == family and point.sqnr_db is not None})
-    return " to ".join(f"{each:.1f}" for each in known)
+    return " to ".join(f"{sqnr:.1f}" for sqnr in known)
 
 
 TABLES: dict[str, Callable[[BaselineTable], str]] = {

@@ -30,13 +30,18 @@ def plan_of(networks: Sequence[str], npus: Sequence[str]) -> BenchPlan:
     """
     settings = PointSettings(GRID)
     chosen = [NETWORKS[name] for name in networks]
-    timed = tuple(BenchCase(one.name, one.name, (), (), tags=(LONG,), model=one.model) for one in chosen)
-    booted = tuple(BenchCase(f"{one.name}.booted", one.name, (), (), tags=(SHORT,), model=one.model) for one in chosen)
+    timed = tuple(
+        BenchCase(network.name, network.name, (), (), tags=(LONG,), model=network.model) for network in chosen
+    )
+    booted = tuple(
+        BenchCase(f"{network.name}.booted", network.name, (), (), tags=(SHORT,), model=network.model)
+        for network in chosen
+    )
     points = points_of(BenchGrid(GRID, timed, tuple(npus)), (_TARGET,), settings)
     on_boards = tuple(npu for npu in npus if npu in BOOTED)
     if on_boards:
-        each = points_of(BenchGrid(GRID, booted, on_boards), (_TARGET,), settings)
-        points += tuple(point for point in each if point.memory_mode == default_mode(point.npu))
+        candidates = points_of(BenchGrid(GRID, booted, on_boards), (_TARGET,), settings)
+        points += tuple(point for point in candidates if point.memory_mode == default_mode(point.npu))
     return BenchPlan(points, settings)
 
 

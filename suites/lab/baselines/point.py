@@ -109,15 +109,15 @@ class BaselinePoint:
         """
         failure = record.failure
         if record.verdict is not Verdict.VERIFIED:
-            told = "no reason is given" if failure is None else failure.message
-            return replace(self, verdict=str(Verdict.FAILED), reason=f"on the virtual board: {told}")
+            reason = "no reason is given" if failure is None else failure.message
+            return replace(self, verdict=str(Verdict.FAILED), reason=f"on the virtual board: {reason}")
         ran, counted = program_of(record), cycles_of(record)
         if ran != self.program:
             return replace(self, verdict=str(Verdict.FAILED), reason=f"program {ran} ran, and {self.program} was timed")
         if counted != self.cycles and self.fits:
-            told = f"the virtual board counts {counted} cycles, and {self.cycles} are modelled without it"
-            return replace(self, verdict=str(Verdict.FAILED), reason=told)
-        known = [each.sqnr_db for each in record.accuracy if each.sqnr_db is not None]
+            reason = f"the virtual board counts {counted} cycles, and {self.cycles} are modelled without it"
+            return replace(self, verdict=str(Verdict.FAILED), reason=reason)
+        known = [output.sqnr_db for output in record.accuracy if output.sqnr_db is not None]
         return replace(self, verdict=str(Verdict.VERIFIED), sqnr_db=round(min(known), 2) if known else None)
 
     @property
@@ -153,13 +153,13 @@ class BaselinePoint:
 def program_of(record: Record) -> str:
     """Return 16 digits that stand for the command streams and the weights of a record's program; "" of none."""
     parts = () if record.artifact is None else record.artifact.delegates
-    text = "".join(f"{each.stream_sha256}{each.weights_sha256}" for each in parts)
+    text = "".join(f"{part.stream_sha256}{part.weights_sha256}" for part in parts)
     return hashlib.sha256(text.encode()).hexdigest()[:16] if text else ""
 
 
 def cycles_of(record: Record) -> int | None:
     """Return the NPU cycles of a record."""
-    return next((int(each.value) for each in record.metrics if each.name == "npu_cycles"), None)
+    return next((int(metric.value) for metric in record.metrics if metric.name == "npu_cycles"), None)
 
 
 def _transposing(record: Record, cycles: int | None) -> float | None:

@@ -44,17 +44,17 @@ def main(
     system = find_soc(soc)
     if npu not in system.npu_names:
         raise UsageError(f"a {soc} cannot have an {npu}", hint=f"use one of {', '.join(system.npu_names)}")
-    faults = tuple(FaultSpec.parse(each) for each in fault or ())
+    faults = tuple(FaultSpec.parse(text) for text in fault or ())
     settings = BenchSettings(system, EthosU.parse(npu), baud, faults, seed, refuse_second)
     ended, ending = os.pipe()
     os.set_blocking(ending, False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda sent, frame: os.write(ending, b"!"))
     with BenchServer(settings) as server:
-        found = server.addresses
+        addresses = server.addresses
         if board_file is not None:
-            write_whole(board_file, board_text(loading_of(found["gdb"]), found["serial"], found["control"]))
-        sys.stdout.write(json.dumps(found) + "\n")
+            write_whole(board_file, board_text(loading_of(addresses["gdb"]), addresses["serial"], addresses["control"]))
+        sys.stdout.write(json.dumps(addresses) + "\n")
         sys.stdout.flush()
         server.serve((sys.stdin.fileno(), ended))
 

@@ -72,7 +72,7 @@ class BenchBoard:
                 preexec_fn=dies_with(os.getpid()),
             )
         try:
-            found = json.loads(self._first_line(Deadline(_START_SECONDS)))
+            addresses = json.loads(self._first_line(Deadline(_START_SECONDS)))
         except ValueError:
             self.close()
             status = self._process.poll()
@@ -80,7 +80,7 @@ class BenchBoard:
         except BaseException:
             self.close()
             raise
-        self.gdb, self.serial, self.control = found["gdb"], found["serial"], found["control"]
+        self.gdb, self.serial, self.control = addresses["gdb"], addresses["serial"], addresses["control"]
 
     def __enter__(self) -> BenchBoard:
         return self
@@ -112,8 +112,8 @@ class BenchBoard:
 
     def status(self) -> dict[str, Any]:
         """Return its counters: see `ethos_hil.suites.lab.bench.bench_server`."""
-        found: dict[str, Any] = json.loads(self.tell("status"))
-        return found
+        counters: dict[str, Any] = json.loads(self.tell("status"))
+        return counters
 
     def power_command(self, what: str) -> list[str]:
         """Return the command line of a board file's power command: "on", "off" or "cycle"."""

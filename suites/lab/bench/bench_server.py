@@ -99,7 +99,7 @@ class BenchServer:
             if self._guest.board is not None:
                 sources.append(self._guest.fileno())
             ready = select.select(sources, [], [], 0.0 if self._pending() else None)[0]
-            if any(each in until for each in ready):
+            if any(source in until for source in ready):
                 return
             self._look_at_board()
             for source in ready:
@@ -147,8 +147,8 @@ class BenchServer:
                     self._power("cycle")
 
     def _arm(self, spec: FaultSpec) -> None:
-        for each in (self._line, self._guest, self._gdb):
-            each.arm(spec)
+        for part in (self._line, self._guest, self._gdb):
+            part.arm(spec)
 
     def _execute(self, text: str) -> str:
         """Carry out a line of the control port, and return the answer."""
@@ -161,8 +161,8 @@ class BenchServer:
             elif word == "fault":
                 self._arm(FaultSpec.parse(argument))
             elif word == "heal":
-                for each in (self._line, self._guest, self._gdb):
-                    each.heal()
+                for part in (self._line, self._guest, self._gdb):
+                    part.heal()
             elif word == "seed" and argument.isdecimal():
                 self._line.reseed(int(argument))
                 self._gdb.reseed(int(argument))

@@ -60,6 +60,6 @@ class ControlPort:
 
     def close(self) -> None:
         """Close all sockets."""
-        for each in (self._listener, *self._clients):
-            each.close()
+        for sock in (self._listener, *self._clients):
+            sock.close()
         self._clients.clear()

@@ -120,12 +120,12 @@ class FaultSpec:
             raise UsageError(f"the fault {kind} has no direction, found {text!r}", hint=f"write {kind}")
         defaults = _DEFAULTS[kind]
         try:
-            numbers = [int(each, 0) for each in given]
+            numbers = [int(word, 0) for word in given]
         except ValueError:
             raise UsageError(f"the fault {text!r} has an argument that is not a number", hint=_form(kind)) from None
         if len(numbers) > len(defaults) or any(number < 0 for number in numbers):
             raise UsageError(f"the fault {text!r} has arguments that it does not take", hint=_form(kind))
-        arguments = (*numbers, *(each for each in defaults[len(numbers) :] if each is not None))
+        arguments = (*numbers, *(default for default in defaults[len(numbers) :] if default is not None))
         if len(arguments) < len(defaults):
             raise UsageError(f"the fault {text!r} lacks an argument", hint=_form(kind))
         spaced = (kind in ON_THE_LINE and kind is not BenchFault.CUT) or kind is BenchFault.GDB_LIES
@@ -136,4 +136,4 @@ class FaultSpec:
 
 def _form(kind: BenchFault) -> str:
     """Return how a fault is written, with its defaults."""
-    return "write " + ":".join([kind, *("NUMBER" if each is None else str(each) for each in _DEFAULTS[kind])])
+    return "write " + ":".join([kind, *("NUMBER" if default is None else str(default) for default in _DEFAULTS[kind])])

@@ -78,8 +78,8 @@ class GdbPort:
     def sources(self) -> list[socket.socket]:
         """Return the sockets to wait for."""
         accepts = self._listener is not None and (self._client is None or self._refuse_second)
-        found = [self._client, self._listener if accepts else None]
-        return [each for each in found if each is not None]
+        sockets = [self._client, self._listener if accepts else None]
+        return [sock for sock in sockets if sock is not None]
 
     def reseed(self, seed: int) -> None:
         """Start again with what is random in the faults; those that are armed are forgotten."""
@@ -374,7 +374,7 @@ class GdbPort:
 
 def _numbers(text: bytes) -> list[int]:
     """Return hexadecimal numbers with commas between them. Raises ValueError."""
-    return [int(each, 16) for each in text.split(b",")]
+    return [int(digits, 16) for digits in text.split(b",")]
 
 
 def _stop_reply(stop: Stop) -> bytes:

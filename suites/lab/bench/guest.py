@@ -212,11 +212,11 @@ class BenchGuest:
     def look(self) -> Stop | None:
         """Serve what the running guest has stopped for. Return the stop when it is not for us; else it goes on."""
         assert self.board is not None
-        found = self.board.gdb.poll_stop()
-        if found is None or isinstance(found, FileCall):
+        event = self.board.gdb.poll_stop()
+        if event is None or isinstance(event, FileCall):
             return None
         resets = self.resets
-        stop = self._own(found)
+        stop = self._own(event)
         if stop is None:
             self._go_on()
             return None

@@ -49,12 +49,12 @@ class LineFaults:
         """Return what comes out when `data` goes in."""
         pieces: list[tuple[float, bytearray]] = [(0.0, bytearray())]
         while data and not self._is_cut:
-            nearest = min(self._armed, key=lambda each: each.left, default=None)
+            nearest = min(self._armed, key=lambda fault: fault.left, default=None)
             passing = len(data) if nearest is None else min(nearest.left, len(data))
             pieces[-1][1].extend(data[:passing])
             data = data[passing:]
-            for each in self._armed:
-                each.left -= passing
+            for fault in self._armed:
+                fault.left -= passing
             if nearest is not None and nearest.left == 0 and data:
                 data = self._strike(nearest.spec, data, pieces)
                 nearest.left = self._distance(nearest.spec)

@@ -93,7 +93,7 @@ class _Lane:
 
     def arrived(self, now: float) -> list[tuple[int, bytes]]:
         """Return the bytes that have arrived by now: runs of them, each with its sender's speed."""
-        found = []
+        runs = []
         while self._stretches:
             first = self._stretches[0]
             # A hundredth of a byte for the rounding of the sums.
@@ -102,13 +102,13 @@ class _Lane:
                 break
             if first.begin > now:
                 break
-            found.append((first.baud, first.data[:count]))
+            runs.append((first.baud, first.data[:count]))
             if count < len(first.data):
                 first.data = first.data[count:]
                 first.begin += count * first.byte_seconds
                 break
             self._stretches.popleft()
-        return found
+        return runs
 
     def room(self, baud: int, now: float) -> int:
         """Return how many more bytes may be taken from the sender."""
@@ -325,7 +325,7 @@ class PacedLine(threading.Thread):
 
     def _count(self) -> None:
         """Set off the alarms whose number of bytes has passed."""
-        for alarm in [each for each in self._alarms if each[0] <= self._passed()]:
+        for alarm in [alarm for alarm in self._alarms if alarm[0] <= self._passed()]:
             self._alarms.remove(alarm)
             if alarm[1].kind is BenchFault.UNPLUG:
                 self._unplugged = True

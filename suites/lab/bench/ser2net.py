@@ -26,10 +26,10 @@ def ser2net_program() -> str:
     Raises:
         TargetNotAvailable: it is not installed.
     """
-    found = shutil.which("ser2net") or shutil.which("ser2net", path=_PROGRAM_FOLDERS)
-    if found is None:
+    path = shutil.which("ser2net") or shutil.which("ser2net", path=_PROGRAM_FOLDERS)
+    if path is None:
         raise TargetNotAvailable("ser2net is not installed", hint="install it: apt-get install ser2net")
-    return found
+    return path
 
 
 class Ser2net:

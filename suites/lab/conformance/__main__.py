@@ -54,11 +54,11 @@ def main(
     is known to compile wrongly are not drawn.
     """
     npus = [EthosU.parse(name).name for name in npu] if npu else list(EthosU.names())
-    places = [(one, kind) for one in npus for kind in modes_of(one) if not mode or kind in mode]
+    places = [(name, kind) for name in npus for kind in modes_of(name) if not mode or kind in mode]
     names = [forms.program(number).name for number in range(seed, seed + random)] if random else list(PROGRAMS)
     programs = [name for name in names if program in name]
     if not programs or not places:
-        known = ", ".join(sorted({kind for one in npus for kind in modes_of(one)}))
+        known = ", ".join(sorted({kind for name in npus for kind in modes_of(name)}))
         raise UsageError(
             f"no program is called *{program}*" if not programs else f"no memory mode {' or '.join(mode or [])}",
             hint=f"there are {len(names)} programs, such as {names[0]}; memory modes: {known}",

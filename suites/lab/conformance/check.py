@@ -73,13 +73,13 @@ class Expected:
 
 def expectations(program: TosaProgram) -> list[Expected]:
     """Run the reference on every input set of a program."""
-    made = []
+    results = []
     for name, inputs in program.input_sets():
         try:
-            made.append(Expected(name, inputs, list(evaluate(program.tosa, inputs, "the graph"))))
+            results.append(Expected(name, inputs, list(evaluate(program.tosa, inputs, "the graph"))))
         except UndefinedAnswer as error:
-            made.append(Expected(name, inputs, None, str(error)))
-    return made
+            results.append(Expected(name, inputs, None, str(error)))
+    return results
 
 
 class Checker:
@@ -116,17 +116,17 @@ def compare(compiled: CompiledGraph, expected: Sequence[Expected], name: str) ->
     A run with equal outputs must also be free of hazards, because the compiler sets waits and block dependencies.
     """
     outcome, detail, sets = CheckEnding.NOT_COMPARABLE, "no input set", 0
-    for one in expected:
-        if one.outputs is None:
-            detail = detail if sets else f"{one.name}: {one.reason}"
+    for case in expected:
+        if case.outputs is None:
+            detail = detail if sets else f"{case.name}: {case.reason}"
             continue
         try:
-            outputs, _ = compiled.run(one.inputs)
+            outputs, _ = compiled.run(case.inputs)
         except Fault as fault:
             return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.FAULTED, fault_name(fault))
-        problem = next(differences(outputs, one.outputs), None)
+        problem = next(differences(outputs, case.outputs), None)
         if problem:
-            return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.MISMATCH, f"{one.name}: {problem}")
+            return CheckResult(name, compiled.npu, compiled.mode, CheckEnding.MISMATCH, f"{case.name}: {problem}")
         outcome, detail, sets = CheckEnding.EXACT, "", sets + 1
     hazards = compiled.program().hazards if outcome is CheckEnding.EXACT else ()
     if hazards:

@@ -123,16 +123,16 @@ def _storage(feature_map: FeatureMap) -> Iterator[str]:
 def counts(checked: Iterable[Checked], npus: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return how many exact programs had each kind of operation, on each configuration."""
     programs: dict[str, dict[str, set[str]]] = defaultdict(lambda: {npu: set() for npu in npus})
-    for one in checked:
-        for kind in one.kinds:
-            programs[kind][one.npu].add(one.program)
-    return {kind: {npu: len(names) for npu, names in found.items()} for kind, found in sorted(programs.items())}
+    for result in checked:
+        for kind in result.kinds:
+            programs[kind][result.npu].add(result.program)
+    return {kind: {npu: len(names) for npu, names in by_npu.items()} for kind, by_npu in sorted(programs.items())}
 
 
 def table(operations: Mapping[str, Mapping[str, int]], npus: Sequence[str]) -> str:
     """What `counts` gives as a Markdown table: a row for each kind, a column for each configuration."""
     short = [npu.removeprefix("ethos-") for npu in npus]
     lines = [f"| operation | {' | '.join(short)} |", f"| --- |{' ---: |' * len(npus)}"]
-    for kind, found in operations.items():
-        lines.append(f"| {kind} | {' | '.join(str(found[npu] or '') for npu in npus)} |")
+    for kind, by_npu in operations.items():
+        lines.append(f"| {kind} | {' | '.join(str(by_npu[npu] or '') for npu in npus)} |")
     return "\n".join(lines) + "\n"

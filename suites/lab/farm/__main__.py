@@ -57,8 +57,8 @@ def main(
         wrong = list(_judge(farm, _session(farm, tests or ["suites/ops"], places)))
         _compare(farm)
         wrong += [f"{place} is with {who}" for place, who in farm.free_within(_FREE_SECONDS).items()]
-    for each in wrong:
-        sys.stderr.write(f"{each}\n")
+    for problem in wrong:
+        sys.stderr.write(f"{problem}\n")
     if wrong:
         raise typer.Exit(1)
 
@@ -87,7 +87,7 @@ def _session(farm: DeskFarm, tests: list[str], workers: int) -> Path:
 
 def _judge(farm: DeskFarm, runs: Path) -> Iterator[str]:
     """Say how many tests each place had. Yield what is wrong."""
-    records = [each.record for each in read(runs) if isinstance(each, StoredRecord)]
+    records = [item.record for item in read(runs) if isinstance(item, StoredRecord)]
     endings = Counter(map(standing_of, records))
     verified = [record for record in records if record.verdict is Verdict.VERIFIED]
     places = Counter(
@@ -106,7 +106,7 @@ def _compare(farm: DeskFarm) -> None:
     """Say what a run of a small program takes on a board, and on the same one through labgrid."""
     for name, target in (("by itself", f"board:{BOARD}"), ("through labgrid", "labgrid:board1")):
         command = [sys.executable, "-m", "ethos_hil.suites.lab.farm.farm_user", target, "--runs", str(_RUNS)]
-        said = subprocess.run(
+        output = subprocess.run(
             command,
             stdout=subprocess.PIPE,
             check=True,
@@ -114,7 +114,7 @@ def _compare(farm: DeskFarm) -> None:
             env={**os.environ, **farm.variables},
             preexec_fn=dies_with(os.getpid()),
         ).stdout
-        first, *rest = (json.loads(line)["seconds"] for line in said.splitlines())
+        first, *rest = (json.loads(line)["seconds"] for line in output.splitlines())
         _tell(f"a run on a board {name}: {statistics.median(rest):.2f} s; the first one {first:.2f} s")
 
 

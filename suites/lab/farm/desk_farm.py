@@ -37,13 +37,13 @@ def lacking() -> str | None:
     """Return what keeps a farm from running here and how to get it, or None."""
     if not os.environ.get(PYTHON_VARIABLE) and not (ENVIRONMENT / ".installed").exists():
         return "labgrid's environment is not made: make build/labgrid/.installed"
-    found = shutil.which("ser2net") or shutil.which("ser2net", path="/usr/sbin")
-    if found is None:
+    path = shutil.which("ser2net") or shutil.which("ser2net", path="/usr/sbin")
+    if path is None:
         return "ser2net is not installed: apt-get install ser2net"
-    said = subprocess.run([found, "-v"], capture_output=True, text=True, timeout=_END_SECONDS).stdout
-    version = re.search(r"(\d+)\.(\d+)", said)
+    output = subprocess.run([path, "-v"], capture_output=True, text=True, timeout=_END_SECONDS).stdout
+    version = re.search(r"(\d+)\.(\d+)", output)
     if version is None or (int(version[1]), int(version[2])) < _SER2NET:
-        return f"ser2net is {said.strip()}; labgrid-exporter needs 4.2"
+        return f"ser2net is {output.strip()}; labgrid-exporter needs 4.2"
     return None
 
 
@@ -102,8 +102,8 @@ class DeskFarm:
             env={**os.environ, _MARK: str(self.folder)},
         )
         if done.returncode:
-            said = (done.stderr or done.stdout).strip().splitlines()
-            raise ToolError(f"labgrid-client {' '.join(words)}: {said[-1] if said else done.returncode}")
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            raise ToolError(f"labgrid-client {' '.join(words)}: {lines[-1] if lines else done.returncode}")
         return done.stdout
 
     def holders(self) -> dict[str, str]:
@@ -231,8 +231,8 @@ def _switch(farm: DeskFarm) -> Iterator[str]:
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port: int = found.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
         return port
 
 

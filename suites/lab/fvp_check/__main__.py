@@ -46,7 +46,7 @@ def main(
 ) -> None:
     """Examine every FVP on this computer, and write a .zip with all that was found."""
     wanted = list(_wanted(target or (), npu or ()))
-    found: list[tuple[Examination, list[SessionEnding]]] = []
+    results: list[tuple[Examination, list[SessionEnding]]] = []
     with Live() as live:
         for model, name in wanted:
             examination = examine(model, name, list(FEW if few else PROGRAMS), timeout, live.stage)
@@ -57,20 +57,20 @@ def main(
                 if not few:
                     live.stage(f"{examination.executable}, {name}: contract of targets")
                     sessions.append(suites.contract(examination.soc, name))
-            found.append((examination, sessions))
-    files = _files(found)
+            results.append((examination, sessions))
+    files = _files(results)
     fvps = {model.fvp.executable: Path(_path(model)) for model, _ in wanted}
     write_whole(_made(out), parcel(files, Privacy.here(ROOT, fvps)))
     stdout = console()
-    stdout.print(_table([examination for examination, _ in found]))
-    for examination, sessions in found:
+    stdout.print(_table([examination for examination, _ in results]))
+    for examination, sessions in results:
         for line in _lines(examination, sessions):
             stdout.print(line, soft_wrap=True)
     kinds = "versions, lists of parameters, command lines, UART bytes, consoles, records, cycles, results of tests"
     stdout.print(
         f"{out}: {len(files)} files ({kinds}), without paths and names of this computer: please send it", soft_wrap=True
     )
-    if not all(examination.well and all(one.well for one in sessions) for examination, sessions in found):
+    if not all(examination.well and all(session.well for session in sessions) for examination, sessions in results):
         raise typer.Exit(1)
 
 
@@ -100,10 +100,10 @@ def _path(model: FvpModel) -> str:
     return path
 
 
-def _files(found: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, bytes]:
+def _files(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, bytes]:
     """Return the files to send, by name."""
-    files = {"report.json": (json.dumps(_report(found), indent=1) + "\n").encode()}
-    for examination, sessions in found:
+    files = {"report.json": (json.dumps(_report(results), indent=1) + "\n").encode()}
+    for examination, sessions in results:
         folder = f"{examination.soc}-{examination.npu}"
         files |= {f"{folder}/{name}": data for name, data in examination.files.items()}
         for session in sessions:
@@ -114,7 +114,7 @@ def _files(found: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str
     return files
 
 
-def _report(found: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, Any]:
+def _report(results: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[str, Any]:
     machine = environment.machine()
     return {
         "schema_version": 1,
@@ -134,7 +134,7 @@ def _report(found: Sequence[tuple[Examination, list[SessionEnding]]]) -> dict[st
                 "programs": [vars(ending) for ending in examination.endings],
                 "tests": {session.name: session.counts for session in sessions},
             }
-            for examination, sessions in found
+            for examination, sessions in results
         ],
     }
 
@@ -147,11 +147,11 @@ def _table(examinations: Sequence[Examination]) -> Table:
     for name in ("modelled", "FVP's PMU", "modelled / FVP"):
         table.add_column(name, justify="right")
     table.add_column("")
-    for one in examinations:
-        for ending in one.endings:
+    for examination in examinations:
+        for ending in examination.endings:
             ratio = f"{ending.modelled / ending.counted:.3f}" if ending.modelled and ending.counted else ""
             cycles = [f"{value:,}" if value is not None else "" for value in (ending.modelled, ending.counted)]
-            add_row(table, ending.program, one.npu, one.executable, *cycles, ratio, ending.verdict)
+            add_row(table, ending.program, examination.npu, examination.executable, *cycles, ratio, ending.verdict)
     return table
 
 
@@ -161,8 +161,8 @@ def _lines(examination: Examination, sessions: Sequence[SessionEnding]) -> list[
     if examination.trouble:
         return [f"{examination.executable}: {examination.trouble}"]
     notes = dict.fromkeys(note for ending in examination.endings for note in ending.notes)
-    said = [f"{name}: {examination.version.splitlines()[0]}", f"  by semihosting: {examination.runner}"]
-    return [*said, *(f"  {session}" for session in sessions), *(f"  note: {note}" for note in notes)]
+    lines = [f"{name}: {examination.version.splitlines()[0]}", f"  by semihosting: {examination.runner}"]
+    return [*lines, *(f"  {session}" for session in sessions), *(f"  note: {note}" for note in notes)]
 
 
 def _made(out: Path) -> Path:

@@ -95,70 +95,76 @@ def examine(model: FvpModel, npu: str, programs: Sequence[str], timeout: float, 
         tell: gets what is being done.
     """
     soc = model.soc.name
-    found = Examination(soc, npu, model.fvp.executable)
-    tell(f"{found.executable}: version and parameters")
+    examination = Examination(soc, npu, model.fvp.executable)
+    tell(f"{examination.executable}: version and parameters")
     try:
         target = FvpTarget(soc, EthosU.parse(npu))
     except EthosHilError as error:
-        found.trouble = _words(error)
-        return found
-    found.version = target.description.version
-    found.files["version.txt"] = found.version.encode()
-    found.files["list-params.txt"] = target.description.listed.encode()
+        examination.trouble = _words(error)
+        return examination
+    examination.version = target.description.version
+    examination.files["version.txt"] = examination.version.encode()
+    examination.files["list-params.txt"] = target.description.listed.encode()
     for name in programs:
-        tell(f"{found.executable}, {npu}: {name}")
+        tell(f"{examination.executable}, {npu}: {name}")
         artifact = lower(PROGRAMS[name](), EthosU.parse(npu))
-        ending, kind = _run(found, target, artifact, name, timeout)
-        found.endings.append(ending)
+        ending, kind = _run(examination, target, artifact, name, timeout)
+        examination.endings.append(ending)
         if kind in HOPELESS:
             break
-    tell(f"{found.executable}, {npu}: semihosting")
-    found.runner = _by_semihosting(found, target, lower(PROGRAMS[programs[0]](), EthosU.parse(npu)), timeout)
-    return found
+    tell(f"{examination.executable}, {npu}: semihosting")
+    examination.runner = _by_semihosting(
+        examination, target, lower(PROGRAMS[programs[0]](), EthosU.parse(npu)), timeout
+    )
+    return examination
 
 
 def _run(
-    found: Examination, target: FvpTarget, artifact: Artifact, name: str, timeout: float
+    examination: Examination, target: FvpTarget, artifact: Artifact, name: str, timeout: float
 ) -> tuple[ProgramEnding, FailureKind | None]:
     """Run a program on the virtual board and on the FVP. Return how it ended, and which kind of failure that was."""
     folder = name.replace(" ", "-")
-    question = Question(name, npu=found.npu, timeout=timeout)
-    virtual = run_artifact(artifact, VirtualTarget(found.npu, soc=found.soc), Question(name, npu=found.npu))
-    found.files[f"{folder}/virtual.json"] = virtual.record.dumps().encode()
+    question = Question(name, npu=examination.npu, timeout=timeout)
+    virtual = run_artifact(
+        artifact, VirtualTarget(examination.npu, soc=examination.soc), Question(name, npu=examination.npu)
+    )
+    examination.files[f"{folder}/virtual.json"] = virtual.record.dumps().encode()
     modelled, events = virtual.outcome.runs[0].cycles, _events(virtual.outcome)
-    target.witness = lambda evidence: _keep(found, folder, evidence)
+    target.witness = lambda evidence: _keep(examination, folder, evidence)
     try:
         report = run_artifact(artifact, target, question)
     except EthosHilError as error:
-        found.files[f"{folder}/error.txt"] = "\n".join((_words(error), *error.console)).encode()
+        examination.files[f"{folder}/error.txt"] = "\n".join((_words(error), *error.console)).encode()
         return ProgramEnding(name, _words(error), modelled, modelled_events=events), error.kind
     record, outcome = report.record, report.outcome
-    found.files[f"{folder}/fvp.json"] = record.dumps().encode()
+    examination.files[f"{folder}/fvp.json"] = record.dumps().encode()
     verdict = str(record.verdict) if record.failure is None else f"{record.failure.kind}: {record.failure.message}"
     ending = ProgramEnding(name, verdict, modelled, outcome.runs[0].cycles, _events(outcome), events, record.notes)
     return ending, None
 
 
-def _by_semihosting(found: Examination, target: FvpTarget, artifact: Artifact, timeout: float) -> str:
+def _by_semihosting(examination: Examination, target: FvpTarget, artifact: Artifact, timeout: float) -> str:
     """Run a program with our firmware as a runner, which needs no UART. Return how that ended."""
     tensors = artifact.plan.input_tensors
     inputs = [tensor.to_bytes(value) for tensor, value in zip(tensors, artifact.example_inputs, strict=True)]
     job = RunnerJob(artifact.pte, [inputs], artifact.plan.output_tensors)
-    target.witness = lambda evidence: _keep(found, "semihosting", evidence)
+    target.witness = lambda evidence: _keep(examination, "semihosting", evidence)
     try:
-        outcome = run_program(target, find_firmware(found.soc), job, timeout=timeout)
+        outcome = run_program(target, find_firmware(examination.soc), job, timeout=timeout)
     except EthosHilError as error:
         return _words(error)
-    reference = run_program(VirtualTarget(found.npu, soc=found.soc), find_firmware(found.soc), job, timeout=timeout)
+    reference = run_program(
+        VirtualTarget(examination.npu, soc=examination.soc), find_firmware(examination.soc), job, timeout=timeout
+    )
     pairs = zip(outcome.runs[0].outputs, reference.runs[0].outputs, strict=True)
-    return "verified" if all(one.tobytes() == other.tobytes() for one, other in pairs) else "mismatch"
+    return "verified" if all(output.tobytes() == other.tobytes() for output, other in pairs) else "mismatch"
 
 
-def _keep(found: Examination, folder: str, evidence: FvpEvidence) -> None:
-    found.files[f"{folder}/command.txt"] = "\n".join(evidence.command).encode()
-    found.files[f"{folder}/console.txt"] = "\n".join(evidence.console).encode()
+def _keep(examination: Examination, folder: str, evidence: FvpEvidence) -> None:
+    examination.files[f"{folder}/command.txt"] = "\n".join(evidence.command).encode()
+    examination.files[f"{folder}/console.txt"] = "\n".join(evidence.console).encode()
     if evidence.uart:
-        found.files[f"{folder}/uart.bin"] = evidence.uart
+        examination.files[f"{folder}/uart.bin"] = evidence.uart
 
 
 def _events(outcome: Outcome) -> tuple[int | None, ...]:

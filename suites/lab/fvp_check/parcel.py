@@ -40,12 +40,12 @@ class Privacy:
             checkout: the folder of this repository.
             fvps: paths of the FVPs, by what stands for their folders.
         """
-        found = [(str(path.parent), f"<{name}>") for name, path in fvps.items()]
-        found += [(os.path.realpath(path.parent), f"<{name}>") for name, path in fvps.items()]
-        found += [(str(checkout), "<checkout>"), (os.path.realpath(checkout), "<checkout>")]
-        found += [(tempfile.gettempdir(), "<tmp>"), (os.path.realpath(tempfile.gettempdir()), "<tmp>")]
-        found += [(str(Path.home()), "<home>"), (os.path.realpath(Path.home()), "<home>")]
-        paths = sorted({word for word in found if len(word[0]) > 1}, key=lambda it: -len(it[0]))
+        pairs = [(str(path.parent), f"<{name}>") for name, path in fvps.items()]
+        pairs += [(os.path.realpath(path.parent), f"<{name}>") for name, path in fvps.items()]
+        pairs += [(str(checkout), "<checkout>"), (os.path.realpath(checkout), "<checkout>")]
+        pairs += [(tempfile.gettempdir(), "<tmp>"), (os.path.realpath(tempfile.gettempdir()), "<tmp>")]
+        pairs += [(str(Path.home()), "<home>"), (os.path.realpath(Path.home()), "<home>")]
+        paths = sorted({word for word in pairs if len(word[0]) > 1}, key=lambda it: -len(it[0]))
         names = [(_user(), "<user>"), (platform.node(), "<host>"), (platform.node().partition(".")[0], "<host>")]
         return cls((*paths, *(name for name in names if name[0].lower() not in _NO_SECRETS)))
 

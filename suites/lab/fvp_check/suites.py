@@ -47,8 +47,8 @@ class SessionEnding:
         return self.counts.get("passed", 0) > 0 and not self.counts.get("failed", 0)
 
     def __str__(self) -> str:
-        said = ", ".join(f"{count} {name}" for name, count in self.counts.items()) or "no test ran"
-        return f"{self.name}: {said}"
+        counts = ", ".join(f"{count} {name}" for name, count in self.counts.items()) or "no test ran"
+        return f"{self.name}: {counts}"
 
 
 def operators(target: str, npu: str, *, few: bool) -> SessionEnding:

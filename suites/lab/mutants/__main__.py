@@ -56,12 +56,12 @@ def main(
 
 def _programs(paths: list[Path]) -> list[Path]:
     """Return the programs among the paths, and those in the folders among them."""
-    found = sorted(file for path in paths for file in (path.glob("*.pte") if path.is_dir() else [path]))
-    if not found:
+    files = sorted(file for path in paths for file in (path.glob("*.pte") if path.is_dir() else [path]))
+    if not files:
         raise UsageError(
             f"{paths[0]} has no programs", hint="python -m ethos_hil.suites.lab.fuzz.firmware --only-seeds makes some"
         )
-    return found
+    return files
 
 
 if __name__ == "__main__":

@@ -82,12 +82,12 @@ class Original:
     @cached_property
     def streams(self) -> tuple[tuple[int, int], ...]:
         """The first byte of each payload with a command stream, and the byte behind it."""
-        found = []
+        spans = []
         for begin, end in self.blobs:
             at = self.pte.index(_STREAM_BLOCK, begin, end)
             (size,) = struct.unpack_from("<I", self.pte, at + _BLOCK_SIZE_AT)
-            found.append((at + _BLOCK_HEADER, at + _BLOCK_HEADER + size))
-        return tuple(found)
+            spans.append((at + _BLOCK_HEADER, at + _BLOCK_HEADER + size))
+        return tuple(spans)
 
 
 @dataclass(frozen=True)
@@ -240,5 +240,5 @@ def _keys(holder: Any) -> Any:
     return holder if isinstance(holder, dict) else range(len(holder))
 
 
-def _alike(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and (not isinstance(one, dict) or one.keys() == other.keys())
+def _alike(first: Any, second: Any) -> bool:
+    return type(first) is type(second) and (not isinstance(first, dict) or first.keys() == second.keys())

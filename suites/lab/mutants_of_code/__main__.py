@@ -51,7 +51,7 @@ class RoomScore:
 
     def count(self, fate: str) -> int:
         """Return how many ended so."""
-        return Counter(each.fate for each in self.fates)[fate]
+        return Counter(ending.fate for ending in self.fates)[fate]
 
     @property
     def percent(self) -> float:
@@ -84,7 +84,7 @@ def main(
     for name in names:
         room = ROOMS[name]
         drawn = (firmware.draw if name == FIRMWARE else draw)(ROOT, room.files, count, seed)
-        mutants = [each for each in drawn if only in str(each)]
+        mutants = [mutant for mutant in drawn if only in str(mutant)]
         started = time.monotonic()
         if name == FIRMWARE:
             tests, fates = 0, list(firmware.tried(ROOT, mutants))
@@ -104,9 +104,9 @@ def _tried(
     room: Room, mutants: Sequence[CodeChange], jobs: int, slowest: float, budget: float
 ) -> tuple[int, list[MutantFate]]:
     """Return how many tests took part, and what became of each mutant."""
-    reasons = {each: why_equivalent(each) for each in mutants}
-    fates = [MutantFate(each, EQUIVALENT, why) for each, why in reasons.items() if why]
-    meant = [each for each, why in reasons.items() if not why]
+    reasons = {mutant: why_equivalent(mutant) for mutant in mutants}
+    fates = [MutantFate(mutant, EQUIVALENT, why) for mutant, why in reasons.items() if why]
+    meant = [mutant for mutant, why in reasons.items() if not why]
     with tempfile.TemporaryDirectory(prefix="ethos-hil-mutants-") as folder:
         limits = (_SLOW * slowest if room.slow else slowest, budget)
         job = MutationJob(str(ROOT), folder, room.files, meant, jobs, *limits, room.own_cache)
@@ -130,8 +130,8 @@ def _tried(
             result = json.loads((Path(folder) / "result.json").read_text())
         except FileNotFoundError:
             raise RuntimeError(f"pytest ended with {status} before the mutants were tried") from None
-    fates += [MutantFate(**{**each, "mutant": CodeChange(**each["mutant"])}) for each in result["fates"]]
-    return result["tests"], sorted(fates, key=lambda each: each.mutant)
+    fates += [MutantFate(**{**fate, "mutant": CodeChange(**fate["mutant"])}) for fate in result["fates"]]
+    return result["tests"], sorted(fates, key=lambda fate: fate.mutant)
 
 
 def _report(scores: Sequence[RoomScore]) -> Iterator[Table | Text]:
@@ -146,16 +146,16 @@ def _report(scores: Sequence[RoomScore]) -> Iterator[Table | Text]:
         table.add_row(score.room, *map(str, cells))
     yield table
     for score in scores:
-        for each in score.fates:
-            if each.fate in (SURVIVED, NOT_REACHED):
-                yield Text(f"{each.fate}: {each.mutant}    {each.mutant.text}")
+        for ending in score.fates:
+            if ending.fate in (SURVIVED, NOT_REACHED):
+                yield Text(f"{ending.fate}: {ending.mutant}    {ending.mutant.text}")
 
 
 def _figures(score: RoomScore) -> dict[str, object]:
     fates = {fate: score.count(fate) for fate in (KILLED, SURVIVED, NOT_REACHED, EQUIVALENT)}
     mutants = [
-        {"mutant": str(each.mutant), "fate": each.fate, "by": each.by, "tests": each.tests, "seconds": each.seconds}
-        for each in score.fates
+        {"mutant": str(fate.mutant), "fate": fate.fate, "by": fate.by, "tests": fate.tests, "seconds": fate.seconds}
+        for fate in score.fates
     ]
     figures = {"room": score.room, "tests": score.tests, "mutants": len(score.fates), **fates}
     return {**figures, "percent": round(score.percent, 1), "seconds": round(score.seconds), "each": mutants}

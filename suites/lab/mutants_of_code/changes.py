@@ -151,7 +151,7 @@ def _below(node: ast.AST, statement: _Statement) -> Iterator[tuple[ast.AST, _Sta
 def _left_out(node: ast.AST) -> bool:
     """Return whether a change there would not be one of meaning, or not one that a test could see."""
     if isinstance(node, ast.If):
-        return {each.id for each in ast.walk(node.test) if isinstance(each, ast.Name)} & {
+        return {name.id for name in ast.walk(node.test) if isinstance(name, ast.Name)} & {
             "TYPE_CHECKING",
             "__name__",
         } != set()

@@ -17,7 +17,7 @@ FILE = Path(__file__).with_name("equivalent.toml")
 def reasons() -> Mapping[tuple[str, str, str], str]:
     """Return why, by file, the statement's first line, and "before -> after"."""
     listed = tomllib.loads(FILE.read_text("utf-8"))["equivalent"]
-    return {(each["file"], each["line"], change): each["why"] for each in listed for change in each["changes"]}
+    return {(entry["file"], entry["line"], change): entry["why"] for entry in listed for change in entry["changes"]}
 
 
 def why_equivalent(change: CodeChange) -> str:

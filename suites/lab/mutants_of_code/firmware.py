@@ -44,13 +44,13 @@ def draw(root: Path, files: Iterable[str], count: int, seed: int) -> list[CodeCh
 
 def _places(root: Path, file: str) -> Iterator[list[CodeChange]]:
     source = (root / file).read_text()
-    code = _NO_CODE.sub(lambda found: " " * len(found[0]), source)
-    for found in _TOKEN.finditer(code):
-        before, line = found[0], source.count("\n", 0, found.start()) + 1
+    code = _NO_CODE.sub(lambda match: " " * len(match[0]), source)
+    for match in _TOKEN.finditer(code):
+        before, line = match[0], source.count("\n", 0, match.start()) + 1
         text = source.splitlines()[line - 1].strip()
         ways = (str(int(before) + 1), str(max(0, int(before) - 1))) if before.isdigit() else _OTHERS[before]
         yield [
-            CodeChange(file, line, line, text, before, after, found.start(), way, True)
+            CodeChange(file, line, line, text, before, after, match.start(), way, True)
             for way, after in enumerate(ways)
             if after != before
         ]

@@ -105,10 +105,10 @@ def _differing(old: CodeType, new: CodeType) -> list[tuple[CodeType, CodeType]]:
     """Return the functions in a code that differ in another, at any depth."""
     pairs = []
     theirs = [code for code in new.co_consts if isinstance(code, CodeType)]
-    for code in (each for each in old.co_consts if isinstance(each, CodeType)):
-        same_name = [each for each in theirs if _place(each) == _place(code)]
+    for code in (const for const in old.co_consts if isinstance(const, CodeType)):
+        same_name = [candidate for candidate in theirs if _place(candidate) == _place(code)]
         if code not in same_name and same_name:
-            other = next((each for each in same_name if each not in old.co_consts), same_name[0])
+            other = next((candidate for candidate in same_name if candidate not in old.co_consts), same_name[0])
             pairs += [(code, other), *_differing(code, other)]
     return pairs
 

@@ -29,8 +29,8 @@ class Room:
     @property
     def files(self) -> list[str]:
         """The sources, relative to the checkout."""
-        found = (path for pattern in self.sources for path in ROOT.glob(pattern))
-        return sorted(path.relative_to(ROOT).as_posix() for path in found)
+        paths = (path for pattern in self.sources for path in ROOT.glob(pattern))
+        return sorted(path.relative_to(ROOT).as_posix() for path in paths)
 
 
 _GATE = tuple(

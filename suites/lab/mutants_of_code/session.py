@@ -83,7 +83,7 @@ class MutationJob:
     def load(cls, file: Path) -> MutationJob:
         """Read what `save` wrote."""
         fields = json.loads(file.read_text())
-        return cls(**{**fields, "mutants": [CodeChange(**each) for each in fields["mutants"]]})
+        return cls(**{**fields, "mutants": [CodeChange(**mutant) for mutant in fields["mutants"]]})
 
 
 @dataclass(frozen=True)
@@ -224,10 +224,10 @@ class Laboratory:
                 import_module(name)
         self._items = {item.nodeid: item for item in session.items}
         started = time.monotonic()
-        reaches = sorted(self._measured(), key=lambda each: each.seconds)
+        reaches = sorted(self._measured(), key=lambda reach: reach.seconds)
         self._say(f"{len(reaches)} of {len(self._items)} tests take part ({time.monotonic() - started:.0f} s)")
         fates = list(self._tried(reaches, imported))
-        result = {"tests": len(reaches), "fates": [asdict(each) for each in fates]}
+        result = {"tests": len(reaches), "fates": [asdict(fate) for fate in fates]}
         (self._folder / "result.json").write_text(json.dumps(result))
         return True
 
@@ -271,9 +271,9 @@ class Laboratory:
         for mutant in self._job.mutants:
             path = str(Path(self._job.root, mutant.file).resolve())
             lines = {(path, line) for line in range(mutant.line, mutant.last + 1)}
-            near = [each for each in reaches if each.lines & lines]
+            near = [reach for reach in reaches if reach.lines & lines]
             if not mutant.in_function or lines & imported:
-                of_file = [each for each in reaches if any(name == path for name, _ in each.lines)]
+                of_file = [reach for reach in reaches if any(name == path for name, _ in reach.lines)]
                 cold.append((mutant, self._affordable(of_file or list(reaches))))
             elif near:
                 warm.append((mutant, self._affordable(near)))
@@ -289,21 +289,21 @@ class Laboratory:
 
     def _affordable(self, reaches: Sequence[Reach]) -> list[Reach]:
         """Return as many, the fastest first, as the budget has the time for; one at least."""
-        chosen, spent = list(reaches[:1]), sum(each.seconds for each in reaches[:1])
-        for each in reaches[1:]:
-            spent += each.seconds
+        chosen, spent = list(reaches[:1]), sum(reach.seconds for reach in reaches[:1])
+        for reach in reaches[1:]:
+            spent += reach.seconds
             if spent > self._job.budget:
                 break
-            chosen.append(each)
+            chosen.append(reach)
         return chosen
 
     def _limit(self, trial: tuple[CodeChange, list[Reach]]) -> float:
-        return _LEAST_SECONDS + 3 * sum(each.seconds for each in trial[1])
+        return _LEAST_SECONDS + 3 * sum(reach.seconds for reach in trial[1])
 
     def _fate(self, ended: _Ended[tuple[CodeChange, list[Reach]]]) -> MutantFate:
         mutant, reaches = ended.subject
-        said = ended.scratch / "failed"
-        by = said.read_text() if said.exists() else ""
+        mark = ended.scratch / "failed"
+        by = mark.read_text() if mark.exists() else ""
         how = by or ("no end" if ended.late else f"the process ended with {ended.status}" if ended.status else "")
         fate = MutantFate(mutant, KILLED if how else SURVIVED, how, len(reaches), round(ended.wall, 2))
         self._say(f"{fate.fate}: {mutant}{f' ({how})' if how else ''}")
@@ -331,7 +331,7 @@ class Laboratory:
                 swapped = 0
             if not swapped:
                 raise SystemExit(_CANNOT_SWAP)
-        self._run([each.test for each in reaches], scratch)
+        self._run([reach.test for reach in reaches], scratch)
         if self._failed:
             (scratch / "failed").write_text(self._failed)
 
@@ -341,7 +341,7 @@ class Laboratory:
         if self._job.own_cache:
             os.environ["ETHOS_HIL_CACHE"] = str(scratch / "cache")
         os.environ.pop(JOB, None)
-        tests = [each.test for each in reaches]
+        tests = [reach.test for reach in reaches]
         os.execv(sys.executable, [sys.executable, "-m", "pytest", "-x", *OPTIONS, *tests])
 
 

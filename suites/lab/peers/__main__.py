@@ -59,12 +59,12 @@ def main(
                 live.stage(f"MLIA checks {path.stem} on {profile}, {backend}")
                 try:
                     report = mlia.check(path.resolve(), profile, backend)
-                    found, expected = f"{report.cycles:,}", f"{cycles(report, profile):,}"
-                    ending = "equal" if found == expected else "different"
+                    actual, expected = f"{report.cycles:,}", f"{cycles(report, profile):,}"
+                    ending = "equal" if actual == expected else "different"
                 except ToolError as error:
-                    found, expected, ending = "", "", error.message
+                    actual, expected, ending = "", "", error.message
                 wrong += ending != "equal"
-                add_row(table, path.stem, profile, backend, found, expected, ending)
+                add_row(table, path.stem, profile, backend, actual, expected, ending)
     console().print(table)
     if wrong:
         raise typer.Exit(1)
@@ -82,11 +82,11 @@ def made(folder: Path) -> list[Path]:
 
 def cycles(report: MliaReport, profile: str) -> int:
     """Return the modelled cycles of what MLIA's Vela compiled. Raises ToolError where it left operators to the CPU."""
-    found = read_tflite(report.compiled.read_bytes(), str(report.compiled))
-    if found.others or len(found.networks) != 1:
-        raise ToolError(f"{found.others} operators are left to the CPU, {len(found.networks)} parts are for the NPU")
-    runner = NetworkRunner(found.networks[0], mode=MemoryMode(MODES[profile]))
-    return runner.run([_zeros(tensor) for tensor in found.networks[0].inputs])[1].cycles
+    model = read_tflite(report.compiled.read_bytes(), str(report.compiled))
+    if model.others or len(model.networks) != 1:
+        raise ToolError(f"{model.others} operators are left to the CPU, {len(model.networks)} parts are for the NPU")
+    runner = NetworkRunner(model.networks[0], mode=MemoryMode(MODES[profile]))
+    return runner.run([_zeros(tensor) for tensor in model.networks[0].inputs])[1].cycles
 
 
 def _zeros(tensor: NetworkTensor) -> np.ndarray:

@@ -91,8 +91,8 @@ class Mlia:
             [PROGRAM, *arguments], env=environment, capture_output=True, text=True, timeout=_SECONDS, cwd=self._home
         )
         if done.returncode:
-            said = " ".join((done.stdout + done.stderr).split())[-_LAST:]
-            raise ToolError(f"mlia {arguments[0]} ended with status {done.returncode}: {said}")
+            output = " ".join((done.stdout + done.stderr).split())[-_LAST:]
+            raise ToolError(f"mlia {arguments[0]} ended with status {done.returncode}: {output}")
         return done.stdout
 
 

@@ -59,7 +59,7 @@ def main(
             trials.append(done)
             live.step(len(trials), len(networks) * len(npus))
     if json_file is not None:
-        json_file.write_text(json.dumps([asdict(each) for each in trials], indent=1) + "\n")
+        json_file.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
     console().print(summary(trials))
     for title in ("refused", "problem"):
         for done in trials:
@@ -71,10 +71,10 @@ def main(
 
 def summary(trials: Sequence[ProfileTrial]) -> Table:
     """Return a table of what was found on each NPU."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("NPU")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("NPU")
     for name in ("networks", "refused", "wrong", "rows", "equal", "merged", "moved", "cycles moved"):
-        made.add_column(name, justify="right")
+        table.add_column(name, justify="right")
     for name in dict.fromkeys(done.npu for done in trials):
         mine = [done for done in trials if done.npu == name]
         rows = sum(done.rows for done in mine)
@@ -82,16 +82,16 @@ def summary(trials: Sequence[ProfileTrial]) -> Table:
         merged = sum(len(piece.rows) for piece in pieces if piece.merged)
         moved = sum(len(piece.rows) for piece in pieces if not piece.merged)
         cycles = sum(
-            abs(one - two)
+            abs(share - prefix)
             for piece in pieces
             if not piece.merged
-            for one, two in zip(piece.shares, piece.prefixes, strict=True)
+            for share, prefix in zip(piece.shares, piece.prefixes, strict=True)
         )  # each cycle that moved is counted where it was and where it is
         total = sum(done.cycles for done in mine)
         counts = (len(mine), sum(bool(done.refused) for done in mine), sum(bool(done.problem) for done in mine),
                   rows, rows - merged - moved, merged, moved)  # fmt: skip
-        made.add_row(name, *(f"{count:,}" for count in counts), f"{cycles / 2 / total:.3%}" if total else "")
-    return made
+        table.add_row(name, *(f"{count:,}" for count in counts), f"{cycles / 2 / total:.3%}" if total else "")
+    return table
 
 
 if __name__ == "__main__":

@@ -56,11 +56,11 @@ def compared(network: str, shares: Record, prefixes: Record) -> ProfileTrial:
     problem = next(_problems(shares, prefixes), "")
     moved: list[Moved] = []
     if not problem:
-        for found in _moved(rows, cut):
-            if found is None or (not found.merged and _moves_back(found)):
-                problem = f"cycles are with an earlier row than the model's: {found}"
+        for piece in _moved(rows, cut):
+            if piece is None or (not piece.merged and _moves_back(piece)):
+                problem = f"cycles are with an earlier row than the model's: {piece}"
                 break
-            moved.append(found)
+            moved.append(piece)
     return ProfileTrial(network, shares.npu, len(rows), total, tuple(moved), problem)
 
 
@@ -89,9 +89,9 @@ def _moved(rows: Sequence[Op], cut: Sequence[Op]) -> Iterator[Moved | None]:
     whose sums differ.
     """
     piece: list[tuple[Op, Op]] = []
-    for one, two in zip(rows, cut, strict=True):
-        piece.append((one, two))
-        if two.cycles is not None and sum((a.cycles or 0) - (b.cycles or 0) for a, b in piece) == 0:
+    for row, part in zip(rows, cut, strict=True):
+        piece.append((row, part))
+        if part.cycles is not None and sum((a.cycles or 0) - (b.cycles or 0) for a, b in piece) == 0:
             if len(piece) > 1:
                 yield Moved(
                     tuple(a.id for a, _ in piece),

@@ -75,11 +75,11 @@ def main(
     with Live() as live:
         streams, changed = kept_streams(), []
         if again:
-            found = compile_streams.networks_in(folder) if folder else {}
+            files = compile_streams.networks_in(folder) if folder else {}
             place = compile_streams.environment(environments, live)
-            made = {each.name: each for each in compile_streams.compiled(points, found, place, live)}
-            changed = _changed(streams, made)
-            streams = {**streams, **{name: each for name, each in made.items() if not _weaker(each, streams)}}
+            fresh = {stream.name: stream for stream in compile_streams.compiled(points, files, place, live)}
+            changed = _changed(streams, fresh)
+            streams = {**streams, **{name: stream for name, stream in fresh.items() if not _weaker(stream, streams)}}
         live.stage(f"Modelling {len(points)} published runs")
         rows = compare(points, streams, live.step)
     if rules:
@@ -104,7 +104,7 @@ def _chosen(networks: Sequence[str], kinds: Sequence[str], families: Sequence[st
     points = published_points()
     known: Mapping[str, Sequence[str]] = {
         "network": [point.network for point in points],
-        "kind": [str(each) for each in PointKind],
+        "kind": [str(kind) for kind in PointKind],
         "family": _FAMILIES,
     }
     for what, given in (("network", networks), ("kind", kinds), ("family", families)):
@@ -115,23 +115,23 @@ def _chosen(networks: Sequence[str], kinds: Sequence[str], families: Sequence[st
                     hint=f"there are {', '.join(dict.fromkeys(known[what]))}",
                 )
     chosen = select(points, kinds=[PointKind(name) for name in kinds], families=[f"ethos-{name}" for name in families])
-    found = [point for point in chosen if not networks or point.network in networks]
-    if not found:
+    matches = [point for point in chosen if not networks or point.network in networks]
+    if not matches:
         raise UsageError("no published run is of all these", hint="ask for less at once")
-    return found
+    return matches
 
 
-def _weaker(made: CompiledStream, kept: Mapping[str, CompiledStream]) -> bool:
+def _weaker(new: CompiledStream, kept: Mapping[str, CompiledStream]) -> bool:
     """Return whether a stream of a stand-in would replace one of the network itself."""
-    there = kept.get(made.name)
-    return made.stand_in and there is not None and not there.stand_in
+    there = kept.get(new.name)
+    return new.stand_in and there is not None and not there.stand_in
 
 
-def _changed(kept: Mapping[str, CompiledStream], made: Mapping[str, CompiledStream]) -> list[str]:
+def _changed(kept: Mapping[str, CompiledStream], new: Mapping[str, CompiledStream]) -> list[str]:
     return [
         name
-        for name, each in made.items()
-        if not _weaker(each, kept) and (name not in kept or kept[name].code != each.code)
+        for name, stream in new.items()
+        if not _weaker(stream, kept) and (name not in kept or kept[name].code != stream.code)
     ]
 
 

@@ -66,12 +66,12 @@ class TimingAdapter:
 @cache
 def profiles() -> Mapping[str, Mapping[str, TimingAdapter]]:
     """Return the adapters of SRAM and of the other memory, by profile."""
-    found: dict[str, dict[str, TimingAdapter]] = {}
+    by_profile: dict[str, dict[str, TimingAdapter]] = {}
     with Path(__file__).with_name("adapters.csv").open(newline="") as file:
         for row in csv.DictReader(file):
-            made = TimingAdapter(**{name: int(row[name]) for name in _FIELDS})
-            found.setdefault(row["profile"], {})[row["port"]] = made
-    return found
+            adapter = TimingAdapter(**{name: int(row[name]) for name in _FIELDS})
+            by_profile.setdefault(row["profile"], {})[row["port"]] = adapter
+    return by_profile
 
 
 def memories(system: MemorySystem, profile: str, changes: str = "") -> MemorySystem:

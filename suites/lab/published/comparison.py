@@ -99,7 +99,7 @@ def compare(
 def _modelled(point: PublishedPoint, stream: CompiledStream) -> ComparedPoint:
     timing = stream.program().timing(*surroundings(point))
     read, written = timing_model.AXI_READ_BEATS, timing_model.AXI_WRITE_BEATS
-    beats = (timing.events[each] for port in (0, 1) for each in (read[port], written[port]))
+    beats = (timing.events[event] for port in (0, 1) for event in (read[port], written[port]))
     first, second, third, fourth = beats
     return ComparedPoint(point, stream, timing.cycles, (first, second, third, fourth))
 
@@ -148,16 +148,16 @@ def spreads(rows: Iterable[ComparedPoint], by: Callable[[ComparedPoint], str]) -
     groups: dict[str, list[ComparedPoint]] = {}
     for row in rows:
         groups.setdefault(by(row), []).append(row)
-    made = []
-    for name, found in groups.items():
+    result = []
+    for name, members in groups.items():
         for held in (False, True):
-            some = [row for row in found if row.point.held_out is held]
+            some = [row for row in members if row.point.held_out is held]
             if some:
                 first, second, third = (
                     Spread.of({label(row.point): which(row) for row in some}) for which in (_model, _vela_op, _vela_npu)
                 )
-                made.append(GroupSpread(name, held, first, second, third))
-    return made
+                result.append(GroupSpread(name, held, first, second, third))
+    return result
 
 
 def _model(row: ComparedPoint) -> float:

@@ -42,22 +42,22 @@ def networks_in(folder: Path) -> dict[str, bytes]:
         UsageError: the folder cannot be read, or has none of them.
     """
     wanted = {digest: name for name, digest in network_digests().items()}
-    found: dict[str, bytes] = {}
+    networks: dict[str, bytes] = {}
     try:
         for path in sorted(folder.glob("*.tflite")):
             if path.stat().st_size <= _MOST_NETWORK:
                 data = path.read_bytes()
                 name = wanted.get(hashlib.sha256(data).hexdigest())
                 if name is not None:
-                    found[name] = data
+                    networks[name] = data
     except OSError as error:
         raise UsageError(f"--networks {folder} cannot be read: {error.strerror}") from error
-    if not found:
+    if not networks:
         raise UsageError(
             f"--networks {folder} has none of the published networks",
             hint=f"they are {', '.join(network_digests())}; sources.toml has their SHA-256",
         )
-    return found
+    return networks
 
 
 def environment(root: Path | None, reporter: Reporter) -> VersionEnvironment:
@@ -66,7 +66,7 @@ def environment(root: Path | None, reporter: Reporter) -> VersionEnvironment:
 
 
 def compiled(
-    points: Iterable[PublishedPoint], found: Mapping[str, bytes], place: VersionEnvironment, reporter: Reporter
+    points: Iterable[PublishedPoint], networks: Mapping[str, bytes], place: VersionEnvironment, reporter: Reporter
 ) -> list[CompiledStream]:
     """Compile the stream of each point. What is neither found nor has a stand-in is left out.
 
@@ -74,19 +74,19 @@ def compiled(
         ToolError: Vela's process cannot be started.
         CompileError: Vela refuses a network.
     """
-    wanted = {point.stream: point for point in points if point.network in found or _has_stand_in(point.network)}
+    wanted = {point.stream: point for point in points if point.network in networks or _has_stand_in(point.network)}
     tool = NativeTool("vela", "Vela", VELA, path=place.alone, version=place.version)
-    made: dict[str, bytes | None] = {}
+    data: dict[str, bytes | None] = {}
     streams = []
     reporter.stage(f"Compiling {len(wanted)} command streams with {VELA} {place.version}")
     try:
-        for done, point in enumerate(sorted(wanted.values(), key=lambda each: each.network)):
+        for done, point in enumerate(sorted(wanted.values(), key=lambda point: point.network)):
             reporter.step(done, len(wanted))
-            if point.network not in made:
-                made = {point.network: found.get(point.network) or stand_in(point.network)}
-            network = made[point.network]
+            if point.network not in data:
+                data = {point.network: networks.get(point.network) or stand_in(point.network)}
+            network = data[point.network]
             assert network is not None, point
-            streams.append(_compile(tool, point, network, is_stand_in=point.network not in found))
+            streams.append(_compile(tool, point, network, is_stand_in=point.network not in networks))
     finally:
         tool.stop()
     return streams

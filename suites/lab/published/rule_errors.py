@@ -33,8 +33,8 @@ def rule_errors(
                 if count >= SHARE * timing.cycles:
                     errors.setdefault(rule, []).append(timing.cycles / point.cycles - 1)
     return {
-        rule: (len(found), round(statistics.median(map(abs, found)), 3), round(_worst(found), 3))
-        for rule, found in sorted(errors.items())
+        rule: (len(values), round(statistics.median(map(abs, values)), 3), round(_worst(values), 3))
+        for rule, values in sorted(errors.items())
     }
 
 

@@ -141,12 +141,12 @@ def operation(name: str) -> bytes:
         return net.graph.output(net.row(net.input(1, height, width, 250, scale=0.162, zero=-57), 250, 7)).serialize()
     net = StandInLayers(f"{kind}{shape}", 0.0)
     x = net.input(1, height, width, _CHANNELS, scale=0.00784, zero=-1)
-    made: Mapping[str, Callable[[], TfliteTensor]] = {
+    layers: Mapping[str, Callable[[], TfliteTensor]] = {
         "conv1x1": lambda: net.convolution(x, _CHANNELS, (1, 1)),
         "conv3x3": lambda: net.convolution(x, _CHANNELS, (3, 3)),
         "dw3x3": lambda: net.depthwise(x, (3, 3)),
     }
-    return net.graph.output(made[kind]()).serialize()
+    return net.graph.output(layers[kind]()).serialize()
 
 
 WHOLE: Mapping[str, Callable[[], bytes]] = {"mv2": mobilenet_v2, "vww": visual_wake_word, "w2l": wav2letter}

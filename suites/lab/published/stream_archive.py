@@ -82,11 +82,11 @@ def kept_streams(path: Path = ARCHIVE) -> Mapping[str, CompiledStream]:
     known = {field.name for field in fields(CompiledStream)} - {"code"}
     with zipfile.ZipFile(path) as archive:
         rows = json.loads(archive.read(_INDEX))
-        made = (
+        streams = (
             CompiledStream(
                 **{key: row[key] for key in known},
                 code=archive.read(f"{row['network']}/{row['npu']}/{row['memory_mode']}.bin"),
             )
             for row in rows
         )
-        return {stream.name: stream for stream in made}
+        return {stream.name: stream for stream in streams}

@@ -49,7 +49,7 @@ def to_json(rows: Sequence[ComparedPoint]) -> dict[str, Any]:
     return {
         "schema_version": SCHEMA_VERSION,
         "timing_model": timing_model_id(),
-        "spreads": [asdict(each) for each in spreads(rows, group)],
+        "spreads": [asdict(spread) for spread in spreads(rows, group)],
         "points": [_json(row) for row in rows],
     }
 
@@ -72,7 +72,7 @@ def point_table(rows: Iterable[ComparedPoint]) -> Table:
 
 def spread_table(rows: Sequence[ComparedPoint]) -> Table:
     """Return a table with a row for each group, held-out points apart."""
-    return _table(_SPREAD_HEAD, [_spread_row(each) for each in spreads(rows, group)], numbers=range(2, 9))
+    return _table(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(rows, group)], numbers=range(2, 9))
 
 
 _SPREAD_HEAD = (
@@ -81,11 +81,11 @@ _SPREAD_HEAD = (
 )  # fmt: skip
 
 
-def _spread_row(each: GroupSpread) -> list[str]:
-    model = each.model
+def _spread_row(spread: GroupSpread) -> list[str]:
+    model = spread.model
     return [
-        each.name, _HELD if each.held_out else _FIT, str(model.count), f"{model.median:.2f}", f"{model.error:.1%}",
-        f"{model.worst:.0%}", model.worst_name, _both(each.vela_op), _both(each.vela_npu),
+        spread.name, _HELD if spread.held_out else _FIT, str(model.count), f"{model.median:.2f}", f"{model.error:.1%}",
+        f"{model.worst:.0%}", model.worst_name, _both(spread.vela_op), _both(spread.vela_npu),
     ]  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def _beat_rows(rows: Iterable[ComparedPoint]) -> list[list[str]]:
     return [
         [label(row.point), *(_beat(*pair) for pair in zip(row.point.beats, row.beats, strict=True))]
         for row in rows
-        if any(each is not None for each in row.point.beats)
+        if any(beat is not None for beat in row.point.beats)
     ]
 
 
@@ -123,12 +123,12 @@ def _beat(published: int | None, modelled: int) -> str:
 
 def _table(head: Row, rows: Iterable[Row], *, numbers: Iterable[int]) -> Table:
     right = set(numbers)
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for index, name in enumerate(head):
-        made.add_column(name, justify="right" if index in right else "left")
+        table.add_column(name, justify="right" if index in right else "left")
     for row in rows:
-        made.add_row(*map(Text, row))
-    return made
+        table.add_row(*map(Text, row))
+    return table
 
 
 @cache
@@ -138,7 +138,7 @@ def markdown() -> dict[str, str]:
     by_kind = {kind: [row for row in rows if row.point.kind is kind] for kind in PointKind}
     networks = by_kind[PointKind.NETWORK]
     return {
-        "published-summary": _markdown(_SPREAD_HEAD, [_spread_row(each) for each in spreads(rows, group)]),
+        "published-summary": _markdown(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(rows, group)]),
         "published-beats": _markdown(("words", *WORDS), _beat_rows([*networks, *by_kind[PointKind.DOCUMENT]])),
         "published-off": _points(by_kind[PointKind.OFF]),
         "published-sweeps": _points(by_kind[PointKind.SWEEP]),
@@ -157,14 +157,14 @@ def document(text: str, rows: Iterable[ComparedPoint]) -> str:
     """
     networks = [row for row in rows if row.point.kind is PointKind.NETWORK]
     tables = {
-        "errors": _markdown(_SPREAD_HEAD, [_spread_row(each) for each in spreads(networks, group)]),
+        "errors": _markdown(_SPREAD_HEAD, [_spread_row(spread) for spread in spreads(networks, group)]),
         "networks": _points(sorted(networks, key=lambda row: row.point.held_out)),
     }
     for name, table in tables.items():
         begin, end = f"<!-- published: {name} -->\n", f"<!-- end of {name} -->"
-        before, found, rest = text.partition(begin)
-        _, ended, after = rest.partition(end)
-        if not (found and ended):
+        before, opening, rest = text.partition(begin)
+        _, closing, after = rest.partition(end)
+        if not (opening and closing):
             raise UsageError(f"the document has no table {name!r}", hint=f"it stands between {begin.strip()} and {end}")
         text = f"{before}{begin}\n{table}\n{end}{after}"
     return text

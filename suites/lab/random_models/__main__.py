@@ -50,7 +50,7 @@ def main(
             trials.append(done)
             live.step(len(trials), count * len(npus))
             if json_file is not None:
-                json_file.write_text(json.dumps([asdict(each) for each in trials], indent=1) + "\n")
+                json_file.write_text(json.dumps([asdict(trial) for trial in trials], indent=1) + "\n")
     failed = [done for done in trials if done.ending.failed]
     for done in failed:
         console().print(Text(f"{done}\n  {done.recipe}"))
@@ -71,10 +71,10 @@ def endings(trials: Sequence[NetworkTrial]) -> Table:
     """Return a table of how many networks ended how on each NPU."""
     counted = Counter((done.npu, done.ending) for done in trials)
     seen = [ending for ending in NetworkEnding if any(done.ending is ending for done in trials)]
-    made = Table("NPU", *(str(ending) for ending in seen), box=None, pad_edge=False, header_style="bold")
+    table = Table("NPU", *(str(ending) for ending in seen), box=None, pad_edge=False, header_style="bold")
     for name in dict.fromkeys(done.npu for done in trials):
-        made.add_row(name, *(str(counted[name, ending]) for ending in seen))
-    return made
+        table.add_row(name, *(str(counted[name, ending]) for ending in seen))
+    return table
 
 
 def reasons(trials: Sequence[NetworkTrial]) -> Counter[str]:

@@ -62,8 +62,8 @@ class _ChannelNorm(nn.Module):
         self.norm = nn.LayerNorm(channels)
 
     def forward(self, x: Tensor) -> Tensor:
-        made: Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
-        return made
+        output: Tensor = self.norm(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return output
 
 
 def _concat(dice: Dice, site: DrawSite) -> NetworkStep | None:

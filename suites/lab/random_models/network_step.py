@@ -66,8 +66,8 @@ class DrawSite:
         """The floats with the last value's shape, itself included."""
         return [
             at
-            for at, each in enumerate(self.values)
-            if each.shape == self.values[-1].shape and each.is_floating_point()
+            for at, value in enumerate(self.values)
+            if value.shape == self.values[-1].shape and value.is_floating_point()
         ]
 
     def step(self, name: str, call: Call) -> NetworkStep:

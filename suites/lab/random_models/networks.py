@@ -57,7 +57,7 @@ class Drawn:
     @property
     def recipe(self) -> str:
         """The shapes of the inputs and the layers, as one line."""
-        return f"{' '.join(str(list(each.shape)) for each in self.inputs)}: {self.module.recipe}"
+        return f"{' '.join(str(list(tensor.shape)) for tensor in self.inputs)}: {self.module.recipe}"
 
 
 def network(seed: int) -> Drawn:

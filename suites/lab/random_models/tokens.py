@@ -44,8 +44,8 @@ class _Attention(nn.Module):
             if self.causal:
                 scores = scores + torch.full((length, length), -8.0).triu(1)
             mixed = torch.softmax(scores, -1) @ value
-        made: Tensor = self.out(mixed.transpose(1, 2).reshape(n, length, width))
-        return made
+        output: Tensor = self.out(mixed.transpose(1, 2).reshape(n, length, width))
+        return output
 
 
 def _attention(dice: Dice, site: DrawSite) -> NetworkStep:

@@ -118,7 +118,7 @@ def trial(
         return refused(drawn, npu, error)
     except EthosHilError as error:
         return _ended(drawn, npu, NetworkEnding.BROKEN, f"{type(error).__name__}: {error}")
-    defects = tuple(dict.fromkeys(defect for each in artifact.delegates for defect in each.defects))
+    defects = tuple(dict.fromkeys(defect for delegate in artifact.delegates for defect in delegate.defects))
     for delegate in artifact.delegates:
         try:
             problem = next(problems_of(delegate, npu, drawn.seed), None)
@@ -132,8 +132,8 @@ def trial(
         return refused(drawn, npu, error)
     except (UsageError, TargetError, EthosHilError) as error:
         return _ended(drawn, npu, _OF_KIND.get(error.kind, NetworkEnding.BROKEN), f"{error.kind}: {error}", defects)
-    programs = (Npu(EthosU.parse(npu)).decode(each.blob.command_stream) for each in artifact.delegates)
-    hazard = next((str(found) for program in programs for found in program.hazards), "")
+    programs = (Npu(EthosU.parse(npu)).decode(delegate.blob.command_stream) for delegate in artifact.delegates)
+    hazard = next((str(hazard) for program in programs for hazard in program.hazards), "")
     return replace(_ended(drawn, npu, ending, detail, defects), hazard=hazard)
 
 

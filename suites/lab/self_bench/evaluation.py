@@ -104,18 +104,18 @@ def measure(live: Live, items: int = FEW) -> BenchPart:
     model = load_model(MODEL)
     assert isinstance(model, TorchModel)
     images, boards = Images(items), os.cpu_count() or 1
-    found = evaluate(model, images, npu=NPU, jobs=boards, timeout=_TIMEOUT, progress=live)
-    agreeing = found.tally.agreement(FLOAT, DEVICE)
-    if not found.verified or agreeing is None:
-        raise ToolError(f"the evaluation is not verified: {found.stopped or found.failure}")
-    board, reference = _alone(found.artifact, images, live)
+    result = evaluate(model, images, npu=NPU, jobs=boards, timeout=_TIMEOUT, progress=live)
+    agreeing = result.tally.agreement(FLOAT, DEVICE)
+    if not result.verified or agreeing is None:
+        raise ToolError(f"the evaluation is not verified: {result.stopped or result.failure}")
+    board, reference = _alone(result.artifact, images, live)
     method = model.methods[model.default_name]
     program, rates = XnnpackProgram.of(method), {}
     for threads in sorted({1, boards}):
         live.stage(f"Running XNNPACK with {threads} thread{'s' * (threads > 1)}")
         rates[threads] = _xnnpack(program, threads, images, live)
     same_class = {"device": agreeing, "XNNPACK": _same_class(program, method, images)}
-    return part(Rates(items, boards, items / found.seconds, board, reference, rates, same_class))
+    return part(Rates(items, boards, items / result.seconds, board, reference, rates, same_class))
 
 
 def part(rates: Rates) -> BenchPart:

@@ -90,16 +90,16 @@ class BenchPart:
 
 def table(title: str, figures: Sequence[Figure]) -> Table:
     """Return a table with a row for each figure. Rows that fall short say so, and are red on a terminal."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column(title)
-    made.add_column("measured now", justify="right")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column(title)
+    grid.add_column("measured now", justify="right")
     for column in ("threshold", "", "provenance"):
-        made.add_column(column)
-    for each in figures:
-        limit = f"{each.threshold.direction} {shown(each.threshold.limit, each.unit)}" if each.threshold else ""
-        cells = (each.what, shown(each.value, each.unit), limit, SHORT if each.short else "", each.provenance)
-        made.add_row(*(Text(cell, style="bold red" if each.short else "") for cell in cells))
-    return made
+        grid.add_column(column)
+    for figure in figures:
+        limit = f"{figure.threshold.direction} {shown(figure.threshold.limit, figure.unit)}" if figure.threshold else ""
+        cells = (figure.what, shown(figure.value, figure.unit), limit, SHORT if figure.short else "", figure.provenance)
+        grid.add_row(*(Text(cell, style="bold red" if figure.short else "") for cell in cells))
+    return grid
 
 
 def shown(value: float, unit: str) -> str:

@@ -30,15 +30,15 @@ ASKED_COMPARISON, ASKED_REPORT, ASKED_REPORT_BYTES = 5.0, 10.0, 5e6
 _ROUNDS = 3
 _ONE = "test_operator07_case03_U85_BI"
 QUESTIONS: Mapping[str, Callable[[History], int]] = {
-    "all runs": lambda found: len(found.runs()),
-    "every number that changed": lambda found: len(found.changes()),
-    "one number of one test": lambda found: len(found.points(_ONE)),
-    "what changed in one test": lambda found: len(found.changes(_ONE)),
-    "sum of a metric, by run": lambda found: len(
-        found.rows("SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run")
+    "all runs": lambda history: len(history.runs()),
+    "every number that changed": lambda history: len(history.changes()),
+    "one number of one test": lambda history: len(history.points(_ONE)),
+    "what changed in one test": lambda history: len(history.changes(_ONE)),
+    "sum of a metric, by run": lambda history: len(
+        history.rows("SELECT run, sum(value) FROM points WHERE metric = 'npu_cycles' GROUP BY run")
     ),
-    "median of each wall time": lambda found: len(
-        found.rows("SELECT label, metric, median(value) FROM points WHERE provenance = 'host' GROUP BY ALL")
+    "median of each wall time": lambda history: len(
+        history.rows("SELECT label, metric, median(value) FROM points WHERE provenance = 'host' GROUP BY ALL")
     ),
 }
 
@@ -59,7 +59,7 @@ def measure(live: Live, *, count: int = NIGHTS, tests: int = TESTS) -> BenchPart
             adding.append(time.perf_counter() - start)
             live.step(number + 1, count)
         run = RunFolder(Path(place, "runs"), name="night")
-        (run.path / "records-1.jsonl").write_text("\n".join(each.record.dumps() for each in night) + "\n")
+        (run.path / "records-1.jsonl").write_text("\n".join(item.record.dumps() for item in night) + "\n")
         start = time.perf_counter()
         compact(run.path, Path(place, "other"))
         whole = time.perf_counter() - start
@@ -94,13 +94,13 @@ def _report(run: Path, folder: Path, night_before: str) -> list[Figure]:
     comparison = gate(before, side(str(run)))
     compared = time.perf_counter()
     content = report(read_results([run]), comparison, History(folder))
-    made = time.perf_counter()
+    end = time.perf_counter()
     memory = peak_memory()
     subjects = f"{comparison.subjects:,} tests"
     return [
         Figure(f"compare a night with the one before ({subjects})", compared - start, "s", "wall",
                at_most(ASKED_COMPARISON)),
-        Figure(f"report of a night with a year of history ({subjects})", made - compared, "s", "wall",
+        Figure(f"report of a night with a year of history ({subjects})", end - compared, "s", "wall",
                at_most(ASKED_REPORT)),
         Figure("size of that report", len(content) / 1e6, "MB", "file", at_most(ASKED_REPORT_BYTES / 1e6)),
         Figure("memory of comparison and report", memory / 1e6, "MB", "largest RSS", at_most(ASKED_MEMORY / 1e6)),
@@ -109,12 +109,12 @@ def _report(run: Path, folder: Path, night_before: str) -> list[Figure]:
 
 def _ask(folder: Path) -> tuple[dict[str, tuple[int, float]], float]:
     """Return for each question the rows of the answer and the seconds it took; and the bytes that were needed."""
-    found: dict[str, tuple[int, float]] = {}
+    answers: dict[str, tuple[int, float]] = {}
     for name, question in QUESTIONS.items():
         seconds, rows = [], 0
         for _ in range(_ROUNDS):
             start = time.perf_counter()
             rows = question(History(folder))
             seconds.append(time.perf_counter() - start)
-        found[name] = rows, statistics.median(seconds)
-    return found, peak_memory()
+        answers[name] = rows, statistics.median(seconds)
+    return answers, peak_memory()

@@ -122,15 +122,15 @@ def python_seconds(*arguments: str) -> float:
 
 def lowering_seconds(model: str) -> tuple[float, float]:
     """Return the CPU seconds of lowering a model with an empty cache and from the cache. Imports do not count."""
-    found = []
+    seconds = []
     with tempfile.TemporaryDirectory() as folder:
         cache = Cache(Path(folder))
         for name in (DIGITS, model, model):  # the first one imports what lowering needs
             source = load_model(name)
             started = time.process_time()
             lower(source, SIZE, cache=cache)
-            found.append(time.process_time() - started)
-    return found[1], found[2]
+            seconds.append(time.process_time() - started)
+    return seconds[1], seconds[2]
 
 
 def measure(live: Live) -> BenchPart:

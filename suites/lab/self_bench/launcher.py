@@ -159,8 +159,8 @@ def _once(command: list[str], folder: Path, outputs: Sequence[bytes] | None, boo
     wrong = [i for i, right in enumerate(outputs or ()) if (folder / f"out-{i}.bin").read_bytes() != right]
     total = time.perf_counter() - started
     if done.returncode != 0 or wrong:
-        said = (done.stdout + done.stderr).decode(errors="replace")
-        raise ToolError(f"the run ended with status {done.returncode}, wrong outputs {wrong}: {said}")
+        output = (done.stdout + done.stderr).decode(errors="replace")
+        raise ToolError(f"the run ended with status {done.returncode}, wrong outputs {wrong}: {output}")
     rows = {name: float(seconds) for name, seconds in _ROW.findall(done.stdout.decode())}
     return LauncherTimes(
         total,
@@ -185,7 +185,7 @@ def measure_digits(live: Live) -> BenchPart:
 
 def part(times: LauncherTimes) -> BenchPart:
     """Return the figures of a run."""
-    names = [each.name for each in fields(times)]
+    names = [field.name for field in fields(times)]
     provenance = f"wall, of the fastest of {_RUNS} runs"
     figure = Figure("a launcher, beyond QEMU's boot, program and NPU model", times.over, "s", provenance, LIMIT)
     return BenchPart((figure,), (times.table(),), {name: getattr(times, name) for name in names})
@@ -199,9 +199,9 @@ def main(
     ] = None,
 ) -> None:
     """Time a runner on the launcher. Exit status 1 when the launcher adds more than its limit."""
-    made = part(measure(runner, program.read_bytes(), [path.read_bytes() for path in inputs or ()]))
-    console().print(*made.details, table("launcher", made.figures), sep="\n")
-    raise typer.Exit(int(any(figure.short for figure in made.figures)))
+    result = part(measure(runner, program.read_bytes(), [path.read_bytes() for path in inputs or ()]))
+    console().print(*result.details, table("launcher", result.figures), sep="\n")
+    raise typer.Exit(int(any(figure.short for figure in result.figures)))
 
 
 if __name__ == "__main__":

@@ -105,18 +105,18 @@ def macs(compiled: CompiledGraph) -> int:
 def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Sequence[Array]) -> Iterator[Speed]:
     """Time one graph on its configurations and the reference, in turn. Raise Fault where the NPU refuses it."""
     model = reference_model()
-    npus = [Npu(EthosU.parse(one.npu)) for one in compiled]
+    npus = [Npu(EthosU.parse(graph.npu)) for graph in compiled]
     reference: list[float] = []
     taken: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
     for _ in range(ROUNDS):
         with quiet():
             reference.append(best(lambda: model.run(tosa, list(inputs)), 1))
-        for one, npu, (cold, warm) in zip(compiled, npus, taken, strict=True):
-            cold.append(inference(one, npu, inputs, cold=True))
-            warm.append(inference(one, npu, inputs, cold=False))
-    for one, (cold, warm) in zip(compiled, taken, strict=True):
-        operations = len(one.program().ops)
-        yield Speed(name, one.npu, operations, macs(one), min(reference), min(cold), min(warm))
+        for graph, npu, (cold, warm) in zip(compiled, npus, taken, strict=True):
+            cold.append(inference(graph, npu, inputs, cold=True))
+            warm.append(inference(graph, npu, inputs, cold=False))
+    for graph, (cold, warm) in zip(compiled, taken, strict=True):
+        operations = len(graph.program().ops)
+        yield Speed(name, graph.npu, operations, macs(graph), min(reference), min(cold), min(warm))
 
 
 def speeds(program: TosaProgram, npus: Sequence[str]) -> Iterator[Speed]:
@@ -190,12 +190,12 @@ def xnnpack_seconds() -> dict[int, float]:
 def inferences(networks: Sequence[Speed], xnnpack: Mapping[int, float]) -> list[tuple[str, float]]:
     """Return what does how many inferences of MobileNetV2 a second."""
     rows = [row for row in networks if row.program == MOBILENET]
-    found = [("tosa_reference_model", min(row.reference for row in rows))] if rows else []
+    pairs = [("tosa_reference_model", min(row.reference for row in rows))] if rows else []
     for what, of in (("cold", _cold), ("warm", _warm)):
-        found += [(f"NPU model, {row.npu}, {what}", of(row)) for row in rows]
+        pairs += [(f"NPU model, {row.npu}, {what}", of(row)) for row in rows]
     for threads, seconds in xnnpack.items():
-        found.append((f"ExecuTorch's XNNPACK, int8, {threads} thread{'s' * (threads > 1)}", seconds))
-    return [(what, 1 / seconds) for what, seconds in found]
+        pairs.append((f"ExecuTorch's XNNPACK, int8, {threads} thread{'s' * (threads > 1)}", seconds))
+    return [(what, 1 / seconds) for what, seconds in pairs]
 
 
 def rate_table(rates: Sequence[tuple[str, float]]) -> Table:
@@ -231,11 +231,11 @@ def summary(rows: Sequence[Speed], of: Callable[[Speed], float]) -> str:
     behind = [of(row) - row.reference for row in rows if row.operations == 1 and of(row) > row.reference] or [0.0]
     faster = sum(of(row) <= row.reference for row in rows)
     total = sum(row.reference for row in rows) / sum(map(of, rows))
-    each = max((of(row) - row.reference) / row.operations for row in rows)
+    gap = max((of(row) - row.reference) / row.operations for row in rows)
     return (
         f"{faster} of {len(rows)} are no slower, all together are {total:.1f} times as fast; "
         f"those of one operation are behind by {milliseconds(float(np.median(behind)))} in the median, "
-        f"{milliseconds(max(behind))} at most; any is by {milliseconds(each)} an operation at most"
+        f"{milliseconds(max(behind))} at most; any is by {milliseconds(gap)} an operation at most"
     )
 
 
@@ -297,8 +297,8 @@ def part(
     ]
     figures.append(Figure("BLAS, one thread", bound / 1e9, "G multiplications/s", LEAST))
     figures.append(Figure("start of the process that decodes weights", start * 1e3, "ms", LEAST))
-    found = {"networks": networks, "slices": sliced, "programs": programs}
-    data: dict[str, object] = {what: [asdict(row) for row in rows] for what, rows in found.items()}
+    groups = {"networks": networks, "slices": sliced, "programs": programs}
+    data: dict[str, object] = {what: [asdict(row) for row in rows] for what, rows in groups.items()}
     data["xnnpack"] = {str(threads): seconds for threads, seconds in xnnpack.items()}
     return BenchPart(tuple(figures), tuple(details), data)
 

@@ -109,28 +109,28 @@ def lowerings(
     if not patches_on():
         raise ToolError(f"{VARIABLE}=off: there is nothing to measure", hint="unset it")
     ways = choices(patches)
-    found: dict[str, list[float]] = {way: [] for way in ways}
+    times: dict[str, list[float]] = {way: [] for way in ways}
     programs: dict[str, str] = {}
     for number in range(rounds):
         step(number, rounds)
         for way, applied in ways.items():
             with replace_attribute(lowering, "SPEED", applied):
                 taken, programs[way] = seconds(model)
-            found[way].append(taken)
+            times[way].append(taken)
         if len(set(programs.values())) > 1:
             raise ToolError(f"the program of {name} depends on patches that only save time: {programs}")
-    return Lowerings(name, found)
+    return Lowerings(name, times)
 
 
 def table(rows: Sequence[Lowerings]) -> Table:
     """Patches down, models across."""
-    found = Table(box=None, pad_edge=False, header_style="bold")
-    found.add_column("CPU time of a lowering without the patches of")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("CPU time of a lowering without the patches of")
     for row in rows:
-        found.add_column(f"{row.model}, with {row.patched:.2f} s", justify="right")
+        grid.add_column(f"{row.model}, with {row.patched:.2f} s", justify="right")
     for way in list(rows[0].seconds)[1:]:
-        found.add_row(way, *(f"{row.ratio(way):.2f} times" for row in rows))
-    return found
+        grid.add_row(way, *(f"{row.ratio(way):.2f} times" for row in rows))
+    return grid
 
 
 def figures(rows: Sequence[Lowerings]) -> tuple[Figure, ...]:
@@ -152,12 +152,12 @@ def models() -> dict[str, tuple[TorchModel, int]]:
     def built(declared: Case) -> TorchModel:
         return build(declared.name, declared, Path(__file__).parent)
 
-    found = {declared.name: (built(declared), ROUNDS) for declared in CASES}
+    by_name = {declared.name: (built(declared), ROUNDS) for declared in CASES}
     for name in NETWORKS:
         network = load_model(f"ethos_hil.suites.models:{name}")
         assert isinstance(network, TorchModel)
-        found[name] = (network, NETWORK_ROUNDS)
-    return found
+        by_name[name] = (network, NETWORK_ROUNDS)
+    return by_name
 
 
 def measure(live: Live) -> BenchPart:

@@ -21,16 +21,16 @@ def measure(live: Live) -> BenchPart:
     live.stage(f"Modelling {len(points)} published runs")
     rows = compare(points, kept_streams(), live.step)
     networks = [row for row in rows if row.point.kind in _NETWORKS]
-    figures = [figure for each in spreads(networks, group) for figure in _figures(each)]
+    figures = [figure for spread in spreads(networks, group) for figure in _figures(spread)]
     return BenchPart(tuple(figures), (point_table(networks), spread_table(rows)), to_json(rows))
 
 
-def _figures(each: GroupSpread) -> list[Figure]:
-    what = f"{each.name}, {'held out' if each.held_out else 'fit'}"
-    said = f"modelled / published, {each.model.count} runs"
-    vela = each.vela_npu if "no adapters" in each.name else each.vela_op  # without memories, where there are none
-    limit = at_most(100 * vela.error) if each.held_out else None
+def _figures(spread: GroupSpread) -> list[Figure]:
+    what = f"{spread.name}, {'held out' if spread.held_out else 'fit'}"
+    provenance = f"modelled / published, {spread.model.count} runs"
+    vela = spread.vela_npu if "no adapters" in spread.name else spread.vela_op  # without memories, where there are none
+    limit = at_most(100 * vela.error) if spread.held_out else None
     return [
-        Figure(f"{what}: median error", 100 * each.model.error, "%", said, limit),
-        Figure(f"{what}: worst error", 100 * each.model.worst, "%", f"{said}; {each.model.worst_name}"),
+        Figure(f"{what}: median error", 100 * spread.model.error, "%", provenance, limit),
+        Figure(f"{what}: worst error", 100 * spread.model.worst, "%", f"{provenance}; {spread.model.worst_name}"),
     ]

@@ -138,12 +138,12 @@ def nightly(folder: Path, *, jobs: int) -> float:
 
 def collecting() -> float:
     """Return the median wall seconds of listing the tests of all suites."""
-    found = []
+    seconds = []
     for _ in range(5):
         started = time.perf_counter()
         session(["suites", "--collect-only"], dict(os.environ))
-        found.append(time.perf_counter() - started)
-    return statistics.median(found)
+        seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds)
 
 
 def _kept(folder: Path) -> list[str]:
@@ -153,20 +153,20 @@ def _kept(folder: Path) -> list[str]:
 
 def table(rows: Sequence[Compared]) -> Table:
     """Return a table with a row for each operator, and one for all together."""
-    found = Table(box=None, pad_edge=False, header_style="bold")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("wall s a test, median", "ours, cold", "upstream", "ratio", "of CPU", "ours, warm", "times faster"):
-        found.add_column(column, justify="left" if column.startswith("wall") else "right")
+        grid.add_column(column, justify="left" if column.startswith("wall") else "right")
     for row in (*rows, total(rows)):
         ratios = [f"{ratio:.2f}" for ratio in row.cold.over(row.upstream)]
         cells = [f"{row.cold.wall:.2f}", f"{row.upstream.wall:.2f}", *ratios, f"{row.warm.wall:.3f}"]
-        found.add_row(row.operator, *cells, f"{row.upstream.over(row.warm)[0]:.0f}")
-    return found
+        grid.add_row(row.operator, *cells, f"{row.upstream.over(row.warm)[0]:.0f}")
+    return grid
 
 
 def total(rows: Sequence[Compared]) -> Compared:
     """Return the sums over all operators, as of one test of each."""
     times = ([getattr(row, name) for row in rows] for name in ("cold", "upstream", "warm"))
-    sums = (Times(sum(one.wall for one in column), sum(one.cpu for one in column)) for column in times)
+    sums = (Times(sum(entry.wall for entry in column), sum(entry.cpu for entry in column)) for column in times)
     return Compared("one of each", *sums)
 
 
@@ -216,8 +216,8 @@ class Sessions:
 
 def part(rows: Sequence[Compared], sessions: Sessions) -> BenchPart:
     """Return the figures of what was timed."""
-    one = total(rows)
-    slower, faster = one.cold.over(one.upstream), one.upstream.over(one.warm)
+    sums = total(rows)
+    slower, faster = sums.cold.over(sums.upstream), sums.upstream.over(sums.warm)
     medians = f"sum of medians of {TESTS} tests"
     whole = f"all operators in all profiles, {sessions.jobs} workers"
     figures = (

@@ -178,8 +178,8 @@ def comparison_table(title: str, rows: list[CycleComparison]) -> Table:
         table.add_column(npu.removeprefix("ethos-"), justify="right")
     cells = {(row.what, row.npu): row for row in rows}
     for what in dict.fromkeys(row.what for row in rows):
-        found = [cells.get((what, npu)) for npu in npus]
-        table.add_row(what, *("" if row is None else f"{row.ratio:.2f}" for row in found))
+        columns = [cells.get((what, npu)) for npu in npus]
+        table.add_row(what, *("" if row is None else f"{row.ratio:.2f}" for row in columns))
     return table
 
 

@@ -78,5 +78,5 @@ class LoadedXnnpack:
 
     def answer(self, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return output 0."""
-        found: torch.Tensor = self.method.execute(inputs)[0]  # type: ignore[attr-defined]
-        return found
+        output: torch.Tensor = self.method.execute(inputs)[0]  # type: ignore[attr-defined]
+        return output

@@ -79,10 +79,10 @@ def main(
     places = [place for place in places_of(npus) if generator in (None, place[1])]
     with Live() as live:
         live.stage(f"Running {len(asked)} networks with TensorFlow Lite Micro")
-        right = answers({name: (one.tflite, one.sets) for name, one in asked.items()})
+        right = answers({name: (question.tflite, question.sets) for name, question in asked.items()})
         live.stage(f"Checking {len(asked)} networks at {len(places)} places")
         results: list[CheckResult] = []
-        work = [job(name, one, right[name], places) for name, one in asked.items()]
+        work = [job(name, question, right[name], places) for name, question in asked.items()]
         for result in Crew(jobs, LIMIT_SECONDS).run(work):
             results.append(result)
             live.step(len(results), len(work) * len(places))
@@ -100,10 +100,10 @@ def main(
 def places_of(npus: Sequence[str]) -> list[Place]:
     """Return the configurations with each generator that knows them."""
     return [
-        (name, one)
+        (name, generator)
         for name in npus
-        for one in Generator
-        if one is Generator.REGOR or EthosU.parse(name).family.command_set is not CommandSet.U85
+        for generator in Generator
+        if generator is Generator.REGOR or EthosU.parse(name).family.command_set is not CommandSet.U85
     ]
 
 
@@ -111,12 +111,12 @@ def catalogue(text: str = "") -> dict[str, TfliteQuestion]:
     """Return the catalogue's networks with a text in their name."""
     return {
         name: TfliteQuestion(
-            one.tflite,
-            tuple(f"tensor{tensor.index}" for tensor in one.graph.inputs),
-            tuple(f"tensor{tensor.index}" for tensor in one.graph.outputs),
-            one.input_sets(),
+            network.tflite,
+            tuple(f"tensor{tensor.index}" for tensor in network.graph.inputs),
+            tuple(f"tensor{tensor.index}" for tensor in network.graph.outputs),
+            network.input_sets(),
         )
-        for name, one in NETWORKS.items()
+        for name, network in NETWORKS.items()
         if text in name
     }
 
@@ -131,34 +131,34 @@ def of_file(path: Path) -> TfliteQuestion:
     sets = []
     for number in range(SETS):
         rng = np.random.default_rng(zlib.crc32(f"{path.name}/{number}".encode()))
-        sets.append([drawn(one.shape, str(one.dtype), one.zero, rng, number) for one in inputs])
-    return TfliteQuestion(data, tuple(one.name for one in inputs), tuple(one.name for one in outputs), sets)
+        sets.append([drawn(tensor.shape, str(tensor.dtype), tensor.zero, rng, number) for tensor in inputs])
+    return TfliteQuestion(data, tuple(tensor.name for tensor in inputs), tuple(tensor.name for tensor in outputs), sets)
 
 
-def job(name: str, one: TfliteQuestion, answer: TflmAnswer, places: Sequence[Place]) -> TfliteJob:
+def job(name: str, question: TfliteQuestion, answer: TflmAnswer, places: Sequence[Place]) -> TfliteJob:
     """Return the checks of a network."""
-    return TfliteJob(name, one.tflite, one.inputs, one.outputs, one.sets, answer, places)
+    return TfliteJob(name, question.tflite, question.inputs, question.outputs, question.sets, answer, places)
 
 
 def digests(asked: dict[str, TfliteQuestion], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
     """Return SHA-256 of each network and of all its right outputs."""
     return {
-        name: {"tflite": _sha256([one.tflite]), "outputs": outputs_digest(right[name].outputs)}
-        for name, one in asked.items()
+        name: {"tflite": _sha256([question.tflite]), "outputs": outputs_digest(right[name].outputs)}
+        for name, question in asked.items()
         if not right[name].problem
     }
 
 
 def outputs_digest(outputs: Sequence[Sequence[np.ndarray]]) -> str:
     """Return SHA-256 of the outputs of all inferences."""
-    return _sha256([array.tobytes() for one in outputs for array in one])
+    return _sha256([array.tobytes() for inference in outputs for array in inference])
 
 
 def _sha256(parts: Sequence[bytes]) -> str:
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        made.update(part)
-    return made.hexdigest()
+        digest.update(part)
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":

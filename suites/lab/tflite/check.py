@@ -60,37 +60,37 @@ class TfliteJob:
         if self.answer.problem:
             return self._ended(npu, generator, CheckEnding.NOT_COMPARABLE, self.answer.problem)
         try:
-            made = compile_tflite(self.tflite, EthosU.parse(npu), generator=generator, raw=False)
+            data = compile_tflite(self.tflite, EthosU.parse(npu), generator=generator, raw=False)
         except CompileError as error:
             return self._ended(npu, generator, CheckEnding.NOT_COMPILED, error.message)
-        found = read_tflite(made, self.name)
-        if found.others or len(found.networks) != 1:
-            return self._ended(npu, generator, CheckEnding.NOT_COMPILED, _left(found))
+        model = read_tflite(data, self.name)
+        if model.others or len(model.networks) != 1:
+            return self._ended(npu, generator, CheckEnding.NOT_COMPILED, _left(model))
         try:
-            return self._compared(npu, generator, found.networks[0])
+            return self._compared(npu, generator, model.networks[0])
         except Fault as fault:
             return self._ended(npu, generator, CheckEnding.FAULTED, fault_name(fault))
 
     def run(self, network: NpuNetwork) -> tuple[list[list[Array]], NetworkRunner]:
         """Return the outputs of every inference, in the network's order, and the runner. Raises Fault."""
         runner = NetworkRunner(network)
-        made = []
-        for one in self.sets:
-            values, _ = runner.run(ordered(one, self.inputs, [tensor.name for tensor in network.inputs]))
-            made.append(ordered(values, [tensor.name for tensor in network.outputs], self.outputs))
-        return made, runner
+        outputs = []
+        for inputs in self.sets:
+            values, _ = runner.run(ordered(inputs, self.inputs, [tensor.name for tensor in network.inputs]))
+            outputs.append(ordered(values, [tensor.name for tensor in network.outputs], self.outputs))
+        return outputs, runner
 
     def _compared(self, npu: str, generator: Generator, network: NpuNetwork) -> CheckResult:
-        made, runner = self.run(network)
-        for number, (got, wanted) in enumerate(zip(made, self.answer.outputs, strict=True)):
-            problem = next(differences([one.tobytes() for one in got], wanted), None)
+        outputs, runner = self.run(network)
+        for number, (answer, wanted) in enumerate(zip(outputs, self.answer.outputs, strict=True)):
+            problem = next(differences([array.tobytes() for array in answer], wanted), None)
             if problem:
                 return self._ended(npu, generator, CheckEnding.MISMATCH, f"inference {number}: {problem}")
         hazards = runner.program.hazards if generator is Generator.REGOR else ()
         if hazards:
             return self._ended(npu, generator, CheckEnding.BROKEN, str(hazards[0]))
         kinds = kinds_of(runner.program)
-        return CheckResult(self.name, npu, generator, CheckEnding.EXACT, "", kinds, len(made))
+        return CheckResult(self.name, npu, generator, CheckEnding.EXACT, "", kinds, len(outputs))
 
     def _ended(self, npu: str, generator: Generator, ending: CheckEnding, detail: str) -> CheckResult:
         return CheckResult(self.name, npu, generator, ending, detail)
@@ -119,5 +119,5 @@ def drawn(shape: Sequence[int], dtype: str, zero: int, rng: np.random.Generator,
     return rng.integers(ends.min, ends.max, shape, endpoint=True).astype(dtype)
 
 
-def _left(found: VelaTflite) -> str:
-    return f"{found.others} operators are left to the CPU, {len(found.networks)} parts are for the NPU"
+def _left(model: VelaTflite) -> str:
+    return f"{model.others} operators are left to the CPU, {len(model.networks)} parts are for the NPU"

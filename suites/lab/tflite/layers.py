@@ -38,8 +38,8 @@ class Layers:
 
     def like(self, x: TfliteTensor, *shape: int, scale: float | None = None, zero: int | None = None) -> TfliteTensor:
         """Add a tensor of the same type and, unless given, the same quantisation."""
-        made = x.scale[0] if scale is None else scale
-        return self.graph.tensor(shape or x.shape, x.dtype, made, x.zero_point if zero is None else zero)
+        factor = x.scale[0] if scale is None else scale
+        return self.graph.tensor(shape or x.shape, x.dtype, factor, x.zero_point if zero is None else zero)
 
     def apply(
         self,
@@ -52,10 +52,10 @@ class Layers:
         **fields: Any,
     ) -> TfliteTensor:
         """Add an operator of one output, like its first input unless something else is given."""
-        given = [inputs] if isinstance(inputs, TfliteTensor) else list(inputs)
-        first = next(one for one in given if one is not None)
+        tensors = [inputs] if isinstance(inputs, TfliteTensor) else list(inputs)
+        first = next(tensor for tensor in tensors if tensor is not None)
         output = self.like(first, *shape, scale=scale, zero=zero)
-        self.graph.add(operator, given, [output], options, **fields)
+        self.graph.add(operator, tensors, [output], options, **fields)
         return output
 
     def numbers(self, *values: int) -> TfliteTensor:
@@ -160,8 +160,8 @@ class Layers:
     def values(self, shape: Sequence[int], x: TfliteTensor, scale: float | None = None) -> TfliteTensor:
         """Add a constant of random values, of the type of a tensor."""
         ends = np.iinfo(x.dtype)
-        made = self.rng.integers(ends.min, ends.max, shape, endpoint=True).astype(x.dtype)
-        return self.graph.constant(made, scale or x.scale[0], x.zero_point)
+        numbers = self.rng.integers(ends.min, ends.max, shape, endpoint=True).astype(x.dtype)
+        return self.graph.constant(numbers, scale or x.scale[0], x.zero_point)
 
     def _weights(
         self, x: TfliteTensor, shape: tuple[int, ...], axis: int, bias: bool, *, per_channel: bool = True

@@ -36,8 +36,8 @@ class TfliteNetwork:
     def graph(self) -> TfliteGraph:
         """The complete network."""
         layers = Layers(self.name)
-        made = self.build(layers)
-        return layers.graph.output(*(made if isinstance(made, tuple) else (made,)))
+        outputs = self.build(layers)
+        return layers.graph.output(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     @cached_property
     def tflite(self) -> bytes:
@@ -50,7 +50,7 @@ class TfliteNetwork:
         for number in range(SETS):
             rng = np.random.default_rng(zlib.crc32(f"{self.name}/{number}".encode()))
             inputs = self.graph.inputs
-            sets.append([drawn(one.shape, one.dtype, one.zero_point, rng, number) for one in inputs])
+            sets.append([drawn(tensor.shape, tensor.dtype, tensor.zero_point, rng, number) for tensor in inputs])
         return sets
 
 

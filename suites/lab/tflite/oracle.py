@@ -53,23 +53,25 @@ def answers(networks: Mapping[str, tuple[bytes, Sets]]) -> dict[str, TflmAnswer]
         folder = Path(name)
         for number, (tflite, sets) in enumerate(networks.values()):
             (folder / f"{number}.tflite").write_bytes(tflite)
-            arrays = {f"{i}_{j}": value for i, one in enumerate(sets) for j, value in enumerate(one)}
+            arrays = {f"{i}_{j}": value for i, inputs in enumerate(sets) for j, value in enumerate(inputs)}
             np.savez(folder / f"{number}.in.npz", **arrays)
         done = subprocess.run([PYTHON, "-I", _SCRIPT, folder], capture_output=True, text=True)
         if done.returncode:
-            said = " ".join(done.stderr.split())[-_LAST:]
-            raise ToolError(f"TensorFlow Lite Micro ended with status {done.returncode}: {said}")
+            output = " ".join(done.stderr.split())[-_LAST:]
+            raise ToolError(f"TensorFlow Lite Micro ended with status {done.returncode}: {output}")
         return {name: _answer(folder / str(number)) for number, name in enumerate(networks)}
 
 
 def _answer(path: Path) -> TflmAnswer:
-    made = path.with_suffix(".out.npz")
-    if not made.exists():
+    file = path.with_suffix(".out.npz")
+    if not file.exists():
         lines = path.with_suffix(".txt").read_text(errors="replace").splitlines()
         return TflmAnswer(problem=next((line for line in lines if line.strip()), "no reason")[:_LAST])
-    with np.load(made) as archive:
-        found: dict[int, dict[int, Array]] = {}
+    with np.load(file) as archive:
+        by_inference: dict[int, dict[int, Array]] = {}
         for name in archive.files:
             inference, index = map(int, name.split("_"))
-            found.setdefault(inference, {})[index] = archive[name]
-    return TflmAnswer(tuple(tuple(one[index] for index in sorted(one)) for _, one in sorted(found.items())))
+            by_inference.setdefault(inference, {})[index] = archive[name]
+    return TflmAnswer(
+        tuple(tuple(outputs[index] for index in sorted(outputs)) for _, outputs in sorted(by_inference.items()))
+    )

@@ -30,8 +30,8 @@ def lstm(
     cell = graph.state((batch, units), "int16", _CELL_SCALE)
 
     def weights(count: int) -> list[TfliteTensor]:
-        made = (layers.rng.normal(0, 50, (units, count)).round().clip(-127, 127) for _ in range(_GATES))
-        return [graph.constant(values.astype(np.int8), _WEIGHT_SCALE) for values in made]
+        draws = (layers.rng.normal(0, 50, (units, count)).round().clip(-127, 127) for _ in range(_GATES))
+        return [graph.constant(values.astype(np.int8), _WEIGHT_SCALE) for values in draws]
 
     kind = np.int64 if dtype == "int16" else np.int32
     bias_scale = x.scale[0] * _WEIGHT_SCALE

@@ -28,25 +28,25 @@ def run(path: Path) -> None:
     data = path.read_bytes()
     graph = schema.Model.GetRootAsModel(data, 0).Subgraphs(0)
     with np.load(path.with_suffix(".in.npz")) as archive:
-        given = {name: archive[name] for name in archive.files}
+        inputs = {name: archive[name] for name in archive.files}
     interpreter = runtime.Interpreter.from_bytes(data, arena_size=ARENA_BYTES)
-    made = {}
-    for number in range(1 + max(int(name.split("_")[0]) for name in given)):
+    outputs = {}
+    for number in range(1 + max(int(name.split("_")[0]) for name in inputs)):
         for index in range(graph.InputsLength()):
-            interpreter.set_input(given[f"{number}_{index}"], index)
+            interpreter.set_input(inputs[f"{number}_{index}"], index)
         interpreter.invoke()
         for index in range(graph.OutputsLength()):
-            made[f"{number}_{index}"] = np.array(interpreter.get_output(index))
-    np.savez(path.with_suffix(".out.npz"), **made)
+            outputs[f"{number}_{index}"] = np.array(interpreter.get_output(index))
+    np.savez(path.with_suffix(".out.npz"), **outputs)
 
 
 def run_alone(path: Path) -> None:
     """Run one network in a process of its own, and keep its error."""
     child = os.fork()
     if child == 0:
-        said = os.open(path.with_suffix(".txt"), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
-        os.dup2(said, 1)
-        os.dup2(said, 2)
+        log = os.open(path.with_suffix(".txt"), os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
         try:
             run(path)
         except BaseException:
@@ -61,5 +61,5 @@ def run_alone(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for each in sorted(Path(sys.argv[1]).glob("*.tflite")):
-        run_alone(each)
+    for path in sorted(Path(sys.argv[1]).glob("*.tflite")):
+        run_alone(path)

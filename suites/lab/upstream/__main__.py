@@ -55,7 +55,7 @@ def main(
 ) -> None:
     """Run upstream's Arm backend tests, unchanged, on the virtual boards, and print what came of them per file."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, pytest is ended too
-    unknown = [one for one in npu or () if one not in NPUS]
+    unknown = [name for name in npu or () if name not in NPUS]
     if unknown:
         raise UsageError(f"no NPU is called {unknown[0]}", hint=f"there are {', '.join(NPUS)}")
     setting = Setting.prepare(out, fvps)
@@ -80,8 +80,8 @@ def _choose(setting: Setting, files: list[str], npus: list[str], expression: str
     """Return the tests that the options select."""
     if items is not None:
         return [line for line in items.read_text().splitlines() if line]
-    found = session.catalogue(setting, files, expression)
-    chosen = [item for item in found.items if npu_of(item) in (npus or NPUS)]
+    catalogue = session.catalogue(setting, files, expression)
+    chosen = [item for item in catalogue.items if npu_of(item) in (npus or NPUS)]
     if not chosen:
         raise UsageError("no test fits", hint="name files as in ops/test_add.py, and look at -k and --npu")
     return chosen

@@ -51,7 +51,7 @@ class Oracle:
             EthosHilError: there is nothing to compare with.
         """
         artifact = Artifact.of_program((folder / "program.pte").read_bytes(), "program.pte")
-        known = [dataclasses.replace(one, tosa=self._tosa.get(one.vela)) for one in artifact.delegates]
+        known = [dataclasses.replace(delegate, tosa=self._tosa.get(delegate.vela)) for delegate in artifact.delegates]
         artifact = dataclasses.replace(artifact, delegates=tuple(known))
         plan = artifact.plan
         inputs = [
@@ -82,8 +82,8 @@ def compare(oracle: Oracle, folder: Path) -> tuple[bool | None, str]:
 def _describe(tensor: Tensor, data: bytes, right: np.ndarray) -> str:
     if len(data) != tensor.nbytes:
         return f"{len(data)} bytes, expected {tensor.nbytes}"
-    found = tensor.from_bytes(data)
+    actual = tensor.from_bytes(data)
     with np.errstate(invalid="ignore", over="ignore"):
-        largest = np.max(np.abs(found.astype(np.float64) - right.astype(np.float64)))
-    count = np.count_nonzero(found != right)
+        largest = np.max(np.abs(actual.astype(np.float64) - right.astype(np.float64)))
+    count = np.count_nonzero(actual != right)
     return f"{count} of {right.size} elements of {tensor} differ, by {largest:g} at most"

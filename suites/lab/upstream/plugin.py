@@ -96,11 +96,11 @@ class Observer:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Keep what is listed, in that order."""
-        found = {item.nodeid: item for item in items}
-        missing = [one for one in self._items if one not in found]
+        by_id = {item.nodeid: item for item in items}
+        missing = [name for name in self._items if name not in by_id]
         if missing:
             raise pytest.UsageError(f"{len(missing)} of the listed tests do not exist, such as {missing[0]}")
-        items[:] = [found[one] for one in self._items]
+        items[:] = [by_id[name] for name in self._items]
         if self._without:
             return
         for item in items:
@@ -172,7 +172,7 @@ class Observer:
         derived = without_device(xfails(item), outcome=outcome, raised=raised, reached_device=bool(self._calls))
         facts = {
             "without": outcome if self._without else derived,
-            "calls": [dataclasses.astuple(one) for one in self._calls],
+            "calls": [dataclasses.astuple(entry) for entry in self._calls],
             "message": f"{raised.__name__}: {call.excinfo.value}"[:_MESSAGE_END] if raised and call.excinfo else "",
         }
         report.user_properties.append(("upstream", facts))
@@ -234,7 +234,7 @@ class Recorder:
 
 def result_of(item: str, reports: list[pytest.TestReport], warnings: list[str], build: str) -> TestResult:
     """Fold the reports of a test's phases; the first phase that did not simply pass decides."""
-    decisive = next((one for one in reports if outcome_of(one) != "passed"), reports[-1])
+    decisive = next((report for report in reports if outcome_of(report) != "passed"), reports[-1])
     facts = _facts(decisive)
     failed = outcome_of(decisive) in ("failed", "error")
     calls = max((_facts(report).get("calls", []) for report in reports), key=len)

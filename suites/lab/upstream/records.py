@@ -18,8 +18,8 @@ FAILURES: tuple[Outcome, ...] = ("failed", "error")
 
 def npu_of(item: str) -> str | None:
     """Return the NPU of a test from its name (test_add_tensor_u55_INT[..]); None for other backends."""
-    found = re.search(r"(?<![a-z0-9])u(?:55|65|85)(?![0-9])", item.partition("::")[2], re.IGNORECASE)
-    return found.group().lower() if found else None
+    match = re.search(r"(?<![a-z0-9])u(?:55|65|85)(?![0-9])", item.partition("::")[2], re.IGNORECASE)
+    return match.group().lower() if match else None
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def without_device(
     failed: Outcome = "error" if outcome == "error" and not reached_device else "failed"  # which keeps its phase
     if reached_device:
         raised = FileNotFoundError
-    mark = next((one for one in marks if one.active or one.for_missing_fvp), None)
+    mark = next((mark for mark in marks if mark.active or mark.for_missing_fvp), None)
     if mark is None:
         return failed if raised else "passed"
     if raised is None:

@@ -30,7 +30,7 @@ def spread(items: Iterable[str], size: int, seed: int) -> list[str]:
     for group in groups.values():
         randomly.shuffle(group)
     rounds = zip_longest(*(groups[name] for name in names))
-    chosen = [item for one in rounds for item in one if item is not None][:size]
+    chosen = [item for row in rounds for item in row if item is not None][:size]
     randomly.shuffle(chosen)
     return chosen
 

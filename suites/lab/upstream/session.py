@@ -36,8 +36,8 @@ def catalogue(setting: Setting, files: Sequence[str], expression: str) -> TestCa
     path.unlink(missing_ok=True)
     options = ["--collect-only", "--continue-on-collection-errors", "--upstream-catalogue", str(path.resolve())]
     _pytest(setting, 1, [*options, "-k", expression], files)
-    found = json.loads(path.read_text())
-    return TestCatalogue(tuple(found["items"]), found["unusable"])
+    data = json.loads(path.read_text())
+    return TestCatalogue(tuple(data["items"]), data["unusable"])
 
 
 def run(setting: Setting, items: Sequence[str], results: Path, *, jobs: int, keep: Path | None) -> None:

@@ -82,7 +82,7 @@ class Setting:
     def environment(self, jobs: int) -> dict[str, str]:
         """Return the variables for pytest: only the intended FVPs, and a share of the processors for each worker."""
         variables = {name: value for name, value in os.environ.items() if name not in _UNSET}
-        others = [one for one in os.get_exec_path() if not any((Path(one) / name).exists() for name in FVPS)]
+        others = [folder for folder in os.get_exec_path() if not any((Path(folder) / name).exists() for name in FVPS)]
         first = [str(Path(sys.executable).parent)]
         if self.fvps is not None:
             first.insert(0, str(self.fvps.resolve()))
@@ -116,10 +116,10 @@ def build_digest(folders: Sequence[str], files: Sequence[Path]) -> str:
 def _script(name: str) -> str:
     """Return the path of a command of this Python's environment."""
     path = Path(sys.executable).parent / name
-    found = str(path) if path.exists() else shutil.which(name)
-    if found is None:
+    program = str(path) if path.exists() else shutil.which(name)
+    if program is None:
         raise ToolError(f"{name} is not installed", hint="run make setup")
-    return found
+    return program
 
 
 def _run(command: list[str], problem: str) -> None:

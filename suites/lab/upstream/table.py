@@ -45,15 +45,21 @@ class FileCounts:
 
     def cells(self, outcomes: Sequence[str], without: Sequence[str]) -> list[str]:
         """Return the row as text, with nothing for zero."""
-        counts = [self.tests, self.on_device, self.compared, self.equal, *(self.outcomes[one] for one in outcomes)]
-        return [self.name, *(str(count or "") for count in (*counts, *(self.without[one] for one in without)))]
+        counts = [
+            self.tests,
+            self.on_device,
+            self.compared,
+            self.equal,
+            *(self.outcomes[outcome] for outcome in outcomes),
+        ]
+        return [self.name, *(str(count or "") for count in (*counts, *(self.without[outcome] for outcome in without)))]
 
 
 def rows(results: Iterable[TestResult]) -> tuple[list[FileCounts], FileCounts]:
     """Return a row for each file, and the sum."""
     files: dict[str, FileCounts] = {}
     total = FileCounts("total")
-    for result in sorted(results, key=lambda one: one.id):
+    for result in sorted(results, key=lambda result: result.id):
         files.setdefault(result.file, FileCounts(short(result.file))).add(result)
         total.add(result)
     return list(files.values()), total
@@ -67,14 +73,16 @@ def short(file: str) -> str:
 def by_npu(results: Iterable[TestResult]) -> dict[str, list[TestResult]]:
     """Return the results grouped by NPU, in the order of names."""
     groups: dict[str, list[TestResult]] = {}
-    for result in sorted(results, key=lambda one: one.npu):
+    for result in sorted(results, key=lambda result: result.npu):
         groups.setdefault(result.npu, []).append(result)
     return groups
 
 
 def columns(total: FileCounts) -> tuple[list[str], list[str]]:
     """Return the outcomes that occur, with launchers and without."""
-    return [one for one in OUTCOMES if total.outcomes[one]], [one for one in OUTCOMES if total.without[one]]
+    return [outcome for outcome in OUTCOMES if total.outcomes[outcome]], [
+        outcome for outcome in OUTCOMES if total.without[outcome]
+    ]
 
 
 def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> RenderableType:
@@ -84,7 +92,7 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
         files, total = rows(group)
         outcomes, without = columns(total)
         table = Table(box=None, pad_edge=False, header_style="bold", show_footer=True)
-        headings = ["tests", *_COUNTS, *outcomes, *(f"without: {one}" for one in without)]
+        headings = ["tests", *_COUNTS, *outcomes, *(f"without: {outcome}" for outcome in without)]
         for heading, footer in zip([f"Ethos-{npu.upper()}", *headings], total.cells(outcomes, without), strict=True):
             table.add_column(heading, footer=footer, justify="left" if heading.startswith("Ethos") else "right")
         for row in files:
@@ -93,8 +101,8 @@ def terminal(results: Sequence[TestResult], known: Sequence[Known]) -> Renderabl
     for result in results:
         if result.wrong:
             entry = diagnosis_of(result, known)
-            told = entry.diagnosis if entry else "not diagnosed"
-            parts.append(Text(f"{result.outcome}  {result.id}  ({told})  {result.problem}"))
+            why = entry.diagnosis if entry else "not diagnosed"
+            parts.append(Text(f"{result.outcome}  {result.id}  ({why})  {result.problem}"))
     parts += [Text(f"no longer fails: {entry.test} in known.toml") for entry in stale(results, known)]
     return Group(*parts)
 
@@ -181,7 +189,7 @@ def _npu(files: Sequence[FileCounts]) -> str:
     lines = [
         f"{total.on_device:,} of {total.tests:,} tests reached the device; {share:.2%} of those did not fail. Of "
         f"{total.compared:,} that were compared with the reference, {total.equal:,} were equal to it.\n",
-        "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{one}*" for one in without)]) + " |",
+        "| | tests | " + " | ".join([*_COUNTS, *outcomes, *(f"*{outcome}*" for outcome in without)]) + " |",
         "|---" + "|---:" * (1 + len(_COUNTS) + len(outcomes) + len(without)) + "|",
         *("| " + " | ".join(row.cells(outcomes, without)) + " |" for row in [total, *files]),
     ]
@@ -189,8 +197,8 @@ def _npu(files: Sequence[FileCounts]) -> str:
 
 
 def _entry(entry: Mapping[str, Any]) -> str:
-    told = f"{entry['diagnosis']}: {entry['evidence']}" if entry["diagnosis"] else "not diagnosed"
-    return f"- `{entry['id']}` ({told})\n  {entry['outcome']}: `{entry['problem']}`\n"
+    why = f"{entry['diagnosis']}: {entry['evidence']}" if entry["diagnosis"] else "not diagnosed"
+    return f"- `{entry['id']}` ({why})\n  {entry['outcome']}: `{entry['problem']}`\n"
 
 
 def _unusable(files: Mapping[str, Mapping[str, Any]]) -> str:

@@ -44,17 +44,19 @@ def main(
     if unknown:
         raise UsageError(f"no architecture is called {unknown[0]}", hint=f"there are {', '.join(ARCHITECTURES)}")
     chosen = [ARCHITECTURES[name] for name in names or ARCHITECTURES]
-    if any(one.origin != "own" for one in chosen) and not (PLACE / ".installed").exists():
+    if any(architecture.origin != "own" for architecture in chosen) and not (PLACE / ".installed").exists():
         raise ToolError("torchvision and timm are not installed", hint="make build/zoo/.installed")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # on the way out, the runs are ended too
     out.mkdir(parents=True, exist_ok=True)
     build = pair.build()
-    pairs = [(one, on) for one in chosen for on in npu or NPUS]
-    kept = {(one.architecture, one.npu): one for one in _read(out) if one.build == build} if resume else {}
-    todo = [(one, on) for one, on in pairs if (one.name, on) not in kept]
+    pairs = [(architecture, on) for architecture in chosen for on in npu or NPUS]
+    kept = (
+        {(result.architecture, result.npu): result for result in _read(out) if result.build == build} if resume else {}
+    )
+    todo = [(architecture, on) for architecture, on in pairs if (architecture.name, on) not in kept]
     ended = Event()
     with ThreadPoolExecutor(jobs) as threads:
-        waiting = [threads.submit(run, one, on, build, limit=limit, ended=ended) for one, on in todo]
+        waiting = [threads.submit(run, architecture, on, build, limit=limit, ended=ended) for architecture, on in todo]
         try:
             for number, future in enumerate(as_completed(waiting), 1):
                 result = future.result()
@@ -65,7 +67,7 @@ def main(
             threads.shutdown(wait=False, cancel_futures=True)
             ended.set()
             raise
-    done = [kept[one.name, on] for one, on in pairs]
+    done = [kept[architecture.name, on] for architecture, on in pairs]
     sys.stdout.write(table.summary(done))
     if json_file is not None:
         write_whole(json_file, json.dumps(_data(done), indent=1) + "\n")

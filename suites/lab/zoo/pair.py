@@ -124,10 +124,10 @@ def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: 
     """
     started = monotonic()
     with tempfile.TemporaryDirectory(prefix="ethos-hil-zoo-") as folder:
-        record, said = Path(folder, "record.json"), Path(folder, "stderr")
+        record, log = Path(folder, "record.json"), Path(folder, "stderr")
         command = [sys.executable, "-m", "ethos_hil.harness.cli.main", "run", f"{_MODELS}:{architecture.name}"]
         command += ["--npu", npu, "--json", str(record), "--runs", folder, "--timeout", str(limit)]
-        with said.open("wb") as stream:
+        with log.open("wb") as stream:
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -141,7 +141,7 @@ def run(architecture: Architecture, npu: str, build: str, *, limit: int, ended: 
                     os.killpg(process.pid, signal.SIGKILL)
                     break
             status = process.wait()
-        lines = said.read_text(errors="replace").splitlines()
+        lines = log.read_text(errors="replace").splitlines()
         data = json.loads(record.read_text()) if record.exists() else {}
     return _result(PairResult(architecture.name, npu, build, status), data, lines, round(monotonic() - started, 1))
 

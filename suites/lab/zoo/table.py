@@ -31,7 +31,7 @@ def summary(results: Sequence[PairResult]) -> str:
 
 def markdown(data: Mapping[str, Any]) -> dict[str, str]:
     """Return the tables of docs/zoo.md, by name, from what is in docs/data/zoo.json."""
-    results = [PairResult.of_json(each) for each in data["pairs"]]
+    results = [PairResult.of_json(entry) for entry in data["pairs"]]
     npus = list(dict.fromkeys(result.npu for result in results))
     return {
         "zoo-run": _table(("", ""), data["facts"].items()),
@@ -69,13 +69,13 @@ def _cell(result: PairResult) -> str:
 
 
 def _cpu(results: Sequence[PairResult]) -> str:
-    found: dict[tuple[str, str], set[str]] = {}
+    by_kernel: dict[tuple[str, str], set[str]] = {}
     for result in results:
         for operator in result.on_cpu:
-            found.setdefault((operator.operator, operator.reason), set()).add(result.architecture)
+            by_kernel.setdefault((operator.operator, operator.reason), set()).add(result.architecture)
     rows = [
         (f"`{operator}`", reason, str(len(names)), ", ".join(f"`{name}`" for name in sorted(names)[:4]))
-        for (operator, reason), names in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+        for (operator, reason), names in sorted(by_kernel.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     return _table(("kernel", "why it is on the CPU", "architectures", "such as"), rows)
 

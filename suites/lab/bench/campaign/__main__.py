@@ -52,12 +52,14 @@ def main(
                     console().print(Text(_told(ending)))
                 live.step(len(endings), len(numbers))
     finally:  # also after Ctrl-C
-        found = sum(1 for ending in endings if ending.violations)
+        findings = sum(1 for ending in endings if ending.violations)
         console().print(table(endings))
-        console().print(Text(f"{len(endings)} scenarios in {monotonic() - began:.0f} s; findings: {found or 'none'}"))
+        console().print(
+            Text(f"{len(endings)} scenarios in {monotonic() - began:.0f} s; findings: {findings or 'none'}")
+        )
         if json_file is not None:
             json_file.write_text(json.dumps([asdict(ending) for ending in endings], indent=1) + "\n")
-    if found:
+    if findings:
         raise typer.Exit(1)
 
 
@@ -75,7 +77,7 @@ def _told(ending: ScenarioEnding) -> str:
         f"{ending.number}: {ending.title}",
         f"  ended with {', '.join(ending.endings)} after {ending.seconds:.1f} s",
     ]
-    lines += [f"    {said}" for said in ending.said if said]
+    lines += [f"    {text}" for text in ending.said if text]
     lines += [f"  WRONG: {violation}" for violation in ending.violations]
     return "\n".join([*lines, f"  again: {_COMMAND} {ending.number}"] if ending.violations else lines)
 

@@ -76,14 +76,14 @@ class CampaignBench:
         while (processes := _marked(mark)) and not deadline.passed:
             time.sleep(_POLL_SECONDS)
         yield from (f"a process: {process}" for process in processes)
-        for each in lease_file(find_board(str(board_file))).parent.iterdir():
-            if each.suffix != ".lock":
-                yield f"a file: {each.name}: {each.read_text(errors='replace')}"
+        for path in lease_file(find_board(str(board_file))).parent.iterdir():
+            if path.suffix != ".lock":
+                yield f"a file: {path.name}: {path.read_text(errors='replace')}"
                 continue
             try:
-                FileLock(each).acquire(blocking=False).lock.release()
+                FileLock(path).acquire(blocking=False).lock.release()
             except Timeout:
-                yield f"a lease that is held: {each.read_text()}"
+                yield f"a lease that is held: {path.read_text()}"
         if not self._serves_gdb():
             yield "a client at the gdb server"
 
@@ -137,15 +137,15 @@ class CampaignBench:
 
 def _marked(mark: str) -> list[str]:
     """Return the command lines of the processes with a mark."""
-    found = []
+    commands = []
     wanted = f"{MARK}={mark}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+                commands.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
         except OSError:
             continue  # it has ended, or is another user's
-    return found
+    return commands
 
 
 def server_of(mark: str) -> int | None:

@@ -16,8 +16,8 @@ def main(port: int, host: str, behind: int) -> None:
     with socket.create_server(("127.0.0.1", port)) as listener:
         client, _ = listener.accept()
     with client, socket.create_connection((host, behind)) as server:
-        for each in (client, server):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for end in (client, server):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         others = {client: server, server: client}
         with contextlib.suppress(OSError):
             while True:

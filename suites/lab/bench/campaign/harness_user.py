@@ -146,8 +146,8 @@ def _be_user(board_file: Path, mark: str, parent: int, connection: Connection, o
 
     status = 70
     try:
-        for each in others:
-            each.close()
+        for other in others:
+            other.close()
         dies_with(parent)()
         signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
         os.environ[MARK] = mark
@@ -171,7 +171,7 @@ def _serve(board_file: Path, connection: Connection) -> int:
 def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, connection: Connection) -> UserAnswer:
     image = run.image()
     ResidentFirmware.of(image.elf)  # the target asks for it again
-    ending, said = VERIFIED, ""
+    ending, message = VERIFIED, ""
     began = time.monotonic()
     connection.send(began)
     try:
@@ -179,9 +179,9 @@ def _carried_out(target: BoardTarget, run: CampaignRun, timeout: float, connecti
         outcome = target.run(timeout=timeout)
         difference = run.difference(outcome)
         if difference is not None:
-            ending, said = FailureKind.MISMATCH, difference
+            ending, message = FailureKind.MISMATCH, difference
     except EthosHilError as error:
-        ending, said = error.kind, f"{error.message} ({error.hint})" if error.hint else error.message
+        ending, message = error.kind, f"{error.message} ({error.hint})" if error.hint else error.message
     except Exception:
-        ending, said = FailureKind.INTERNAL, format_exc()
-    return UserAnswer(str(ending), time.monotonic() - began, said)
+        ending, message = FailureKind.INTERNAL, format_exc()
+    return UserAnswer(str(ending), time.monotonic() - began, message)

@@ -57,8 +57,8 @@ class CampaignRun:
         for place, run in enumerate(outcome.runs):
             wanted = answers(self.program, self.sets[place // self.repeat])
             same = len(run.outputs) == len(wanted) and all(
-                one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-                for one, other in zip(run.outputs, wanted, strict=True)
+                array.dtype == other.dtype and array.shape == other.shape and array.tobytes() == other.tobytes()
+                for array, other in zip(run.outputs, wanted, strict=True)
             )
             if not same:
                 return f"execution {place} has another answer"
@@ -110,15 +110,15 @@ def record() -> None:
     from ethos_hil.lowering.model.torch_model import from_module
     from ethos_hil.lowering.oracle.reference import Reference
 
-    found: dict[str, np.ndarray] = {}
+    outputs: dict[str, np.ndarray] = {}
     for name, (module, example) in models().items():
         artifact = lower(from_module(module, example, label=name), EthosU.parse(NPU))
         if artifact.pte != load(name).pte:
             raise RuntimeError(f"{name}.pte is another one; run harness/virtual/tests/programs.py first")
         reference = Reference(artifact)
         runs = [reference.run(inputs(name, number)).outputs for number in range(INPUT_SETS)]
-        found |= {f"{name}{index}": np.stack(each) for index, each in enumerate(zip(*runs, strict=True))}
-    np.savez_compressed(ANSWERS, **found)
+        outputs |= {f"{name}{index}": np.stack(arrays) for index, arrays in enumerate(zip(*runs, strict=True))}
+    np.savez_compressed(ANSWERS, **outputs)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,13 @@ from ethos_hil.suites.lab.bench.campaign.trouble import TROUBLES, VERIFIED
 
 def table(endings: Sequence[ScenarioEnding]) -> Table:
     """Return it. A scenario with two troubles is in two rows."""
-    made = Table(box=None, pad_edge=False, header_style="bold")
-    made.add_column("trouble")
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("trouble")
     for title in ("scenarios", "verified"):
-        made.add_column(title, justify="right")
-    made.add_column("other endings")
+        grid.add_column(title, justify="right")
+    grid.add_column("other endings")
     for title in ("slowest", "well again", "findings"):
-        made.add_column(title, justify="right")
+        grid.add_column(title, justify="right")
     for trouble in TROUBLES:
         those = [ending for ending in endings if trouble in ending.troubles]
         if not those:
@@ -30,5 +30,5 @@ def table(endings: Sequence[ScenarioEnding]) -> Table:
         slowest, well = (max(getattr(ending, name) for ending in those) for name in ("seconds", "well_seconds"))
         findings = sum(1 for ending in those if ending.violations)
         cells = (str(len(those)), str(verified), others, f"{slowest:.1f} s", f"{well:.1f} s", str(findings or "none"))
-        made.add_row(str(trouble), *cells)
-    return made
+        grid.add_row(str(trouble), *cells)
+    return grid

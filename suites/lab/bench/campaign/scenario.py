@@ -78,13 +78,13 @@ class Scenario:
     @property
     def right(self) -> dict[str, str]:
         """The endings of the run in trouble that are right, each with its reason."""
-        found: dict[str, str] = {}
+        kinds: dict[str, str] = {}
         for trouble in self.troubles:
-            found |= RIGHT[trouble].kinds
+            kinds |= RIGHT[trouble].kinds
         prevented = [RIGHT[trouble].prevents for trouble in self.troubles if RIGHT[trouble].prevents]
         if self.only_costs_time:
-            found = {}
-        return found if prevented else found | {VERIFIED: "the trouble did not matter"}
+            kinds = {}
+        return kinds if prevented else kinds | {VERIFIED: "the trouble did not matter"}
 
     @property
     def only_costs_time(self) -> bool:
@@ -109,14 +109,14 @@ def draw(number: int) -> Scenario:
     first = TROUBLES[number % len(TROUBLES)]
     troubles = [first]
     if chance.random() < 0.3:
-        troubles.append(chance.choice([each for each in BenchFault if each is not first]))
+        troubles.append(chance.choice([fault for fault in BenchFault if fault is not first]))
     runs = tuple(_run(chance) for _ in range(4))
     human = first if isinstance(first, Human) else None
     warm = chance.random() < 0.5
-    needs_load = any(_is_of_the_probe(each) for each in troubles)
+    needs_load = any(_is_of_the_probe(trouble) for trouble in troubles)
     return Scenario(
         number,
-        tuple(_fault(chance, each, runs[1]) for each in troubles if isinstance(each, BenchFault)),
+        tuple(_fault(chance, fault, runs[1]) for fault in troubles if isinstance(fault, BenchFault)),
         human,
         Moment(*((0, _bytes(chance)) if warm or chance.random() < 0.3 else (chance.randint(0, _MOST_PACKETS), 0))),
         warm and (not needs_load or chance.random() < 0.2) and human is not Human.SERVER_KILLED,
@@ -124,7 +124,7 @@ def draw(number: int) -> Scenario:
         chance.random() < 0.6,
         chance.random() < 0.5,
         (runs[0], runs[1], runs[2], runs[3]),
-        _SHORT if any(RIGHT[each].silences for each in troubles) else _LONG,
+        _SHORT if any(RIGHT[trouble].silences for trouble in troubles) else _LONG,
     )
 
 
@@ -161,7 +161,7 @@ def _fault(chance: random.Random, kind: BenchFault, run: CampaignRun) -> str:
             words = (round(math.exp(chance.uniform(8, 12))), chance.randrange(2))
         case _:
             words = (round(math.exp(chance.uniform(5, 10))),)
-    way = chance.choice(("", *(f"{each}." for each in Way))) if kind in ON_THE_LINE else ""
+    way = chance.choice(("", *(f"{direction}." for direction in Way))) if kind in ON_THE_LINE else ""
     return way + ":".join(map(str, (kind, *words)))
 
 

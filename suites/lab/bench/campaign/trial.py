@@ -119,7 +119,7 @@ class ScenarioTrial:
             well = self._well(user, after, "the run afterwards")
         finally:
             self._end_users()
-        self._violations += (f"left behind: {each}" for each in bench.left_behind(board_file, self._mark))
+        self._violations += (f"left behind: {text}" for text in bench.left_behind(board_file, self._mark))
         return ScenarioEnding(
             scenario.number,
             str(scenario),
@@ -145,7 +145,7 @@ class ScenarioTrial:
                 asked[1][0].ask(scenario.runs[2], scenario.timeout)
             if scenario.human in _ENDING:
                 self._strike(user, _ENDING[scenario.human])
-            answers = [self._answer(each, scenario.timeout, "the run in trouble") for each, _ in asked]
+            answers = [self._answer(user, scenario.timeout, "the run in trouble") for user, _ in asked]
         executed = bench.jobs() - jobs
         wanted = sum(
             run.executions for (_, run), answer in zip(asked, answers, strict=True) if answer.ending == VERIFIED

@@ -97,4 +97,4 @@ class DebugBus:
 
 
 def _is_normal(address: int) -> bool:
-    return any(address in each for each in _NORMAL)
+    return any(address in region for region in _NORMAL)

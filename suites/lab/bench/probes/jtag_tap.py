@@ -109,7 +109,7 @@ class JtagTap:
         elif self.state is TapState.CAPTURE_IR:
             self._register, self._length = IR_CAPTURE, IR_BITS
         elif self.state is TapState.UPDATE_IR:
-            known = {each.value: each for each in TapInstruction}
+            known = {instruction.value: instruction for instruction in TapInstruction}
             self._instruction = known.get(self._register, TapInstruction.BYPASS)
         elif self.state is TapState.CAPTURE_DR:
             self._register = self._captured()

@@ -73,10 +73,10 @@ class ProbeServer:
         serving.start()
         select.select(until, [], [])
         self._ending = True
-        for each in (self._listener, self._client):
-            if each is not None:
+        for sock in (self._listener, self._client):
+            if sock is not None:
                 with contextlib.suppress(OSError):  # it has gone already
-                    each.shutdown(socket.SHUT_RDWR)
+                    sock.shutdown(socket.SHUT_RDWR)
         serving.join()
 
     def _serve_all(self) -> None:

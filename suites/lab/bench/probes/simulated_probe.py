@@ -28,11 +28,11 @@ def program(kind: ProbeKind) -> str:
     Raises:
         TargetNotAvailable: it is not installed.
     """
-    found = shutil.which(str(PYOCD)) or shutil.which("pyocd") if kind is ProbeKind.PYOCD else shutil.which("openocd")
-    if found is None:
+    path = shutil.which(str(PYOCD)) or shutil.which("pyocd") if kind is ProbeKind.PYOCD else shutil.which("openocd")
+    if path is None:
         how = "make build/pyocd/.installed" if kind is ProbeKind.PYOCD else "apt-get install openocd"
         raise TargetNotAvailable(f"{kind} is not installed", hint=f"install it: {how}")
-    return found
+    return path
 
 
 class SimulatedProbe:
@@ -65,14 +65,14 @@ class SimulatedProbe:
             )
         assert self._process.stdout is not None
         try:
-            said = self._process.stdout.readline()  # a process that ends ends its output too
+            line = self._process.stdout.readline()  # a process that ends ends its output too
         except BaseException:
             self.close()
             raise
-        if not said:
+        if not line:
             self.close()
             raise TargetNotAvailable(f"the simulated probe did not start, status {self._process.poll()}")
-        self.address = str(json.loads(said)["address"])
+        self.address = str(json.loads(line)["address"])
 
     def __enter__(self) -> SimulatedProbe:
         return self
@@ -93,13 +93,13 @@ class SimulatedProbe:
         Raises:
             TargetNotAvailable: the program is not installed.
         """
-        found = program(self.kind)
+        path = program(self.kind)
         if self.kind is ProbeKind.PYOCD:
-            command = [found, *SERVER_COMMANDS[Server.PYOCD][1:]]
+            command = [path, *SERVER_COMMANDS[Server.PYOCD][1:]]
             device, serial = "cortex_m", f"remote:{self.address}"
         else:
             port = self.address.rpartition(":")[2]
-            command = [found, "-c", f"set PROBE_PORT {port}", "-f", "{device}", "-c", "gdb_port {port}"]
+            command = [path, "-c", f"set PROBE_PORT {port}", "-f", "{device}", "-c", "gdb_port {port}"]
             command += ["-c", "tcl_port disabled", "-c", "telnet_port disabled", "-c", "gdb_memory_map disable"]
             device, serial = str(OPENOCD_FILE), ""
         lines = {"server": self.kind.value, "command": command, "device": device, "serial": serial}

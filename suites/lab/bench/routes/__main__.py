@@ -61,9 +61,9 @@ def main(
 
 
 def _suites(routes: list[Route], boards: int, one_in: int) -> bool:
-    made = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("way", "firmware: bytes", "load, s", "bytes/s", "loads", "verified", "defects", "other", "suite, s"):
-        made.add_column(title, justify="left" if title == "way" else "right")
+        table.add_column(title, justify="left" if title == "way" else "right")
     good = True
     for route in routes:
         load, run, resets = _suite(route, boards, one_in)
@@ -73,8 +73,8 @@ def _suites(routes: list[Route], boards: int, one_in: int) -> bool:
             console().print(Text("\n".join(run.output.splitlines()[-_LINES:])))
         texts = (route.way, f"{load.size:,}", f"{load.seconds:.1f}", f"{load.rate:,.0f}", str(resets))
         counts = (run.counts.get("verified", 0), run.counts.get(_DEFECT, 0), sum(other.values()))
-        made.add_row(*texts, *map(str, counts), f"{run.seconds:.0f}")
-    console().print(made)
+        table.add_row(*texts, *map(str, counts), f"{run.seconds:.0f}")
+    console().print(table)
     return good
 
 
@@ -85,10 +85,10 @@ def _suite(route: Route, boards: int, one_in: int) -> tuple[FirmwareLoad, SuiteR
         live.stage(f"Starting {boards} boards: {route.way}")
         there = [stack.enter_context(routed_board(route, folder, f"bench-{number}")) for number in range(boards)]
         live.stage(f"Loading the firmware: {route.way}")
-        loads = [load_firmware(each.file, NPU) for each in there]
+        loads = [load_firmware(board.file, NPU) for board in there]
         live.stage(f"Running the suite: {route.way}")
-        run = run_suite([each.file for each in there], NPU, folder, one_in)
-        return loads[0], run, sum(each.bench.status()["resets"] for each in there)
+        run = run_suite([board.file for board in there], NPU, folder, one_in)
+        return loads[0], run, sum(board.bench.status()["resets"] for board in there)
 
 
 def _uploads(route: Route, folder: Path, count: int, seed: int) -> bool:
@@ -96,13 +96,13 @@ def _uploads(route: Route, folder: Path, count: int, seed: int) -> bool:
         load_firmware(there.file, NPU)
         board = find_board(str(there.file))
         rates = [measure_upload(board, UPLOAD_BYTES, seed + number) for number in range(count)]
-    for each in rates:
+    for rate in rates:
         console().print(
-            f"{route.way}: {each.size:,} bytes at {each.baud:,} baud in {each.seconds:.2f} s, {each.share:.1%} of "
-            f"the line's rate; {each.again:,} bytes sent again, {each.lost:,} lost, {each.damaged:,} frames damaged",
+            f"{route.way}: {rate.size:,} bytes at {rate.baud:,} baud in {rate.seconds:.2f} s, {rate.share:.1%} of "
+            f"the line's rate; {rate.again:,} bytes sent again, {rate.lost:,} lost, {rate.damaged:,} frames damaged",
             highlight=False,
         )
-    return all(each.share >= LEAST_SHARE for each in rates)
+    return all(rate.share >= LEAST_SHARE for rate in rates)
 
 
 def _row(route: Route, folder: Path, count: int, networks: int, seed: int) -> bool:

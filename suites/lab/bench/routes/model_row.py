@@ -43,7 +43,7 @@ class ModelRow:
     seconds: float
 
 
-def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, seed: int, told: Told) -> ModelRow:
+def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, seed: int, progress: Told) -> ModelRow:
     """Run small networks in turn, each time with other inputs and on a target that is made again.
 
     Args:
@@ -53,7 +53,7 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
         count: runs.
         models: different networks.
         seed: of networks and inputs.
-        told: is called after each run.
+        progress: is called after each run.
 
     Raises:
         EthosHilError: a network is not lowered.
@@ -64,7 +64,9 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
     began = time.monotonic()
     for number in range(count):
         artifact = artifacts[number % len(artifacts)]
-        inputs = tuple(np.asarray(draw.standard_normal(each.shape), each.dtype) for each in artifact.example_inputs)
+        inputs = tuple(
+            np.asarray(draw.standard_normal(example.shape), example.dtype) for example in artifact.example_inputs
+        )
         target = make_target(f"board:{file}", EthosU.parse(npu))
         question = Question(artifact.model, npu=npu, target=target.name, inputs=(inputs,))
         record = run_artifact(artifact, target, question).record
@@ -72,7 +74,7 @@ def run_row(bench: BenchBoard, file: Path, npu: str, count: int, models: int, se
             verified += 1
         else:
             failed.append(f"run {number + 1}, {artifact.model}: {record.failure}")
-        told(number + 1, count)
+        progress(number + 1, count)
     return ModelRow(len(artifacts), verified, tuple(failed), bench.status()["resets"], time.monotonic() - began)
 
 

@@ -14,7 +14,7 @@ def _shapes(dice: Dice) -> tuple[list[int], list[int]]:
     """Two shapes that broadcast to a third; no axis is broadcast in both."""
     full = dice.shape(9, RANKS)
     first = dice.some_ones(full, 0.25)
-    second = [1 if one != 1 and dice.chance(0.25) else extent for one, extent in zip(first, full, strict=True)]
+    second = [1 if size != 1 and dice.chance(0.25) else extent for size, extent in zip(first, full, strict=True)]
     return first, second
 
 
@@ -70,10 +70,12 @@ def table(dice: Dice, graph: Graph) -> Value:
 
 def rescaling(dice: Dice, graph: Graph) -> Value:
     """RESCALE between activations, by one factor or per channel, rounding once or twice."""
-    taken, made = dice.pick("int8", "int16"), dice.pick("int8", "int16")
-    largest = {"int8": {"int8": 1.0, "int16": 200.0}, "int16": {"int8": 0.004, "int16": 1.0}}[taken][made]
-    zero_in, zero_out = dice.pick(0, dice.zero(taken)), dice.between(-50, 50) if made == "int8" else 0
-    return _rescaled(dice, graph, graph.input(dice.shape(12, (1, 2, 3, 4)), taken), largest, made, zero_in, zero_out)
+    dtype_in, dtype_out = dice.pick("int8", "int16"), dice.pick("int8", "int16")
+    largest = {"int8": {"int8": 1.0, "int16": 200.0}, "int16": {"int8": 0.004, "int16": 1.0}}[dtype_in][dtype_out]
+    zero_in, zero_out = dice.pick(0, dice.zero(dtype_in)), dice.between(-50, 50) if dtype_out == "int8" else 0
+    return _rescaled(
+        dice, graph, graph.input(dice.shape(12, (1, 2, 3, 4)), dtype_in), largest, dtype_out, zero_in, zero_out
+    )
 
 
 def rescaling_of_int32(dice: Dice, graph: Graph) -> Value:

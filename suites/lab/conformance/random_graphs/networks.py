@@ -57,9 +57,9 @@ def network(dice: Dice, graph: Graph) -> Value:
         # concatenated to.
         if (last, name) == ("axes", "table"):
             continue
-        made = _next(dice, graph, name, result, [value for value in kept if value.shape == result.shape])
-        if made is not result:
-            result, last = made, name
+        output = _next(dice, graph, name, result, [value for value in kept if value.shape == result.shape])
+        if output is not result:
+            result, last = output, name
         kept.append(result)
     return result
 

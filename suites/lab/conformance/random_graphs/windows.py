@@ -38,8 +38,8 @@ def _convolution(dice: Dice, graph: Graph, *, depthwise: bool) -> Value:
     if stride == (1, 1):
         dilation = dice.pick(1, 1, 1, 2, 3), dice.pick(1, 1, 1, 2)
     kernel = dice.pick(1, 1, 2, 3, 3, 5, 7), dice.pick(1, 1, 2, 3, 3, 5, 8)
-    made = (dice.extent(1, 14), dice.extent(1, 14))
-    extents = [(made[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 for i in (0, 1)]
+    output = (dice.extent(1, 14), dice.extent(1, 14))
+    extents = [(output[i] - 1) * stride[i] + (kernel[i] - 1) * dilation[i] + 1 for i in (0, 1)]
     pad, size = _padding(dice, extents, kernel)
     source, zero, taps = graph.input((batch, *size, depth), dtype), dice.zero(dtype), kernel[0] * kernel[1]
     if depthwise:

@@ -36,24 +36,24 @@ def main(
         raise UsageError(f"there is no fuzzer {sorted(wrong)[0]!r}", hint=f"there are {', '.join(NAMES)}")
     folder = work / "seeds"
     with Live() as live:
-        made = folder / ".made"
-        if not made.is_file() or made.read_text() != seeds.version():
+        stamp = folder / ".made"
+        if not stamp.is_file() or stamp.read_text() != seeds.version():
             live.stage("Making seeds")
             seeds.make(folder)
-            made.write_text(seeds.version())
+            stamp.write_text(seeds.version())
         if only_seeds:
             return
         fuzzers = [fuzzer(name, binaries, work) for name in names or NAMES]
         sessions = []
-        for one in fuzzers:
-            live.stage(f"Fuzzing {one.name} for {seconds} seconds")
-            sessions.append(one.run(seconds, seed))
+        for tool in fuzzers:
+            live.stage(f"Fuzzing {tool.name} for {seconds} seconds")
+            sessions.append(tool.run(seconds, seed))
     console().print(_table(sessions))
-    for one, session in zip(fuzzers, sessions, strict=True):
+    for tool, session in zip(fuzzers, sessions, strict=True):
         if session.finding:
-            console().print(Text(f"{one.name}: {session.finding}"))
+            console().print(Text(f"{tool.name}: {session.finding}"))
             if session.artifact:
-                console().print(Text(f"  again: {one.command(session.artifact)}"))
+                console().print(Text(f"  again: {tool.command(session.artifact)}"))
     if any(session.finding for session in sessions):
         raise typer.Exit(1)
 
@@ -73,9 +73,9 @@ def _table(sessions: list[FuzzerRun]) -> Table:
     table.add_column("fuzzer")
     for column in ("seconds", "executions", "a second", "edges covered", "corpus", "findings"):
         table.add_column(column, justify="right")
-    for one in sessions:
-        counts = (one.seconds, one.executions, one.executions // one.seconds, one.coverage, one.corpus)
-        table.add_row(one.name, *(f"{count:,}" for count in counts), "1" if one.finding else "none")
+    for run in sessions:
+        counts = (run.seconds, run.executions, run.executions // run.seconds, run.coverage, run.corpus)
+        table.add_row(run.name, *(f"{count:,}" for count in counts), "1" if run.finding else "none")
     return table
 
 

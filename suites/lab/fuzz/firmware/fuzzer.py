@@ -126,8 +126,8 @@ class Fuzzer:
 def _finding(done: subprocess.CompletedProcess[bytes]) -> tuple[str | None, Path | None]:
     if done.returncode == 0:
         return None, None
-    said = done.stderr.decode(errors="replace")
-    what = _WHAT.search(said)
-    artifact = _ARTIFACT.search(said)
-    words = what.group() if what else f"exit status {done.returncode}: {said.strip().splitlines()[-1:]}"
+    output = done.stderr.decode(errors="replace")
+    what = _WHAT.search(output)
+    artifact = _ARTIFACT.search(output)
+    words = what.group() if what else f"exit status {done.returncode}: {output.strip().splitlines()[-1:]}"
     return words, Path(artifact.group(1)) if artifact else None

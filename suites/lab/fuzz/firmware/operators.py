@@ -74,20 +74,20 @@ def calls(name: str, overload: str) -> list[OperatorCall]:
         return []
     outs = [argument for argument in schema_arguments(operator) if argument.is_out]
     given = [argument for argument in schema_arguments(operator) if not argument.is_out]
-    found: dict[tuple[str, int], OperatorCall] = {}
+    by_type: dict[tuple[str, int], OperatorCall] = {}
     for shape, dtype, numbers, like in itertools.product(SHAPES, DTYPES, LISTS, (0, 1, 2)):
-        if len(found) == PER_OPERATOR:
+        if len(by_type) == PER_OPERATOR:
             break
-        if (dtype, len(shape)) in found or sum(dtype == known for known, _ in found) > 1:
+        if (dtype, len(shape)) in by_type or sum(dtype == known for known, _ in by_type) > 1:
             continue
         if "batch_norm" in name and like == 0:  # PyTorch 2.13 reads weights without a look at their shape, and crashes
             continue
         arguments = [_guess(argument, shape, dtype, numbers, like) for argument in given]
         results = _carry_out(operator, given, arguments, outs, dtype)
         if results is not None:
-            found[dtype, len(shape)] = OperatorCall(name, overload, tuple(arguments), results)
-    if found:
-        return list(found.values())
+            by_type[dtype, len(shape)] = OperatorCall(name, overload, tuple(arguments), results)
+    if by_type:
+        return list(by_type.values())
     guesses = [_guess(argument, (1, 2, 4, 4), "float32", (1, 1), 0) for argument in given]
     return [OperatorCall(name, overload, tuple(guesses), tuple(torch.ones(1, 2, 4, 4) for _ in outs))]
 

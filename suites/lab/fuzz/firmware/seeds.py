@@ -45,8 +45,8 @@ def make(folder: Path) -> None:
     """Write all seeds in place of those that are there."""
     shutil.rmtree(folder, ignore_errors=True)
     folders = {name: folder / name for name in ("program", "delegate", "frames", "monitor", "board")}
-    for one in folders.values():
-        one.mkdir(parents=True, exist_ok=True)
+    for path in folders.values():
+        path.mkdir(parents=True, exist_ok=True)
     with quiet(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, overload in operators.operators():

@@ -36,7 +36,7 @@ def main(
     """Lower odd models and compute their answers. Find crashes, hangs and messages that name internals."""
     names = [name for name in odd_models(seed) if only in name]
     blocks = [tuple(names[first : first + _BLOCK]) for first in range(0, len(names), _BLOCK)]
-    work = [OddJob(each, seed, block) for each in target or TARGETS for block in blocks]
+    work = [OddJob(spec, seed, block) for spec in target or TARGETS for block in blocks]
     endings = []
     with Live() as live:
         live.stage("Lowering odd models")

@@ -129,7 +129,7 @@ def _window(pool: Callable[..., Any], numbers: tuple[int, int, int], value: Any)
 def _windows(torch: Any) -> dict[str, Row]:
     """Kernels, strides, dilations and paddings at their ends."""
     rand, conv, functional = torch.rand, torch.nn.Conv2d, torch.nn.functional
-    made: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
+    forms: dict[str, tuple[dict[str, Any], tuple[int, ...]]] = {
         "kernel of the padded input": ({"kernel_size": 10, "padding": 4}, (1, 2, 4, 4)),
         "kernel of 65": ({"kernel_size": 65}, (1, 2, 70, 70)),
         "kernel of 300x1": ({"kernel_size": (300, 1)}, (1, 2, 310, 1)),
@@ -150,7 +150,7 @@ def _windows(torch: Any) -> dict[str, Row]:
             [functools.partial(conv, shape[1], 2, **options)],
             (rand(*shape),),
         )
-        for name, (options, shape) in made.items()
+        for name, (options, shape) in forms.items()
     }
     rows |= {
         f"{kind} pool {kernel}, stride {stride}": (

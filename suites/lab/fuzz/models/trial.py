@@ -72,9 +72,9 @@ class OddJob:
         except EthosHilError as error:
             advised = error.hint is not None and "--debug" not in error.hint
             unclear = not advised and (_UNCLEAR.search(error.message) is not None or error.message.endswith(":"))
-            said = f"{error.message} [{error.hint}]"
+            message = f"{error.message} [{error.hint}]"
             stopped = any(isinstance(link, NativeCrash) for link in causes(error))
-            return OddEnding(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", said)
+            return OddEnding(name, self.target, "stopped" if stopped else "unclear" if unclear else "refused", message)
         except Exception as error:
             return OddEnding(name, self.target, "unclear", f"{type(error).__name__}: {error}")
         return OddEnding(name, self.target, "ok")
@@ -88,9 +88,9 @@ class OddJob:
         from ethos_hil.lowering.oracle.reference import Reference
 
         tosa = self.target.startswith("TOSA")
-        made = models[name]()
-        assert isinstance(made, tuple)
-        module, inputs, calibration = made
+        parts = models[name]()
+        assert isinstance(parts, tuple)
+        module, inputs, calibration = parts
         model = from_module(module, inputs, calibration, label=name)
         with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
             target = TosaSpec.parse(self.target) if tosa else EthosU.parse(self.target)

@@ -64,15 +64,15 @@ def _run(seed: int, count: int, jobs: int) -> list[ServerEnding]:
 
 def _tell(endings: list[ServerEnding], seconds: float) -> None:
     counts = Counter(ending.outcome for ending in endings)
-    found = [ending for ending in endings if ending.finding]
+    findings = [ending for ending in endings if ending.finding]
     slowest = max((ending.seconds for ending in endings), default=0.0)
-    for ending in found[:_SHOWN]:
+    for ending in findings[:_SHOWN]:
         console().print(Text(f"{ending.finding}\n  {ending.case}"))
     console().print(
         Text(
             f"{len(endings):,} cases in {seconds:.0f} s, the slowest in {slowest:.2f} s: "
             + ", ".join(f"{counts[outcome]:,} {outcome}" for outcome in OUTCOMES if counts[outcome])
-            + f"; findings: {len(found) or 'none'}"
+            + f"; findings: {len(findings) or 'none'}"
         )
     )
 

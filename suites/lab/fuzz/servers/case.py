@@ -104,17 +104,17 @@ class TrickPlayer:
         """Whether an answer with a wrong checksum went to a client that has not asked for it again."""
         return self._unsound or self._doubtful
 
-    def __call__(self, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes] | None:
+    def __call__(self, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes] | None:
         """Play the tricks that are due."""
         self._number += 1
         # A client that did not understand the agreement on acknowledgements may ask again all the same.
-        self._unsound |= self._doubtful and asked != b"-"
+        self._unsound |= self._doubtful and command != b"-"
         self._doubtful = False
-        sent: list[bytes] | None = made
+        sent: list[bytes] | None = packets
         for trick in self._case.tricks:
             if trick.is_due(self._number) and sent is not None:
-                sent = TRICKS[trick.name](self._rng, peer, asked, sent)
+                sent = TRICKS[trick.name](self._rng, peer, command, sent)
                 if trick.name == "noise" and sent and not is_sound(sent[-1]):
                     self._doubtful |= not peer.acknowledges and not peer.state.running
-        self.described &= sent == made or not asked.startswith((b"qXfer", b"qSupported"))
+        self.described &= sent == packets or not command.startswith((b"qXfer", b"qSupported"))
         return sent

@@ -85,7 +85,7 @@ def examine(case: ServerCase) -> ServerEnding:
     """Load and start a program through a case's server. Return how that ended, and what is wrong with it."""
     player = TrickPlayer(case)
     began = time.monotonic()
-    said = ""
+    message = ""
     with GdbPeer(case.traits, player) as peer:
         try:
             if case.recoverable:
@@ -94,12 +94,12 @@ def examine(case: ServerCase) -> ServerEnding:
                 _load_and_start(peer, _ANSWER_SECONDS, _LOAD_SECONDS)
             outcome = SUCCESS
         except TargetError as error:
-            outcome, said = str(error.kind), error.message
+            outcome, message = str(error.kind), error.message
         except Exception as error:  # whatever it is, it is a finding
             frame = extract_tb(error.__traceback__)[-1]
-            outcome, said = CRASHED, f"{type(error).__name__}: {error} ({frame.name}:{frame.lineno})"
+            outcome, message = CRASHED, f"{type(error).__name__}: {error} ({frame.name}:{frame.lineno})"
         seconds = time.monotonic() - began
-    return ServerEnding(str(case), outcome, seconds, said, _finding(case, player, peer, outcome, seconds, said))
+    return ServerEnding(str(case), outcome, seconds, message, _finding(case, player, peer, outcome, seconds, message))
 
 
 def _load_and_start(peer: GdbPeer, answer_seconds: float, load_seconds: float) -> None:
@@ -111,23 +111,23 @@ def _load_and_start(peer: GdbPeer, answer_seconds: float, load_seconds: float) -
     )
 
 
-def _finding(case: ServerCase, player: TrickPlayer, peer: GdbPeer, outcome: str, seconds: float, said: str) -> str:
+def _finding(case: ServerCase, player: TrickPlayer, peer: GdbPeer, outcome: str, seconds: float, message: str) -> str:
     """Return what is wrong with an ending; "" if nothing is."""
     if outcome not in OUTCOMES or outcome == CRASHED:
-        return f"ended with {outcome}: {said}"
+        return f"ended with {outcome}: {message}"
     if seconds > LIMIT_SECONDS and not case.recoverable:
         return f"took {seconds:.1f} s"
     if outcome != SUCCESS:
-        if not said.startswith(_NAME):
-            return f"an error does not name the server: {said}"
-        return f"a server that can be served was not: {said}" if case.recoverable else ""
+        if not message.startswith(_NAME):
+            return f"an error does not name the server: {message}"
+        return f"a server that can be served was not: {message}" if case.recoverable else ""
     if player.unsound:
         return "a packet with a wrong checksum was taken for an answer"
     if peer.state.memory[8 : 8 + len(CODE)] != CODE:
         return "success, and the program is not in memory"
     registers = peer.state.registers
     right = {"sp": STACK, "pc": ENTRY, "xpsr": THUMB}
-    found = {**{name: registers[name] for name in ("sp", "pc")}, "xpsr": registers["xpsr"] & (THUMB | _IPSR)}
-    if player.described and found != right:  # who lies about the numbers of registers lies with success
-        return f"success, and the registers are {found}"
+    actual = {**{name: registers[name] for name in ("sp", "pc")}, "xpsr": registers["xpsr"] & (THUMB | _IPSR)}
+    if player.described and actual != right:  # who lies about the numbers of registers lies with success
+        return f"success, and the registers are {actual}"
     return "" if peer.state.running else "success, and the processor does not run"

@@ -33,69 +33,69 @@ def _flipped(rng: random.Random, content: bytes) -> bytes:
     if not content:
         return b"x"
     at = rng.randrange(len(content))
-    byte = rng.choice([each for each in range(256) if each not in (content[at], *b"#$}*")])
+    byte = rng.choice([code for code in range(256) if code not in (content[at], *b"#$}*")])
     return content[:at] + bytes([byte]) + content[at + 1 :]
 
 
-def noise(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def noise(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Damage the last packet of an answer on the way: its checksum is not its content's."""
-    if not made:
-        return made
-    wrong = b"$" + _flipped(rng, content_of(made[-1])) + made[-1][-_CHECKSUM:]
-    return [*made[:-1], wrong]
+    if not packets:
+        return packets
+    wrong = b"$" + _flipped(rng, content_of(packets[-1])) + packets[-1][-_CHECKSUM:]
+    return [*packets[:-1], wrong]
 
 
-def lie(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def lie(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Change an answer, checksum and all."""
-    return [packet(_flipped(rng, content_of(each))) for each in made]
+    return [packet(_flipped(rng, content_of(data))) for data in packets]
 
 
-def cut(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def cut(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send the start of an answer."""
-    return [each[: rng.randrange(len(each))] for each in made]
+    return [data[: rng.randrange(len(data))] for data in packets]
 
 
-def silence(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def silence(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send nothing."""
     return []
 
 
-def twice(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def twice(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send an answer again."""
-    return made + made
+    return packets + packets
 
 
-def between(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def between(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send what is not a packet before an answer."""
-    return [rng.randbytes(rng.choice((1, 10, 1000))).replace(b"$", b"").replace(b"-", b""), *made]
+    return [rng.randbytes(rng.choice((1, 10, 1000))).replace(b"$", b"").replace(b"-", b""), *packets]
 
 
-def other(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def other(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send another answer."""
     answers = (b"OK", b"", b"E01", b"E.no", b"T05", b"S00", b"W00", b"l", b"m", b"OFF", b"F1,2", b"0" * 8, b"vCont")
     return [packet(rng.choice((*answers, rng.randbytes(8).hex().encode())))]
 
 
-def random_bytes(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def random_bytes(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send anything, as a packet or not."""
     data = rng.randbytes(rng.choice((1, 20, 3000)))
     return [packet(data.replace(b"#", b"")) if rng.random() < 0.5 else data]
 
 
-def endless(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def endless(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send a packet without an end, or one that stands for megabytes."""
     return [rng.choice((b"$" + b"0" * _MOST, packet(b"0" + b"*~" * 50_000)))]
 
 
-def flood(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def flood(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send no end of what is not an answer, and then it."""
     drop = rng.choice((b"+", b"-", b"?", b"%Stop:T05#xx", packet(b"O41"), packet(b"T05"), packet(b"O" + b"41" * 500)))
-    return [drop * rng.choice((10, 1000, _MOST // len(drop))), *made]
+    return [drop * rng.choice((10, 1000, _MOST // len(drop))), *packets]
 
 
-def slow(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def slow(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send an answer byte by byte."""
-    for answer in made:
+    for answer in packets:
         for at in range(min(_DROPS, len(answer))):
             peer.send(answer[at : at + 1])
             time.sleep(_DROP_SECONDS)
@@ -103,28 +103,28 @@ def slow(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> 
     return []
 
 
-def close(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> None:
+def close(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> None:
     """Close the connection."""
     return
 
 
-def refuse(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def refuse(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Ask for the command again."""
     return [b"-"]
 
 
-def sizes(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def sizes(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """State a strange size of packets."""
-    if not asked.startswith(b"qSupported"):
-        return made
+    if not command.startswith(b"qSupported"):
+        return packets
     size = rng.choice((b"0", b"1", b"3f", b"40", b"fffffffff", b"-1", b"", b"zz", b"7fffffff", b"PacketSize=9"))
     return [packet(b"PacketSize=" + size + b";QStartNoAckMode+;qXfer:features:read+")]
 
 
-def description(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def description(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Send a strange description."""
-    if not asked.startswith(b"qXfer"):
-        return made
+    if not command.startswith(b"qXfer"):
+        return packets
     texts = (
         b"l<target/>",
         b"l<target><xi:include href='target.xml'/></target>",
@@ -139,49 +139,49 @@ def description(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[byte
         b"l\xff\xfe<\0a\0/\0>\0",
     )
     text = rng.choice(texts)
-    return [packet(re.sub(rb"[#$}*]", lambda found: b"}" + bytes([found[0][0] ^ 0x20]), text))]
+    return [packet(re.sub(rb"[#$}*]", lambda match: b"}" + bytes([match[0][0] ^ 0x20]), text))]
 
 
-def forget(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def forget(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Keep a bit that was written to memory otherwise."""
-    if (place := _written(asked)) is not None:
+    if (place := _written(command)) is not None:
         peer.state.memory[rng.choice(place)] ^= 1 << rng.randrange(8)
-    return made
+    return packets
 
 
-def ignore(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def ignore(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Do not write what is to be written to memory."""
-    if (place := _written(asked)) is not None:
+    if (place := _written(command)) is not None:
         peer.state.memory[place.start : place.stop] = bytes(len(place))
-    return made
+    return packets
 
 
-def wrong_register(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def wrong_register(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Have something else in a register."""
-    if asked[:1] in (b"P", b"G"):
+    if command[:1] in (b"P", b"G"):
         peer.state.registers[rng.choice(("sp", "pc", "xpsr"))] = rng.getrandbits(32)
-    return made
+    return packets
 
 
-def start_again(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def start_again(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Reset the processor, and perhaps lose what is in memory."""
-    if (place := _written(asked)) is not None and len(place) > 4:
+    if (place := _written(command)) is not None and len(place) > 4:
         peer.state.registers.update(pc=0x100, sp=0, xpsr=0)
         if rng.random() < 0.5:
             peer.state.memory[:] = bytes(SIZE)
-    return made
+    return packets
 
 
-def run_on(rng: random.Random, peer: GdbPeer, asked: bytes, made: list[bytes]) -> list[bytes]:
+def run_on(rng: random.Random, peer: GdbPeer, command: bytes, packets: list[bytes]) -> list[bytes]:
     """Let the processor run, though it was told to halt."""
     peer.state.words[_DHCSR] = 1
-    return made
+    return packets
 
 
-def _written(asked: bytes) -> range | None:
+def _written(command: bytes) -> range | None:
     """Return the places in memory that a command writes, or None."""
-    found = re.match(rb"[MX]([0-9a-f]+),([0-9a-f]+):", asked)
-    begin, size = (int(found[1], 16) - BASE, int(found[2], 16)) if found else (-1, 0)
+    match = re.match(rb"[MX]([0-9a-f]+),([0-9a-f]+):", command)
+    begin, size = (int(match[1], 16) - BASE, int(match[2], 16)) if match else (-1, 0)
     return range(begin, begin + size) if begin >= 0 and size and begin + size <= SIZE else None
 
 

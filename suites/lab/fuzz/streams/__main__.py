@@ -50,14 +50,14 @@ def main(
         examined = []
         with Live() as live:
             live.stage(f"Running {count:,} damaged programs")
-            for one in Crew(jobs, HANG_SECONDS).run(work):
-                examined.append(one)
+            for case in Crew(jobs, HANG_SECONDS).run(work):
+                examined.append(case)
                 live.step(len(examined), count)
     seconds = monotonic() - started
     console().print(report.summary(examined, seconds))
     if json_file is not None:
         json_file.write_text(json.dumps(report.to_json(examined, seed, seconds), indent=1) + "\n")
-    if any(one.verdict.finding for one in examined):
+    if any(case.verdict.finding for case in examined):
         raise typer.Exit(1)
 
 

@@ -80,13 +80,13 @@ class CompiledSeed:
     @cached_property
     def tables(self) -> tuple[Access, ...]:
         """The places of weights, scales and lists of row numbers."""
-        found = {
+        accesses = {
             access
             for op in self.decoded.ops
             for access in op.accesses
             if access.register.startswith(("WEIGHT", "SCALE", "DMA0_IDX")) and access.region >= 0
         }
-        return tuple(sorted(found, key=lambda access: (access.region, access.begin, access.register)))
+        return tuple(sorted(accesses, key=lambda access: (access.region, access.begin, access.register)))
 
     def regions(self, rng: random.Random) -> dict[int, bytes]:
         """Return the memory before a run: inputs of a kind drawn at random, and poison elsewhere."""

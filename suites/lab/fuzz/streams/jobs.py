@@ -46,11 +46,11 @@ class CaseRange:
         from ethos_hil.suites.lab.fuzz.streams.corpus import seeds
         from ethos_hil.suites.lab.fuzz.streams.mutate import make
 
-        found = seeds(self.npu, self.rng("programs"), min(PROGRAMS, max(2, self.count // 10)), self.only)
+        programs = seeds(self.npu, self.rng("programs"), min(PROGRAMS, max(2, self.count // 10)), self.only)
 
         def case(number: int) -> StreamCase:
             rng = self.rng(str(number))
-            return make(rng, rng.choice(found), found)
+            return make(rng, rng.choice(programs), programs)
 
         return case
 

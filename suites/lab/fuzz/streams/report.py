@@ -34,14 +34,14 @@ def summary(cases: Sequence[Examined], seconds: float) -> RenderableType:
         row = counts[npu]
         table.add_row(npu, *(f"{row[outcome]:,}" for outcome in (*OUTCOMES, "decoded")))
     slowest = max((case.verdict.seconds for case in cases), default=0.0)
-    found = findings(cases)
-    wrong = sum(map(len, found.values()))
+    by_finding = findings(cases)
+    wrong = sum(map(len, by_finding.values()))
     parts: list[RenderableType] = [
         table,
         "",
         f"{len(cases):,} cases in {seconds:.0f} seconds, the slowest in {slowest:.2f}; findings: {wrong or 'none'}",
     ]
-    for what, where in found.items():
+    for what, where in by_finding.items():
         more = f" and {len(where) - EXAMPLES} more" if len(where) > EXAMPLES else ""
         parts.append(Text(f"  {len(where):4} x {what}\n         {', '.join(where[:EXAMPLES])}{more}"))
     return Group(*parts)
@@ -52,11 +52,11 @@ def findings(cases: Sequence[Examined]) -> dict[str, list[str]]:
 
     Findings that differ in numbers only are one.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    files: dict[str, list[str]] = defaultdict(list)
     for case in cases:
         if case.verdict.finding:
-            found[re.sub(r"0x[0-9a-f]+|(?<![\w.:])\d+(?![\w:])", "N", case.verdict.finding)].append(str(case.file))
-    return dict(sorted(found.items(), key=lambda item: -len(item[1])))
+            files[re.sub(r"0x[0-9a-f]+|(?<![\w.:])\d+(?![\w:])", "N", case.verdict.finding)].append(str(case.file))
+    return dict(sorted(files.items(), key=lambda item: -len(item[1])))
 
 
 def to_json(cases: Sequence[Examined], seed: int, seconds: float) -> dict[str, Any]:

@@ -186,11 +186,11 @@ def _is_held(fault: Fault, case: StreamCase) -> bool:
 
 def _difference(first: _Run, second: _Run) -> str:
     """Return how the second run differs; "" for not at all. A difference shows reads of bytes it should not read."""
-    said = [str(run.fault and run.fault.message) for run in (first, second)]
+    messages = [str(run.fault and run.fault.message) for run in (first, second)]
     # Faults of accesses quote the size of the region.
     both_bus = all(run.fault is not None and run.fault.kind == FailureKind.BUS for run in (first, second))
-    if said[0] != said[1] and not both_bus:
-        return f"bytes outside of regions matter: once {said[0]}, once {said[1]}"
+    if messages[0] != messages[1] and not both_bus:
+        return f"bytes outside of regions matter: once {messages[0]}, once {messages[1]}"
     for number, now in second.memory.regions.items():
         if not np.array_equal(now, first.memory.regions[number][: now.size]):
             return f"bytes outside of regions matter: region {number} differs"
