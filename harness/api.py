@@ -168,8 +168,8 @@ def evaluate(
     from ethos_hil.harness.evaluate.metric import ItemMetric
 
     chosen = ItemMetric(getattr(metric, "__name__", "a function"), metric) if callable(metric) else metric
-    question, given = _question(model, inputs, options), data if isinstance(data, str) else DataSet.of(data)
-    return evaluate_order(EvaluationOrder(question, given, chosen, limit, jobs, try_int16), progress)
+    question, data_set = _question(model, inputs, options), data if isinstance(data, str) else DataSet.of(data)
+    return evaluate_order(EvaluationOrder(question, data_set, chosen, limit, jobs, try_int16), progress)
 
 
 class OpenTarget:
@@ -233,10 +233,10 @@ def target(
 
 def _question(model: Model, inputs: Inputs | None, options: dict[str, Any]) -> Question:
     """Return the question about a model in any form, with its inputs as arrays; `options` are its further fields."""
-    given = None if inputs is None else Path(inputs) if isinstance(inputs, str | Path) else _input_sets(inputs)
-    loaded = _loaded(model, None if isinstance(given, Path) else given)
+    data = None if inputs is None else Path(inputs) if isinstance(inputs, str | Path) else _input_sets(inputs)
+    loaded = _loaded(model, None if isinstance(data, Path) else data)
     values = {name: _value(name, value) for name, value in options.items() if value is not None}
-    values["inputs"] = given if given is None or isinstance(given, Path) else tuple(_arrays(entry) for entry in given)
+    values["inputs"] = data if data is None or isinstance(data, Path) else tuple(_arrays(entry) for entry in data)
     values["npu"] = npu_of(values.get("npu"), values.get("target", DEFAULT_TARGET))
     question = Question(loaded, **values)
     question.check()

@@ -157,18 +157,18 @@ def quantise_as_asked(model: TorchModel | ProgramFile, options: ModelOptions) ->
     return model
 
 
-def _calibration(given: str | Sequence[tuple[Any, ...]], method: Method) -> tuple[Any, str]:
+def _calibration(source: str | Sequence[tuple[Any, ...]], method: Method) -> tuple[Any, str]:
     """Return the calibration inputs, and where they come from."""
-    if not isinstance(given, str):
-        return list(given), "calibrate"
-    if given.lower().endswith(ARRAYS):
+    if not isinstance(source, str):
+        return list(source), "calibrate"
+    if source.lower().endswith(ARRAYS):
         import torch
 
         forms = [InputForm(_dtype(tensor), tuple(tensor.shape)) for tensor in method.example_inputs]
-        file = InputFile.read(Path(given), "calibration inputs")
+        file = InputFile.read(Path(source), "calibration inputs")
         sets = file.input_sets(forms, _argument_names(method))
-        return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], given
-    return call_user(_function(given, _CALIBRATE), f"{_CALIBRATE} {given}", _CALIBRATION_HINT), given
+        return [tuple(torch.from_numpy(np.array(array)) for array in entry) for entry in sets], source
+    return call_user(_function(source, _CALIBRATE), f"{_CALIBRATE} {source}", _CALIBRATION_HINT), source
 
 
 def _argument_names(method: Method) -> tuple[str, ...]:
@@ -180,17 +180,17 @@ def _argument_names(method: Method) -> tuple[str, ...]:
 
 def _with_int16(model: TorchModel, names: tuple[str, ...]) -> TorchModel:
     """Return the model with 16 bits in modules; each method gets the names that it has."""
-    known = {key: _module_names(method) for key, method in model.methods.items() if not method.on_cpu}
-    chosen_modules(names, tuple(dict.fromkeys(name for own in known.values() for name in own)), model.label)
+    modules = {key: _module_names(method) for key, method in model.methods.items() if not method.on_cpu}
+    chosen_modules(names, tuple(dict.fromkeys(name for own in modules.values() for name in own)), model.label)
     methods = {
-        key: replace(method, int16=tuple(dict.fromkeys((*method.int16, *_of_method(names, known.get(key, ()))))))
+        key: replace(method, int16=tuple(dict.fromkeys((*method.int16, *_of_method(names, modules.get(key, ()))))))
         for key, method in model.methods.items()
     }
     return replace(model, methods=methods)
 
 
-def _of_method(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if any(path == name or path.startswith(f"{name}.") for path in known))
+def _of_method(names: tuple[str, ...], modules: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if any(path == name or path.startswith(f"{name}.") for path in modules))
 
 
 def _module_names(method: Method) -> tuple[str, ...]:
@@ -201,13 +201,13 @@ def _module_names(method: Method) -> tuple[str, ...]:
     return tuple(name for name, _ in method.module.named_modules() if name)
 
 
-def _function(given: str | Quantizer, what: str) -> Callable[..., Any]:
-    if not isinstance(given, str):
-        if callable(given):
-            return given
-        raise UsageError(f"the quantizer is a {type(given).__name__}", hint="give a function of the compile spec")
+def _function(quantizer: str | Quantizer, what: str) -> Callable[..., Any]:
+    if not isinstance(quantizer, str):
+        if callable(quantizer):
+            return quantizer
+        raise UsageError(f"the quantizer is a {type(quantizer).__name__}", hint="give a function of the compile spec")
     function: Callable[..., Any]
-    function, _ = load_function(given, what)
+    function, _ = load_function(quantizer, what)
     return function
 
 

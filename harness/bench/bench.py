@@ -75,9 +75,9 @@ class BenchState:
         by_name = {point.case.name: point.case for point in points}
         declared = [(asdict(by_name[name]), _file(by_name[name].model)) for name in cases]
         ini = settings.vela_ini
-        asked = {**asdict(settings), "vela_ini": "" if ini is None else read_text(ini)}
+        values = {**asdict(settings), "vela_ini": "" if ini is None else read_text(ini)}
         return cls(
-            settings.grid, _digest(declared), _digest([point.key for point in points]), _digest(asked), tool_state()
+            settings.grid, _digest(declared), _digest([point.key for point in points]), _digest(values), tool_state()
         )
 
     def write(self, folder: Path) -> None:

@@ -64,8 +64,8 @@ class BenchStep:
 
     def __str__(self) -> str:
         """Return it as it is written in Python: "Conv2d(64, 64, 3, padding=1)"."""
-        given = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.options.items())]
-        return f"{self.layer or self.call}({', '.join(given)})"
+        arguments = [*map(repr, self.args), *(f"{name}={value!r}" for name, value in self.options.items())]
+        return f"{self.layer or self.call}({', '.join(arguments)})"
 
 
 @dataclass(frozen=True)

@@ -65,19 +65,19 @@ def recompiled(artifact: Artifact, setup: VelaSetup) -> Artifact:
     )
 
 
-def _compiled(known: Delegate, arguments: Sequence[str], npu: EthosU) -> Delegate:
-    assert known.tosa is not None, "a delegate that was lowered here has its TOSA"
-    done = _mended(known.tosa, arguments, npu)
+def _compiled(old: Delegate, arguments: Sequence[str], npu: EthosU) -> Delegate:
+    assert old.tosa is not None, "a delegate that was lowered here has its TOSA"
+    done = _mended(old.tosa, arguments, npu)
     output = done.output
-    rewritten = without_locations(output.tosa) if output.tosa != known.tosa else None
-    if rewritten != known.compiled:  # the rows of the one say nothing of the operators of the other
+    rewritten = without_locations(output.tosa) if output.tosa != old.tosa else None
+    if rewritten != old.compiled:  # the rows of the one say nothing of the operators of the other
         raise RecompilationDeparts(f"a defect of Vela is met on {npu} and not where the model was lowered for")
     try:
-        rows = mapped(output, known)
+        rows = mapped(output, old)
     except (LookupError, ValueError) as error:
         raise RecompilationDeparts(f"the rows for {npu} cannot be told: {error}") from error
     defects = tuple(dict.fromkeys(finding.defect.id for finding in done.findings))
-    return replace(known, vela=output.blob, npu_ops=rows, summary=output.summary, compiled=rewritten, defects=defects)
+    return replace(old, vela=output.blob, npu_ops=rows, summary=output.summary, compiled=rewritten, defects=defects)
 
 
 def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
@@ -93,9 +93,9 @@ def _mended(tosa: bytes, arguments: Sequence[str], npu: EthosU) -> Mended:
     return mend(output, arguments, as_upstream=False, place=place)
 
 
-def _numbered(known: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegate, ...]:
+def _numbered(old: Sequence[Delegate], new: Sequence[Delegate]) -> tuple[Delegate, ...]:
     """Return delegates whose rows are numbered through in the order in which the delegates were compiled."""
-    order = sorted(range(len(new)), key=lambda at: min((row.id for row in known[at].npu_ops), default=""))
+    order = sorted(range(len(new)), key=lambda at: min((row.id for row in old[at].npu_ops), default=""))
     numbered = list(new)
     following = 0
     for at in order:

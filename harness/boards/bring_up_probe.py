@@ -188,8 +188,8 @@ def _test_block(remote: GdbRemote, span: MemorySpan, address: int, size: int) ->
             content = _read(remote, span, address, size)
             if content != data:
                 first = next(at for at in range(0, size, _WORD) if content[at : at + _WORD] != data[at : at + _WORD])
-                wanted, got = (int.from_bytes(side[first : first + _WORD], "little") for side in (data, content))
-                raise _not_kept(remote, span, address + first, wanted, got)
+                wanted, actual = (int.from_bytes(side[first : first + _WORD], "little") for side in (data, content))
+                raise _not_kept(remote, span, address + first, wanted, actual)
     return restored[0]
 
 
@@ -364,8 +364,8 @@ def memory(probed: ParkedBoard, span: MemorySpan, tell: Tell) -> StepFinding:
                 raise
             why = "This part may power it only once the firmware runs: the convolution is its test"
             return StepFinding.left_out(f"{error.message}. {why}", values)
-    kept = "" if test.restored else "; they could not be read before, and are not put back"
-    text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{kept}"
+    note = "" if test.restored else "; they could not be read before, and are not put back"
+    text = f"{span}: {test.tested:,} bytes keep walking bits and their addresses{note}"
     values |= {"tested_bytes": test.tested, "restored": test.restored}
     return StepFinding(text, values)
 

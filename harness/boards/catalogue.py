@@ -28,8 +28,8 @@ def board_folders() -> tuple[Path, ...]:
     """
     import platformdirs  # late: not every command needs it
 
-    given = os.environ.get(BOARDS_VARIABLE, "")
-    named = [Path(folder).expanduser().absolute() for folder in given.split(os.pathsep) if folder]
+    setting = os.environ.get(BOARDS_VARIABLE, "")
+    named = [Path(folder).expanduser().absolute() for folder in setting.split(os.pathsep) if folder]
     return (*named, Path(platformdirs.user_config_dir("ethos-hil")) / "boards", SHIPPED)
 
 

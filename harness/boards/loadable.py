@@ -76,7 +76,7 @@ class LoadableImage:
 
     def room_behind_code(self, size: int) -> int:
         """Return an address with `size` bytes that the image does not use, right behind its code if it can be."""
-        taken = [
+        spans = [
             *((segment.load_address, segment.file_size) for segment in self.segments),
             *((segment.address, segment.memory_size) for segment in self.segments),
         ]
@@ -84,7 +84,7 @@ class LoadableImage:
         address = code.address + code.memory_size
         while True:
             address = (address + 7) // 8 * 8
-            ends = [begin + length for begin, length in taken if begin < address + size and address < begin + length]
+            ends = [begin + length for begin, length in spans if begin < address + size and address < begin + length]
             if not ends:
                 return address
             address = max(ends)

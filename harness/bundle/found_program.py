@@ -174,11 +174,11 @@ def _with_lines_of(record: Record, artifact: Artifact) -> Artifact:
 
 def question_of(record: Record, artifact: Artifact, repeat: int) -> Question:
     """Return what was asked about a program that ran, as far as it decides the answer: where, and how it is judged."""
-    asked = record.question
-    if asked is None:  # a record of schema 1 does not say what was demanded of the NPU
+    question = record.question
+    if question is None:  # a record of schema 1 does not say what was demanded of the NPU
         refused = record.kind is FailureKind.DELEGATION
-        asked = Question(record.model, allow_cpu_only=not refused)
-    return asked.but(
+        question = Question(record.model, allow_cpu_only=not refused)
+    return question.but(
         model=record.model,
         npu=record.npu,
         target=record.target.name,
@@ -196,8 +196,8 @@ def find_inputs(chosen: ChosenRecord, program: FoundProgram, files: KeptFiles) -
         UsageError: they cannot be had.
     """
     record = chosen.record
-    asked = record.question.inputs if record.question is not None else None
-    places = [files.inputs] if files.inputs is not None else [asked, None] if isinstance(asked, Path) else [None]
+    inputs = record.question.inputs if record.question is not None else None
+    places = [files.inputs] if files.inputs is not None else [inputs, None] if isinstance(inputs, Path) else [None]
     problem: UsageError | None = None
     for place in places:
         try:
@@ -227,8 +227,8 @@ def find_expected(
     Raises:
         UsageError: somebody did, and they cannot be had.
     """
-    asked = chosen.record.question.expected if chosen.record.question is not None else None
-    place = files.expected or (asked if isinstance(asked, Path) else None)
+    expected = chosen.record.question.expected if chosen.record.question is not None else None
+    place = files.expected or (expected if isinstance(expected, Path) else None)
     data = (RunData() if place is None else _data(expected=place)).of(program.source)
     answers = data.answers(program.artifact, input_sets, repeat)
     if answers is not None:

@@ -34,14 +34,14 @@ def asks(asking: Asking) -> Callable[[Callable[..., None]], Callable[..., None]]
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = list(inspect.signature(function, eval_str=True).parameters.values())
-        asked = [_parameter(name, asking) for name in sorted(asking.fields, key=lambda name: name not in _FIRST)]
+        options = [_parameter(name, asking) for name in sorted(asking.fields, key=lambda name: name not in _FIRST)]
 
         @functools.wraps(function)
         def command(**values: Any) -> None:
             fields = {name: values.pop(name) for name in asking.fields}
             function(**{_QUESTION: _question(asking, fields)}, **values)
 
-        parameters = [*asked, *(param.replace(kind=param.KEYWORD_ONLY) for param in own if param.name != _QUESTION)]
+        parameters = [*options, *(param.replace(kind=param.KEYWORD_ONLY) for param in own if param.name != _QUESTION)]
         vars(command)["__signature__"] = inspect.Signature(parameters)
         command.__annotations__ = {param.name: param.annotation for param in parameters}
         return command

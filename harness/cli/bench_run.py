@@ -112,8 +112,8 @@ class BenchOutput:
 def _document(
     records: Sequence[Record], rows: Sequence[dict[str, Any]], run: str, grid: str, choice: BudgetAnswer | None
 ) -> dict[str, Any]:
-    asked = {} if choice is None else {"which": choice.to_json()}
-    return {"schema_version": SCHEMA_VERSION, "run": run, "grid": grid, "counts": dict(_counts(records)), **asked,
+    which = {} if choice is None else {"which": choice.to_json()}
+    return {"schema_version": SCHEMA_VERSION, "run": run, "grid": grid, "counts": dict(_counts(records)), **which,
             "points": list(rows)}  # fmt: skip
 
 

@@ -272,8 +272,8 @@ def check_written(question: Question, written: Mapping[str, Path | None]) -> Non
     """Raise UsageError if a file is to be written over another one of this run, or cannot be written."""
 
     model = model_file(question.model) if isinstance(question.model, str) else None
-    given = {"--inputs": question.inputs, "--expected": question.expected, "--runner": question.runner}
-    read = {name: path if isinstance(path, Path) else None for name, path in given.items()}
+    files = {"--inputs": question.inputs, "--expected": question.expected, "--runner": question.runner}
+    read = {name: path if isinstance(path, Path) else None for name, path in files.items()}
     check_files(written.values())
     check_distinct(written, {"MODEL": model, **read})
 

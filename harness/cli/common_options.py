@@ -22,9 +22,9 @@ def file_option(flag: str, what: str, *, instead: str = "the table", **attribute
     return typer.Option(flag, metavar="FILE", help=f"Write {what}; - for stdout{place}.", **attributes)
 
 
-def word_of(option: str, given: str, words: type[Word]) -> Word:
+def word_of(option: str, text: str, words: type[Word]) -> Word:
     """Return a word of an option. Raises UsageError, which lists the words."""
     try:
-        return words(given)
+        return words(text)
     except ValueError:
-        raise UsageError(f"{option} is {given!r}", hint=f"it takes: {', '.join(words)}") from None
+        raise UsageError(f"{option} is {text!r}", hint=f"it takes: {', '.join(words)}") from None

@@ -64,7 +64,7 @@ class Lowered:
     @property
     def document(self) -> dict[str, Any]:
         """Return the result as JSON for programs; docs/lowering.md describes it."""
-        seen = [self.artifact.of(method.name) for method in self.artifact.methods]
+        artifacts = [self.artifact.of(method.name) for method in self.artifact.methods]
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.artifact.model,
@@ -84,7 +84,7 @@ class Lowered:
                     "delegated_ops": method.placement.delegated,
                     "cpu_calls": [vars(call) for call in cpu_ops(method.placement)],
                 }
-                for method in seen
+                for method in artifacts
             ],
             "notes": list(self.notes),
             "versions": dict(self.artifact.versions),
@@ -141,9 +141,9 @@ def lower(order: LowerArguments, reporter: Reporter, *, json_file: Path | None =
 
 
 def _product(text: str) -> Product:
-    for known in PRODUCTS:
-        if text == known:
-            return known  # type: ignore[return-value]
+    for product in PRODUCTS:
+        if text == product:
+            return product  # type: ignore[return-value]
     close = difflib.get_close_matches(text, PRODUCTS, n=1)
     suggestion = f"did you mean {close[0]}? " if close else ""
     raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")

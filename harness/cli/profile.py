@@ -128,5 +128,5 @@ def _etrecord(record: Record) -> bytes:
     from ethos_hil.harness.verdict.artifact_info import cached
     from ethos_hil.lowering.cache.store import Cache
 
-    known = None if record.artifact is None else cached(record.artifact, Cache())
-    return b"" if known is None else known.etrecord
+    artifact = None if record.artifact is None else cached(record.artifact, Cache())
+    return b"" if artifact is None else artifact.etrecord

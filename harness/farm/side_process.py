@@ -223,14 +223,14 @@ def labgrid_python() -> str:
         TargetNotAvailable: it is not known.
     """
     hint = f"install it into an environment of its own, and let {PYTHON_VARIABLE} name its Python; docs/farm.md has how"
-    given = os.environ.get(PYTHON_VARIABLE)
-    if given:
-        path = Path(given).expanduser()
+    setting = os.environ.get(PYTHON_VARIABLE)
+    if setting:
+        path = Path(setting).expanduser()
         path = path / "bin/python" if path.is_dir() else path
         if os.access(path, os.X_OK):
             return str(path.absolute())
         raise TargetNotAvailable(
-            f"{PYTHON_VARIABLE} is {given!r}, which is neither a program nor an environment", hint=hint
+            f"{PYTHON_VARIABLE} is {setting!r}, which is neither a program nor an environment", hint=hint
         )
     client = shutil.which("labgrid-client")
     # pipx and uv put links to the programs of an environment onto PATH.

@@ -117,9 +117,9 @@ def main() -> None:
     parser.add_argument("--board", required=True)
     parser.add_argument("--compiler", required=True, help="its name and version")
     parser.add_argument("--flags", required=True, help="of the compiler and the linker, as a list of CMake's")
-    given = parser.parse_args()
-    manifest = describe(given.elf, given.sources, given.board, given.compiler, given.flags.split(";"))
-    manifest.write(given.elf.with_name(MANIFEST_NAME))
+    options = parser.parse_args()
+    manifest = describe(options.elf, options.sources, options.board, options.compiler, options.flags.split(";"))
+    manifest.write(options.elf.with_name(MANIFEST_NAME))
 
 
 if __name__ == "__main__":
@@ -139,10 +139,10 @@ def firmware_path(soc: str) -> Path:
     It is $ETHOS_HIL_FIRMWARE (a file, or a folder with one for each board); else, in a checkout, the output of `make
     firmware`; else a file of the installed package, from a wheel.
     """
-    given = os.environ.get(FIRMWARE_VARIABLE)
-    if given and not Path(given).is_dir():
-        return Path(given)
-    return (Path(given) if given else OWN.resolve()) / board_of(soc) / ELF_NAME
+    setting = os.environ.get(FIRMWARE_VARIABLE)
+    if setting and not Path(setting).is_dir():
+        return Path(setting)
+    return (Path(setting) if setting else OWN.resolve()) / board_of(soc) / ELF_NAME
 
 
 def board_of(soc: str) -> str:

@@ -102,8 +102,8 @@ def _of_selection(
         for path in dict.fromkeys(path for selection in chosen for path in selection.left_out.barren):
             yield Problem(f"{part.name}: there is no test in {path}")
     elif not part.entry.may_be_empty and chosen and all_there:
-        asked = " ".join([*part.arguments, *part.selection, *part.entry.paths])
-        yield Problem(f"{part.name}: it chose no test ({asked}); `may_be_empty = true` in its [[suite]] allows that")
+        words = " ".join([*part.arguments, *part.selection, *part.entry.paths])
+        yield Problem(f"{part.name}: it chose no test ({words}); `may_be_empty = true` in its [[suite]] allows that")
     for selection in results.selections:
         if selection.part == part.name + AUDIT:
             ends = [end for end in results.sessions if (end.part, end.shard) == (selection.part, selection.shard)]
@@ -150,9 +150,9 @@ def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
             if names:
                 shown = ", ".join([*list(names)[:_SHOWN], *(["..."] if len(names) > _SHOWN else [])])
                 notes.add(f"{suite}: {len(names):,} {what}: {shown}")
-        asked = part.entry.expression or part.entry.markers
+        filters = part.entry.expression or part.entry.markers
         count = max((left_out.deselected for left_out in chosen), default=0)
-        if count and not asked:
+        if count and not filters:
             notes.add(f"{suite}: {count:,} deselected by addopts, PYTEST_ADDOPTS or a plug-in")
     yield from sorted(notes)
 

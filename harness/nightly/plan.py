@@ -53,16 +53,16 @@ class SuitePart:
     @property
     def arguments(self) -> list[str]:
         """pytest's arguments that say what runs, but for the paths."""
-        asked = [f"--suffix={suffix}" for suffix in self.suffixes] + [f"--npu={npu}" for npu in self.npus]
-        asked += [f"--memory-mode={self.memory_mode}"] if self.memory_mode else []
-        return [*asked, f"--target={self.target}"]
+        words = [f"--suffix={suffix}" for suffix in self.suffixes] + [f"--npu={npu}" for npu in self.npus]
+        words += [f"--memory-mode={self.memory_mode}"] if self.memory_mode else []
+        return [*words, f"--target={self.target}"]
 
     @property
     def selection(self) -> list[str]:
         """pytest's arguments that choose among the tests of its paths."""
-        asked = [f"--one-in={self.entry.one_in}"] if self.entry.one_in > 1 else []
-        asked += ["-k", self.entry.expression] if self.entry.expression else []
-        return asked + (["-m", self.entry.markers] if self.entry.markers else [])
+        words = [f"--one-in={self.entry.one_in}"] if self.entry.one_in > 1 else []
+        words += ["-k", self.entry.expression] if self.entry.expression else []
+        return words + (["-m", self.entry.markers] if self.entry.markers else [])
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ def npu_for(target: str, plan: NightlyPlan) -> str:
 
 
 def _npu_of(target: str, parts: Sequence[ModelPart | SweepPart]) -> str:
-    asked = [part.npu for part in parts if part.target == target]
+    npus = [part.npu for part in parts if part.target == target]
     able = find_plugin(target).npus
-    return next((npu for npu in (*asked, *map(str, EthosU.usual())) if npu in able), able[0])
+    return next((npu for npu in (*npus, *map(str, EthosU.usual())) if npu in able), able[0])
 
 
 def _sessions(number: int, entry: SuiteEntry) -> Iterator[SuitePart]:
@@ -245,10 +245,10 @@ def _groups(npus: Sequence[str]) -> list[tuple[str, ...]]:
 
 def _runs(number: int, entry: ModelEntry) -> Iterator[ModelPart]:
     modes = tuple(MemoryMode.parse(text).name for text in entry.memory_modes) or (None,)
-    asked = Question(entry.model, inputs=Path(entry.inputs) if entry.inputs else None, profile=entry.profile)
+    base = Question(entry.model, inputs=Path(entry.inputs) if entry.inputs else None, profile=entry.profile)
     for target, mode, npu in product(entry.targets, modes, entry.npus):
         check_name(target)
-        question = asked.but(npu=EthosU.parse(npu).name, target=target, memory_mode=mode)
+        question = base.but(npu=EthosU.parse(npu).name, target=target, memory_mode=mode)
         yield ModelPart(" ".join(filter(None, (f"model {number}:", question.npu, target, mode))), question)
 
 

@@ -70,9 +70,9 @@ def advice(record: Record) -> tuple[Advice, ...]:
 def sentences(record: Record) -> tuple[str, ...]:
     """Return the advice with the largest savings, each in a line."""
     texts = []
-    for given in advice(record)[:_TOP]:
-        what, remedy = (text[:1].upper() + text[1:] for text in (given.what, given.remedy))
-        texts.append(one_line(f"{what}. {remedy} (saves up to {given.saving:,})."))
+    for entry in advice(record)[:_TOP]:
+        what, remedy = (text[:1].upper() + text[1:] for text in (entry.what, entry.remedy))
+        texts.append(one_line(f"{what}. {remedy} (saves up to {entry.saving:,})."))
     return tuple(texts)
 
 

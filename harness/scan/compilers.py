@@ -100,14 +100,14 @@ def _compiled(tool: NativeTool, environment: VersionEnvironment, point: ScanPoin
         return CompiledVersion(environment.version, _reason(error), environment.packages)
 
 
-def _delegate(known: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:
+def _delegate(delegate: Delegate, output: VelaOutput, notes: list[str]) -> Delegate:
     """Return a delegate as another version compiled it."""
     try:
-        rows = mapped(output, known)
+        rows = mapped(output, delegate)
     except (CompileError, LookupError, ValueError) as error:
         notes.append(f"its operations have no lines: the debug database of this Vela is another one ({error})")
         rows = ()
-    return replace(known, vela=output.blob, npu_ops=rows, summary=output.summary)
+    return replace(delegate, vela=output.blob, npu_ops=rows, summary=output.summary)
 
 
 def by_executorch(environment: VersionEnvironment, points: Sequence[ScanPoint]) -> list[CompiledVersion]:
@@ -162,18 +162,18 @@ def lowered_elsewhere(question: Question, overlay: Path | None = None, cache: Pa
         ToolError: the process or the cache does not work.
     """
     model = str(question.model)
-    kept = Cache(cache)
-    variables = {CACHE_VARIABLE: str(kept.folder)}
+    store = Cache(cache)
+    variables = {CACHE_VARIABLE: str(store.folder)}
     if overlay is not None:
         path = os.pathsep.join(filter(None, (str(overlay), os.environ.get("PYTHONPATH", ""))))
         limit = os.environ.get(LIMIT_VARIABLE, _LIMIT)
         variables |= {"PYTHONPATH": path, VARIABLE: "off", LIMIT_VARIABLE: limit}
     with tempfile.TemporaryDirectory(prefix="ethos-hil-") as folder:
         digest = (_of_case if question.is_test else _of_model)(question, Path(folder), variables)
-    artifact = kept.find_by_pte(digest)
+    artifact = store.find_by_pte(digest)
     if artifact is None:
         raise ToolError(
-            f"{model} was lowered, but is no longer in the cache {kept.root}", hint="is the cache's limit too small?"
+            f"{model} was lowered, but is no longer in the cache {store.root}", hint="is the cache's limit too small?"
         )
     return artifact
 

@@ -16,27 +16,27 @@ from ethos_hil.lowering.map.delegate_map import AtenCall, Partition, build_map
 from ethos_hil.lowering.vela.compiler import VelaOutput
 
 
-def mapped(output: VelaOutput, known: Delegate) -> tuple[NpuOp, ...]:
+def mapped(output: VelaOutput, delegate: Delegate) -> tuple[NpuOp, ...]:
     """Return the delegate map of a program that another version compiled.
 
     Args:
         output: the program, with Vela's debug database.
-        known: the delegate as it was lowered here; the output is compiled from the same TOSA.
+        delegate: the delegate as it was lowered here; the output is compiled from the same TOSA.
 
     Raises:
         CompileError: the debug database does not describe the program.
         LookupError, ValueError: it is not as that of a version whose database is known.
     """
-    rows = {row.id: row for row in known.npu_ops}
-    calls = {row.id: AtenCall(row.id, row.id, row.module, row.source) for row in known.npu_ops}
+    rows = {row.id: row for row in delegate.npu_ops}
+    calls = {row.id: AtenCall(row.id, row.id, row.module, row.source) for row in delegate.npu_ops}
     regions = TosaGraph.regions(output.tosa)
     name, graph = next(iter(regions.items()))
     new_rows = build_map(
-        {**regions, name: _placed(graph, known.npu_ops)},
+        {**regions, name: _placed(graph, delegate.npu_ops)},
         output.database,
         output.parsed.command_stream,
         Partition(calls, {}, {}),
-        first_id=min((int(row.id.removeprefix("npu")) for row in known.npu_ops), default=0),
+        first_id=min((int(row.id.removeprefix("npu")) for row in delegate.npu_ops), default=0),
         total_cycles=int(float(output.summary.get("cycles_total", 0))),
     )
     return tuple(_named(row, [rows[call] for call in row.aten_ops]) for row in new_rows)

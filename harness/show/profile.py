@@ -62,10 +62,10 @@ def profile(record: Record, *, by: By, sort: Sort, depth: int, top: int) -> Rend
         parts.append(ops_table(groups(record.ops, By.OP, Sort.CYCLES, 0), total, _TOP_OPS, record.profile))
     if record.profile is not None and any(row.count for row in record.profile.cpu):
         parts += ["", Text("on the CPU", style="bold"), cpu_table(record.profile.cpu, _TOP_CPU)]
-    given = sentences(record)
-    if given:
+    texts = sentences(record)
+    if texts:
         parts += ["", Text("what to do", style="bold")]
-        parts += [plain(f"{number}. {sentence}") for number, sentence in enumerate(given, 1)]
+        parts += [plain(f"{number}. {sentence}") for number, sentence in enumerate(texts, 1)]
     return Parts(*parts)
 
 

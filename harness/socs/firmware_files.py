@@ -287,14 +287,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write what the firmware's build has to know of boards.")
     parser.add_argument("--board", metavar="NAME_OR_FILE", help="the files of this board alone")
     parser.add_argument("--into", metavar="DIR", type=Path, help="where they go; one folder for one board")
-    given = parser.parse_args(arguments)
-    if (given.board is None) != (given.into is None):
+    options = parser.parse_args(arguments)
+    if (options.board is None) != (options.into is None):
         parser.error("--board and --into go together")
     try:
-        if given.board is None:
+        if options.board is None:
             write(firmware_files(), _FOLDER)
         else:
-            write(files_of(find_soc(given.board), Path(given.board).name), given.into)
+            write(files_of(find_soc(options.board), Path(options.board).name), options.into)
     except EthosHilError as error:
         sys.stderr.write(f"error: {error.message}\n" + (f"hint: {error.hint}\n" if error.hint else ""))
         return 2

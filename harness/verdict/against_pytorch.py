@@ -283,9 +283,9 @@ def _sqnr(wanted: np.ndarray, error: np.ndarray) -> float | None:
     return 10 * float(np.log10(signal / noise)) if signal and np.isfinite(noise) else -np.inf
 
 
-def _cosine(wanted: np.ndarray, given: np.ndarray) -> float | None:
-    finite = np.isfinite(wanted) & np.isfinite(given)
-    a, b = wanted[finite], given[finite]
+def _cosine(wanted: np.ndarray, answer: np.ndarray) -> float | None:
+    finite = np.isfinite(wanted) & np.isfinite(answer)
+    a, b = wanted[finite], answer[finite]
     length = float(np.sqrt(np.sum(a**2) * np.sum(b**2)))
     return float(np.sum(a * b)) / length if length else None
 

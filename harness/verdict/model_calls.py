@@ -114,16 +114,16 @@ def state_of(artifact: Artifact, executions: int, calls: ModelCalls | None) -> P
     """
     if artifact.lost:
         return _failed(f"the program does not keep the model's state: {'; '.join(artifact.lost)}")
-    kept = ", ".join(artifact.frozen)
-    if kept and executions > 1:
-        return _failed(f"the model changes {kept} when it is called; the program keeps the values of the first call")
+    names = ", ".join(artifact.frozen)
+    if names and executions > 1:
+        return _failed(f"the model changes {names} when it is called; the program keeps the values of the first call")
     if calls is not None and calls.unlike_first is not None and not artifact.keeps_state:
         return _failed(
             f"call {calls.unlike_first + 1} of the model in PyTorch depends on earlier calls; the program's does not"
         )
-    if kept:
+    if names:
         return PyTorchFinding(
-            notes=(f"the model changes {kept} when it is called; the program answers like its first call",)
+            notes=(f"the model changes {names} when it is called; the program answers like its first call",)
         )
     return PyTorchFinding()
 

@@ -131,10 +131,10 @@ class NetworkRunner:
             Fault: the NPU cannot execute the command stream.
             ValueError: an input is missing, or has another shape or type.
         """
-        for tensor, given in zip(self.network.inputs, inputs, strict=True):
-            if given.shape != tensor.shape or given.dtype != tensor.dtype:
-                raise ValueError(f"{tensor.name} is {tensor}, given is {given.dtype}{list(given.shape)}")
-            self._place(tensor)[:] = np.frombuffer(np.ascontiguousarray(given).tobytes(), np.uint8)
+        for tensor, array in zip(self.network.inputs, inputs, strict=True):
+            if array.shape != tensor.shape or array.dtype != tensor.dtype:
+                raise ValueError(f"{tensor.name} is {tensor}, given is {array.dtype}{list(array.shape)}")
+            self._place(tensor)[:] = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
         execution = self._npu.run(self.program, self._memory, MODES[self.mode.kind])
         outputs = [
             self._place(tensor).view(tensor.dtype).reshape(tensor.shape).copy() for tensor in self.network.outputs

@@ -259,9 +259,9 @@ def compare(outcome: Outcome, expected: ExpectedOutputs, names: Sequence[str]) -
     """
     outputs: dict[str, Output] = {}
     problem: str | None = None
-    asked = len(expected.answers) // expected.repeat
-    if {run.input_set for run in outcome.runs} != set(range(asked)):
-        text = f"{asked} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
+    sets = len(expected.answers) // expected.repeat
+    if {run.input_set for run in outcome.runs} != set(range(sets)):
+        text = f"{sets} input sets were asked for; the target ran {len(outcome.runs)} executions of others"
         return Comparison((), Failure(FailureKind.MISMATCH, text))
     for run in outcome.runs:
         for name, wanted, actual in zip(names, expected.of(run), run.outputs, strict=True):

@@ -219,8 +219,8 @@ class Case(ByProfile):
             raise UsageError(
                 f"{owner}: {self.forward!r} is not what computes something", hint="give a function, layer() or call()"
             )
-        for number, given in enumerate(self.inputs):
-            check_kind(owner, f"input {number}", given, Input)
+        for number, entry in enumerate(self.inputs):
+            check_kind(owner, f"input {number}", entry, Input)
         self._check(owner)
 
     @property

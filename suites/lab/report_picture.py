@@ -111,17 +111,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("picture", type=Path, nargs="?", help="the PNG to write, of a real run")
     parser.add_argument("--mornings", type=Path, metavar="DIR", help="where to write the pictures of four mornings")
-    asked = parser.parse_args()
+    options = parser.parse_args()
     browser = browser_path()
     if browser is None:
         sys.stderr.write(f"{MISSING}\n")
         return 3
     folder = Path(tempfile.mkdtemp(prefix="ethos-hil-report-"))
     try:
-        if asked.picture is not None:
-            take_picture(real_report(folder), asked.picture, browser)
-        if asked.mornings is not None:
-            take_mornings(folder, asked.mornings, browser)
+        if options.picture is not None:
+            take_picture(real_report(folder), options.picture, browser)
+        if options.mornings is not None:
+            take_mornings(folder, options.mornings, browser)
     finally:
         shutil.rmtree(folder)
     return 0

@@ -44,17 +44,18 @@ def run_locks(root: Path = ROOT) -> dict[str, str]:
     """Return the contents of the locks that follow from requirements.lock and pyproject.toml, by their names."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     needed = list(map(Requirement, project["dependencies"]))
-    asked = {
+    wanted = {
         RUN: [*needed, *map(Requirement, project["optional-dependencies"]["suites"])],
         MERGE: [*(requirement for requirement in needed if requirement.name not in LOWERS), Requirement(VELA)],
     }
     pins = {canonicalize_name(match["name"]): match[0] for match in _PIN.finditer((root / WHOLE).read_text("utf-8"))}
-    return {name: _HEADS[name] + "".join(_chosen(pins, needs)) for name, needs in asked.items()}
+    return {name: _HEADS[name] + "".join(_chosen(pins, needs)) for name, needs in wanted.items()}
 
 
-def _chosen(pins: Mapping[NormalizedName, str], asked: Iterable[Requirement]) -> list[str]:
+def _chosen(pins: Mapping[NormalizedName, str], wanted: Iterable[Requirement]) -> list[str]:
     names = {
-        canonicalize_name(requirement.name) for requirement in requirements([str(requirement) for requirement in asked])
+        canonicalize_name(requirement.name)
+        for requirement in requirements([str(requirement) for requirement in wanted])
     }
     return [pin for name, pin in pins.items() if name in names]
 

@@ -74,7 +74,7 @@ class DeclaredSession:
         twice = [name for name, count in names.items() if count > 1]
         if twice:
             raise pytest.UsageError(f"{twice[0]} is declared twice: give an operator or a case another name")
-        asked = Options.of(config)
+        options = Options.of(config)
         numbers: dict[Path, dict[tuple[str, str], int]] = {}
         kept: list[pytest.Item] = []
         left: list[pytest.Item] = []
@@ -85,29 +85,29 @@ class DeclaredSession:
             else:
                 number = 0
             suffix = _suffix(item)
-            right = (not asked.suffixes or suffix in asked.suffixes) and number % asked.one_in == 0
-            right = right and (asked.shard is None or asked.shard.takes(*_case_of(item, suffix)))
+            right = (not options.suffixes or suffix in options.suffixes) and number % options.one_in == 0
+            right = right and (options.shard is None or options.shard.takes(*_case_of(item, suffix)))
             (kept if right else left).append(item)
-        shared_run.keep_selection(config, kept, self._left_out(config, items, asked))
-        if asked.shared:
+        shared_run.keep_selection(config, kept, self._left_out(config, items, options))
+        if options.shared:
             kept, done = shared_run.split(config, kept)
             left += done
         if left:
             config.hook.pytest_deselected(items=left)
             items[:] = kept
 
-    def _left_out(self, config: pytest.Config, items: Sequence[pytest.Item], asked: Options) -> LeftOut:
+    def _left_out(self, config: pytest.Config, items: Sequence[pytest.Item], options: Options) -> LeftOut:
         from ethos_hil.results.selection import LeftOut
 
         there = {item.nodeid for item in items}
-        mine = [name for name, (_, suffix) in self._found.items() if not asked.suffixes or suffix in asked.suffixes]
+        mine = [name for name, (_, suffix) in self._found.items() if not options.suffixes or suffix in options.suffixes]
         gone = [name for name in mine if name not in there]
         files = {path for path, _ in self._found.values()}
         files |= {path.parent.resolve() / path.name for path in files}  # folders and files may be links
         places = {place for file in files for place in (file, *file.parents)}
         asked_for = {path: config.invocation_params.dir / path.partition("::")[0] for path in config.args}
         return LeftOut(
-            tuple(item.nodeid for item in items if asked.suffixes and not _suffix(item)),
+            tuple(item.nodeid for item in items if options.suffixes and not _suffix(item)),
             tuple(name for name in gone if name not in self._deselected),
             sum(name in self._deselected for name in gone),
             tuple(name for name, path in asked_for.items() if places.isdisjoint((path, path.resolve()))),

@@ -74,8 +74,8 @@ def _expected(trial: Trial) -> _Tensors:
         return {}
     if trial.test.profile.npu is None:
         return _named("quantised", artifact.quantised) | _named("floating", artifact.floating)
-    given = artifact.example_inputs
-    reference = trial.report.references[0] if trial.report is not None else Reference(artifact).run(given)
+    inputs = artifact.example_inputs
+    reference = trial.report.references[0] if trial.report is not None else Reference(artifact).run(inputs)
     outputs = _named("output", reference.outputs)
     for at, values in reference.delegate_outputs.items():
         outputs |= _named(f"delegate_call_{at}_output", values)

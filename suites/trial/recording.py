@@ -218,8 +218,8 @@ def question_in_recording(name: str, key: tuple[str, ...], question: Question) -
         question: where it runs, and what it is held to. Recordings without the rules of a board do not say so.
     """
     compared = {name: version for name, version in versions().items() if name not in _NOT_COMPARED}
-    asked = {"strict": question.strict} | ({"strict_board": True} if question.strict_board else {})
-    return {"test": name, "program": list(key), "target": question.target, **asked, **compared}
+    rules = {"strict": question.strict} | ({"strict_board": True} if question.strict_board else {})
+    return {"test": name, "program": list(key), "target": question.target, **rules, **compared}
 
 
 def _check_version(path: Path, version: object) -> None:

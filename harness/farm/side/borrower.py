@@ -172,8 +172,8 @@ class Borrower:
                     return name
                 why = self._why(names)
                 if time.monotonic() >= until:
-                    taken = f"no place is free: {why}"
-                    raise SideTrouble("leased", taken, "wait for them, or name more places: labgrid:PLACE1+PLACE2")
+                    message = f"no place is free: {why}"
+                    raise SideTrouble("leased", message, "wait for them, or name more places: labgrid:PLACE1+PLACE2")
                 if why != reported:
                     self._tell(f"waiting for a place: {why}")
                     reported = why

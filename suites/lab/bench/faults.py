@@ -108,7 +108,7 @@ class FaultSpec:
         Raises:
             UsageError: it names nothing; says what there is.
         """
-        name, *given = text.split(":")
+        name, *words = text.split(":")
         ways: tuple[Way, ...] = tuple(Way)
         for way in Way:
             if name.startswith(f"{way}."):
@@ -120,7 +120,7 @@ class FaultSpec:
             raise UsageError(f"the fault {kind} has no direction, found {text!r}", hint=f"write {kind}")
         defaults = _DEFAULTS[kind]
         try:
-            numbers = [int(word, 0) for word in given]
+            numbers = [int(word, 0) for word in words]
         except ValueError:
             raise UsageError(f"the fault {text!r} has an argument that is not a number", hint=_form(kind)) from None
         if len(numbers) > len(defaults) or any(number < 0 for number in numbers):

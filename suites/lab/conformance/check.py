@@ -147,12 +147,12 @@ def differences(outputs: Sequence[bytes], expected: Sequence[Array]) -> Iterator
             yield f"output {number} has {len(raw)} bytes instead of {wanted.nbytes}"
             continue
         dtype = np.dtype(np.uint8) if wanted.dtype == np.bool_ else wanted.dtype
-        got = np.frombuffer(raw, dtype).reshape(wanted.shape)
-        wrong = np.argwhere(got != wanted.view(dtype))
+        actual = np.frombuffer(raw, dtype).reshape(wanted.shape)
+        wrong = np.argwhere(actual != wanted.view(dtype))
         index = tuple(int(i) for i in wrong[0])
         yield (
             f"output {number}, {len(wrong)} of {wanted.size} elements differ, the first at {list(index)}: "
-            f"{got[index]} instead of {wanted.view(dtype)[index]}"
+            f"{actual[index]} instead of {wanted.view(dtype)[index]}"
         )
 
 

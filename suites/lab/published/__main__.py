@@ -107,8 +107,8 @@ def _chosen(networks: Sequence[str], kinds: Sequence[str], families: Sequence[st
         "kind": [str(kind) for kind in PointKind],
         "family": _FAMILIES,
     }
-    for what, given in (("network", networks), ("kind", kinds), ("family", families)):
-        for name in given:
+    for what, names in (("network", networks), ("kind", kinds), ("family", families)):
+        for name in names:
             if name not in known[what]:
                 raise UsageError(
                     f"no published run has the {what} {name!r:.60}",

@@ -107,14 +107,14 @@ def times(name: str, tosa: bytes, compiled: Sequence[CompiledGraph], inputs: Seq
     model = reference_model()
     npus = [Npu(EthosU.parse(graph.npu)) for graph in compiled]
     reference: list[float] = []
-    taken: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
+    laps: list[tuple[list[float], list[float]]] = [([], []) for _ in compiled]
     for _ in range(ROUNDS):
         with quiet():
             reference.append(best(lambda: model.run(tosa, list(inputs)), 1))
-        for graph, npu, (cold, warm) in zip(compiled, npus, taken, strict=True):
+        for graph, npu, (cold, warm) in zip(compiled, npus, laps, strict=True):
             cold.append(inference(graph, npu, inputs, cold=True))
             warm.append(inference(graph, npu, inputs, cold=False))
-    for graph, (cold, warm) in zip(compiled, taken, strict=True):
+    for graph, (cold, warm) in zip(compiled, laps, strict=True):
         operations = len(graph.program().ops)
         yield Speed(name, graph.npu, operations, macs(graph), min(reference), min(cold), min(warm))
 

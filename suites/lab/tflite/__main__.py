@@ -71,18 +71,18 @@ def main(
 ) -> None:
     """Compile TensorFlow Lite networks with both of Vela's generators and compare with TensorFlow Lite Micro."""
     npus = [EthosU.parse(name).name for name in npu] if npu else list(SAMPLE)
-    asked = {str(path): of_file(path) for path in files} if files else catalogue(network)
-    if not asked:
+    questions = {str(path): of_file(path) for path in files} if files else catalogue(network)
+    if not questions:
         raise UsageError(
             f"no network is called *{network}*", hint=f"there are {len(NETWORKS)}, such as {next(iter(NETWORKS))}"
         )
     places = [place for place in places_of(npus) if generator in (None, place[1])]
     with Live() as live:
-        live.stage(f"Running {len(asked)} networks with TensorFlow Lite Micro")
-        right = answers({name: (question.tflite, question.sets) for name, question in asked.items()})
-        live.stage(f"Checking {len(asked)} networks at {len(places)} places")
+        live.stage(f"Running {len(questions)} networks with TensorFlow Lite Micro")
+        right = answers({name: (question.tflite, question.sets) for name, question in questions.items()})
+        live.stage(f"Checking {len(questions)} networks at {len(places)} places")
         results: list[CheckResult] = []
-        work = [job(name, question, right[name], places) for name, question in asked.items()]
+        work = [job(name, question, right[name], places) for name, question in questions.items()]
         for result in Crew(jobs, LIMIT_SECONDS).run(work):
             results.append(result)
             live.step(len(results), len(work) * len(places))
@@ -92,7 +92,7 @@ def main(
     if json_file is not None:
         json_file.write_text(json.dumps(report.to_json(results), indent=1) + "\n")
     if record:
-        RECORDED.write_text(json.dumps(digests(asked, right), indent=1) + "\n")
+        RECORDED.write_text(json.dumps(digests(questions, right), indent=1) + "\n")
     if any(result.outcome.failed for result in results):
         raise typer.Exit(1)
 
@@ -140,11 +140,11 @@ def job(name: str, question: TfliteQuestion, answer: TflmAnswer, places: Sequenc
     return TfliteJob(name, question.tflite, question.inputs, question.outputs, question.sets, answer, places)
 
 
-def digests(asked: dict[str, TfliteQuestion], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
+def digests(questions: dict[str, TfliteQuestion], right: dict[str, TflmAnswer]) -> dict[str, dict[str, str]]:
     """Return SHA-256 of each network and of all its right outputs."""
     return {
         name: {"tflite": _sha256([question.tflite]), "outputs": outputs_digest(right[name].outputs)}
-        for name, question in asked.items()
+        for name, question in questions.items()
         if not right[name].problem
     }
 

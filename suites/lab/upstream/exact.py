@@ -51,8 +51,10 @@ class Oracle:
             EthosHilError: there is nothing to compare with.
         """
         artifact = Artifact.of_program((folder / "program.pte").read_bytes(), "program.pte")
-        known = [dataclasses.replace(delegate, tosa=self._tosa.get(delegate.vela)) for delegate in artifact.delegates]
-        artifact = dataclasses.replace(artifact, delegates=tuple(known))
+        delegates = [
+            dataclasses.replace(delegate, tosa=self._tosa.get(delegate.vela)) for delegate in artifact.delegates
+        ]
+        artifact = dataclasses.replace(artifact, delegates=tuple(delegates))
         plan = artifact.plan
         inputs = [
             value.from_bytes((folder / f"i{number}.bin").read_bytes())

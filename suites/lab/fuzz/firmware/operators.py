@@ -73,7 +73,7 @@ def calls(name: str, overload: str) -> list[OperatorCall]:
     except (AttributeError, RuntimeError):
         return []
     outs = [argument for argument in schema_arguments(operator) if argument.is_out]
-    given = [argument for argument in schema_arguments(operator) if not argument.is_out]
+    inputs = [argument for argument in schema_arguments(operator) if not argument.is_out]
     by_type: dict[tuple[str, int], OperatorCall] = {}
     for shape, dtype, numbers, like in itertools.product(SHAPES, DTYPES, LISTS, (0, 1, 2)):
         if len(by_type) == PER_OPERATOR:
@@ -82,21 +82,21 @@ def calls(name: str, overload: str) -> list[OperatorCall]:
             continue
         if "batch_norm" in name and like == 0:  # PyTorch 2.13 reads weights without a look at their shape, and crashes
             continue
-        arguments = [_guess(argument, shape, dtype, numbers, like) for argument in given]
-        results = _carry_out(operator, given, arguments, outs, dtype)
+        arguments = [_guess(argument, shape, dtype, numbers, like) for argument in inputs]
+        results = _carry_out(operator, inputs, arguments, outs, dtype)
         if results is not None:
             by_type[dtype, len(shape)] = OperatorCall(name, overload, tuple(arguments), results)
     if by_type:
         return list(by_type.values())
-    guesses = [_guess(argument, (1, 2, 4, 4), "float32", (1, 1), 0) for argument in given]
+    guesses = [_guess(argument, (1, 2, 4, 4), "float32", (1, 1), 0) for argument in inputs]
     return [OperatorCall(name, overload, tuple(guesses), tuple(torch.ones(1, 2, 4, 4) for _ in outs))]
 
 
-def _carry_out(operator: Any, given: Any, arguments: Any, outs: Any, dtype: str) -> tuple[Any, ...] | None:
+def _carry_out(operator: Any, inputs: Any, arguments: Any, outs: Any, dtype: str) -> tuple[Any, ...] | None:
     import torch
 
-    positional = [value for argument, value in zip(given, arguments, strict=True) if not argument.kwarg_only]
-    named = {a.name: value for a, value in zip(given, arguments, strict=True) if a.kwarg_only}
+    positional = [value for argument, value in zip(inputs, arguments, strict=True) if not argument.kwarg_only]
+    named = {a.name: value for a, value in zip(inputs, arguments, strict=True) if a.kwarg_only}
     attempts: list[dict[str, Any]]
     if str(outs[0].type) == "List[Tensor]":
         kind = getattr(torch, dtype)
