@@ -57,7 +57,9 @@ def compile_tflite(
         folder = Path(name)
         path = folder / "net.tflite"
         path.write_bytes(tflite)
-        options = [one for one in flags(npu, mode or MemoryMode.default(npu)) if not one.startswith("--output-format")]
+        options = [
+            flag for flag in flags(npu, mode or MemoryMode.default(npu)) if not flag.startswith("--output-format")
+        ]
         form = f"--output-format={'raw' if raw else 'tflite'}"
         arguments = [*options, form, _FLAGS[generator], f"--output-dir={folder}", str(path)]
         try:
@@ -66,11 +68,11 @@ def compile_tflite(
             raise VelaRefusal(f"{error.name}: {' '.join(error.text.split())}") from error
         except NativeCrash as crash:
             raise VelaCrash(crash, None) from crash
-        made = sorted(folder.glob("net_vela*.npz" if raw else "net_vela.tflite"))
-        if answer.header["status"] or not made:
-            said = " ".join(answer.listing.split())[-300:]
-            raise CompileError(f"Vela ended with status {answer.header['status']}: {said}")
-        return made[0].read_bytes()
+        files = sorted(folder.glob("net_vela*.npz" if raw else "net_vela.tflite"))
+        if answer.header["status"] or not files:
+            text = " ".join(answer.listing.split())[-300:]
+            raise CompileError(f"Vela ended with status {answer.header['status']}: {text}")
+        return files[0].read_bytes()
 
 
 def _called(arguments: Sequence[str], generator: Generator) -> ToolAnswer:

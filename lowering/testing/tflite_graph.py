@@ -112,9 +112,11 @@ class TfliteGraph:
             fields: of that table. Values of its enumerations are numbers.
         """
         code = getattr(_module("BuiltinOperator").BuiltinOperator, operator)
-        numbers = tuple(-1 if one is None else one.index for one in inputs)
-        inside = tuple(one.index for one in intermediates)
-        self._operators.append(_Operator(code, numbers, tuple(one.index for one in outputs), options, fields, inside))
+        numbers = tuple(-1 if tensor is None else tensor.index for tensor in inputs)
+        inside = tuple(tensor.index for tensor in intermediates)
+        self._operators.append(
+            _Operator(code, numbers, tuple(tensor.index for tensor in outputs), options, fields, inside)
+        )
 
     def output(self, *tensors: TfliteTensor) -> TfliteGraph:
         """Name the outputs of the network. Return the network."""
@@ -124,16 +126,16 @@ class TfliteGraph:
     def serialize(self) -> bytes:
         """Return the flatbuffer."""
         builder = flatbuffers.Builder(1 << 12)
-        codes = sorted({one.code for one in self._operators})
+        codes = sorted({operator.code for operator in self._operators})
         buffers = [_table(builder, "Buffer", data=_bytes(builder, data) if data else None) for data in self._buffers]
         subgraph = _table(
             builder,
             "SubGraph",
             name=builder.CreateString("main"),
-            tensors=_offsets(builder, [self._tensor(builder, one) for one in self.tensors]),
-            inputs=_numbers(builder, [one.index for one in self.inputs]),
-            outputs=_numbers(builder, [one.index for one in self.outputs]),
-            operators=_offsets(builder, [_operator(builder, one, codes) for one in self._operators]),
+            tensors=_offsets(builder, [self._tensor(builder, tensor) for tensor in self.tensors]),
+            inputs=_numbers(builder, [tensor.index for tensor in self.inputs]),
+            outputs=_numbers(builder, [tensor.index for tensor in self.outputs]),
+            operators=_offsets(builder, [_operator(builder, operator, codes) for operator in self._operators]),
         )
         model = _table(
             builder,
@@ -175,22 +177,23 @@ class TfliteGraph:
         )
 
 
-def _operator(builder: Any, one: _Operator, codes: Sequence[int]) -> int:
+def _operator(builder: Any, operator: _Operator, codes: Sequence[int]) -> int:
     fields: dict[str, Any] = {}
-    if one.options:
-        made = {
-            name: _numbers(builder, value) if isinstance(value, tuple) else value for name, value in one.fields.items()
+    if operator.options:
+        values = {
+            name: _numbers(builder, value) if isinstance(value, tuple) else value
+            for name, value in operator.fields.items()
         }
-        fields["builtin_options"] = _table(builder, one.options, **made)
-        fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, one.options)
-    if one.intermediates:
-        fields["intermediates"] = _numbers(builder, one.intermediates)
+        fields["builtin_options"] = _table(builder, operator.options, **values)
+        fields["builtin_options_type"] = getattr(_module("BuiltinOptions").BuiltinOptions, operator.options)
+    if operator.intermediates:
+        fields["intermediates"] = _numbers(builder, operator.intermediates)
     return _table(
         builder,
         "Operator",
-        opcode_index=codes.index(one.code),
-        inputs=_numbers(builder, one.inputs),
-        outputs=_numbers(builder, one.outputs),
+        opcode_index=codes.index(operator.code),
+        inputs=_numbers(builder, operator.inputs),
+        outputs=_numbers(builder, operator.outputs),
         **fields,
     )
 

@@ -41,8 +41,8 @@ class TosaProgram:
     def graph(self) -> Graph:
         """The complete graph."""
         graph = Graph()
-        made = self.build(graph, self._rng("graph"))
-        return graph.output(*([made] if isinstance(made, Value) else made))
+        result = self.build(graph, self._rng("graph"))
+        return graph.output(*([result] if isinstance(result, Value) else result))
 
     @cached_property
     def tosa(self) -> bytes:

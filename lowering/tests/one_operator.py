@@ -61,22 +61,22 @@ class OneOperator:
     @property
     def variables(self) -> tuple[Input, ...]:
         """The inputs that are given when it runs."""
-        return tuple(one for one in self.inputs if isinstance(one, Input))
+        return tuple(source for source in self.inputs if isinstance(source, Input))
 
     @cached_property
     def tosa(self) -> bytes:
         """The flatbuffer."""
         serializer = ts.TosaSerializer("", targetMajor=1, targetMinor=0, targetPatch=0, targetDraft=False)
         names = [f"in{number}" for number in range(len(self.inputs))]
-        for name, one in zip(names, self.inputs, strict=True):
-            if isinstance(one, Input):
-                tensor = ts.TosaSerializerTensor(name, list(one.shape), _DTYPES[one.kind], data=None)
+        for name, source in zip(names, self.inputs, strict=True):
+            if isinstance(source, Input):
+                tensor = ts.TosaSerializerTensor(name, list(source.shape), _DTYPES[source.kind], data=None)
                 serializer.addInputTensor(tensor)
-            elif isinstance(one, Shape):
-                serializer.addConst([len(one.numbers)], ts.DType.SHAPE, list(one.numbers), name=name)
+            elif isinstance(source, Shape):
+                serializer.addConst([len(source.numbers)], ts.DType.SHAPE, list(source.numbers), name=name)
             else:
-                dtype = ts.DType.INT8 if one.dtype == np.int8 else _DTYPES[one.dtype.kind]
-                serializer.addConst(list(one.shape), dtype, one, name=name)
+                dtype = ts.DType.INT8 if source.dtype == np.int8 else _DTYPES[source.dtype.kind]
+                serializer.addConst(list(source.shape), dtype, source, name=name)
         block = serializer.currRegion.currBasicBlock
         block.addTensor("out", list(self.shape), _DTYPES[self.kind])
         attribute = ts.TosaSerializerAttribute()

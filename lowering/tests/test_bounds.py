@@ -19,7 +19,7 @@ from ethos_hil.lowering.oracle.bounds.value import Bounded, NoBound, RoundingPol
 from ethos_hil.lowering.testing.tosa_graph import Graph
 from ethos_hil.lowering.tests.one_operator import OPERATORS, Input, OneOperator
 
-IDS = [f"{one.op}-{number}" for number, one in enumerate(OPERATORS)]
+IDS = [f"{operator.op}-{number}" for number, operator in enumerate(OPERATORS)]
 SEEDS = range(3)
 EXACT = RoundingPolicy()
 
@@ -39,9 +39,9 @@ def generator(program: OneOperator, seed: int) -> np.random.Generator:
     return np.random.default_rng(zlib.crc32(f"{program.op}/{seed}".encode()))
 
 
-def distance(found: np.ndarray, bounded: Bounded) -> np.ndarray:
-    assert found.shape == bounded.value.shape
-    return np.abs(found.astype(float) - bounded.value.astype(float))
+def distance(result: np.ndarray, bounded: Bounded) -> np.ndarray:
+    assert result.shape == bounded.value.shape
+    return np.abs(result.astype(float) - bounded.value.astype(float))
 
 
 def moved(variable: Input, array: np.ndarray, rng: np.random.Generator, size: float) -> tuple[Bounded, np.ndarray]:
@@ -65,11 +65,11 @@ def test_a_table_may_answer_for_every_number_that_its_input_may_be(error: int) -
     program = Graph()
     program.output(program.table(program.input((1, 256)), entries))
     given = Bounded(numbers.reshape(1, 256), np.full((1, 256), float(error)))
-    (found,) = graph.evaluate(program.serialize(), [given], EXACT)
-    assert found.value.ravel().tolist() == entries.tolist()
+    (bounded,) = graph.evaluate(program.serialize(), [given], EXACT)
+    assert bounded.value.ravel().tolist() == entries.tolist()
     reached = [[abs(entries[other] - entries[code]) for other in range(256) if abs(other - code) <= error]
                for code in range(256)]  # fmt: skip
-    assert found.error.ravel().tolist() == [max(each) for each in reached]
+    assert bounded.error.ravel().tolist() == [max(errors) for errors in reached]
 
 
 def test_the_programs_cover_every_rule_that_floats_have() -> None:
@@ -83,7 +83,7 @@ def test_the_programs_cover_every_rule_that_floats_have() -> None:
         "TABLE",
     }
     integers |= {name for name in graph.RULES if name.startswith("BITWISE")}
-    assert {one.op for one in OPERATORS} == graph.RULES.keys() - integers
+    assert {operator.op for operator in OPERATORS} == graph.RULES.keys() - integers
     assert len(graph.RULES) == sum(map(len, (graph.ARRANGING, elementwise.RULES, sums.RULES)))
 
 
@@ -91,7 +91,7 @@ def test_the_programs_cover_every_rule_that_floats_have() -> None:
 def test_the_reference_model_is_within_the_bound(program: OneOperator) -> None:
     for seed in SEEDS:
         rng = generator(program, seed)
-        inputs = [one.draw(rng) for one in program.variables]
+        inputs = [variable.draw(rng) for variable in program.variables]
         bounded = evaluate(program, [Bounded.exact(array) for array in inputs])
         apart = distance(run(program, inputs), bounded)
         assert (apart <= bounded.error).all()
@@ -105,7 +105,7 @@ def test_errors_of_the_inputs_are_passed_on(program: OneOperator, size: float) -
     """Whatever inputs within the bounds are given, the reference model's answer is within those of the output."""
     for seed in SEEDS:
         rng = generator(program, seed)
-        pairs = [moved(one, one.draw(rng), rng, size) for one in program.variables]
+        pairs = [moved(variable, variable.draw(rng), rng, size) for variable in program.variables]
         bounded = evaluate(program, [pair[0] for pair in pairs])
         apart = distance(run(program, [pair[1] for pair in pairs]), bounded)
         assert (apart <= bounded.error).all()
@@ -114,7 +114,7 @@ def test_errors_of_the_inputs_are_passed_on(program: OneOperator, size: float) -
 @pytest.mark.parametrize("program", OPERATORS, ids=IDS)
 def test_roundings_that_are_drawn_keep_within_the_bound(program: OneOperator) -> None:
     rng = generator(program, 0)
-    inputs = [Bounded.exact(one.draw(rng)) for one in program.variables]
+    inputs = [Bounded.exact(variable.draw(rng)) for variable in program.variables]
     worst = evaluate(program, inputs)
     for seed in SEEDS:
         drawn = evaluate(program, inputs, RoundingPolicy(random=np.random.default_rng(seed)))
@@ -126,10 +126,13 @@ ROUND = (
     "ADD", "AVG_POOL2D", "CONV2D", "CONV3D", "COS", "DEPTHWISE_CONV2D", "ERF", "EXP", "LOG", "MATMUL", "MUL", "POW",
     "RECIPROCAL", "REDUCE_PRODUCT", "REDUCE_SUM", "RSQRT", "SIGMOID", "SIN", "SUB", "TANH", "TRANSPOSE_CONV2D",
 )  # fmt: skip
-ROUNDING = [*(one for one in OPERATORS if one.op in ROUND), next(one for one in OPERATORS if one.op == "RESIZE")]
+ROUNDING = [
+    *(operator for operator in OPERATORS if operator.op in ROUND),
+    next(operator for operator in OPERATORS if operator.op == "RESIZE"),
+]
 
 
-@pytest.mark.parametrize("program", ROUNDING, ids=lambda one: one.op)
+@pytest.mark.parametrize("program", ROUNDING, ids=lambda program: program.op)
 def test_the_bound_is_not_far_from_what_is_seen(program: OneOperator) -> None:
     """A loose bound would hide mistakes. EXP and TANH have the loosest: 3 + 2|x| ulps, where the reference model has
     one.
@@ -137,7 +140,7 @@ def test_the_bound_is_not_far_from_what_is_seen(program: OneOperator) -> None:
     bound, seen = 0.0, 0.0
     for seed in range(8):
         rng = generator(program, seed)
-        inputs = [one.draw(rng) for one in program.variables]
+        inputs = [variable.draw(rng) for variable in program.variables]
         bounded = evaluate(program, [Bounded.exact(array) for array in inputs])
         bound = max(bound, float(bounded.error.max()))
         seen = max(seen, float(distance(run(program, inputs), bounded).max()))
@@ -148,19 +151,19 @@ def test_the_bound_is_not_far_from_what_is_seen(program: OneOperator) -> None:
 
 @pytest.mark.parametrize("op", ["EXP", "MATMUL", "REDUCE_SUM", "ADD"])
 def test_nothing_is_known_of_what_overflows_and_infinities_are_right(op: str) -> None:
-    program = next(one for one in OPERATORS if one.op == op)
-    inputs = [np.full(one.shape, 88.8 if op == "EXP" else 2e38, np.float32) for one in program.variables]
+    program = next(operator for operator in OPERATORS if operator.op == op)
+    inputs = [np.full(variable.shape, 88.8 if op == "EXP" else 2e38, np.float32) for variable in program.variables]
     bounded = evaluate(program, [Bounded.exact(array) for array in inputs])
     assert np.isinf(bounded.error).all()
     assert np.isinf(run(program, inputs)).all()
-    inputs = [np.full(one.shape, np.inf, np.float32) for one in program.variables]
+    inputs = [np.full(variable.shape, np.inf, np.float32) for variable in program.variables]
     bounded = evaluate(program, [Bounded.exact(array) for array in inputs])
     np.testing.assert_array_equal(run(program, inputs), bounded.value)
     assert not bounded.error.any()
 
 
 def test_nothing_is_known_beside_a_pole() -> None:
-    program = next(one for one in OPERATORS if one.op == "RECIPROCAL")
+    program = next(operator for operator in OPERATORS if operator.op == "RECIPROCAL")
     x = np.full(program.shape, 1e-3)
     assert np.isinf(evaluate(program, [Bounded(x, np.full(x.shape, 2e-3))]).error).all()
     assert np.isfinite(evaluate(program, [Bounded(x, np.full(x.shape, 5e-4))]).error).all()
@@ -175,7 +178,7 @@ def test_a_number_that_was_written_is_exact_and_another_was_rounded() -> None:
 
 
 def test_an_operator_without_a_rule_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    program = next(one for one in OPERATORS if one.op == "ERF")
+    program = next(operator for operator in OPERATORS if operator.op == "ERF")
     monkeypatch.delitem(graph.RULES, "ERF")
     with pytest.raises(NoBound, match="TOSA operator ERF has no rule"):
         evaluate(program, [Bounded.exact(np.zeros(program.shape, np.float32))])

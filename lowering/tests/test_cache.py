@@ -80,15 +80,15 @@ def entry(cache: Cache) -> Path:
 def test_an_artifact_comes_back_as_it_was(tmp_path: Path) -> None:
     cache = Cache(tmp_path)
     assert cache.get(KEY) is None
-    made, hit = cache.get_or_make(KEY, make_artifact)
+    artifact, hit = cache.get_or_make(KEY, make_artifact)
     assert not hit
     again, hit = cache.get_or_make(KEY, never)
     assert hit
-    assert same(again, made)
-    assert again.npu_ops == made.npu_ops
-    found = cache.find_by_pte(made.sha256)
-    assert found is not None
-    assert same(found, made)
+    assert same(again, artifact)
+    assert again.npu_ops == artifact.npu_ops
+    by_pte = cache.find_by_pte(artifact.sha256)
+    assert by_pte is not None
+    assert same(by_pte, artifact)
     assert cache.find_by_pte("0" * 64) is None
 
 
@@ -150,20 +150,20 @@ def test_a_pipe_in_an_entry_is_not_waited_for(tmp_path: Path, name: str) -> None
     cache.get_or_make(KEY, make_artifact)
     (entry(cache) / name).unlink()
     os.mkfifo(entry(cache) / name)
-    made, hit = cache.get_or_make(KEY, make_artifact)
+    artifact, hit = cache.get_or_make(KEY, make_artifact)
     assert not hit
-    assert same(made, make_artifact())
+    assert same(artifact, make_artifact())
     assert cache.get_or_make(KEY, never)[1]
 
 
 @pytest.mark.parametrize("place", ["size", "by-pte"])
 def test_a_pipe_beside_the_entries_is_not_waited_for(tmp_path: Path, place: str) -> None:
     cache = Cache(tmp_path)
-    made, _ = cache.get_or_make(KEY, make_artifact)
-    path = tmp_path / "size" if place == "size" else cache.root / "by-pte" / made.sha256
+    artifact, _ = cache.get_or_make(KEY, make_artifact)
+    path = tmp_path / "size" if place == "size" else cache.root / "by-pte" / artifact.sha256
     path.unlink()
     os.mkfifo(path)
-    assert cache.find_by_pte(made.sha256) is None or place == "size"
+    assert cache.find_by_pte(artifact.sha256) is None or place == "size"
     assert CacheContents(tmp_path).trim(0).entries == 1
 
 
@@ -322,11 +322,11 @@ def test_a_process_killed_at_any_moment_leaves_nothing_in_the_way(tmp_path: Path
         folder = tmp_path / str(moment)
         assert run(folder, moment).returncode == -signal.SIGKILL
         cache = Cache(folder)
-        found = cache.get(KEY)
-        assert found is None or same(found, make_artifact())
+        entry = cache.get(KEY)
+        assert entry is None or same(entry, make_artifact())
         artifact, _ = cache.get_or_make(KEY, make_artifact)
         assert same(artifact, make_artifact())
-        if found is None:
+        if entry is None:
             assert [path.name for path in (cache.root / "artifacts").iterdir()] == [KEY], moment
         CacheContents(folder).clear()
         assert not [path for path in cache.root.rglob("*") if path.is_file()], moment

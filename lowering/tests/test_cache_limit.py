@@ -88,13 +88,13 @@ def test_a_new_entry_stays_although_it_is_larger_than_the_limit(full: Path) -> N
 
 def test_entries_are_not_counted_again_for_each_that_is_added(full: Path) -> None:
     """What `size` says is believed as long as it is below the limit, and counted again when it is not."""
-    one = size_of_one(full)
+    size = size_of_one(full)
     (full / "size").write_text("1000\n")
-    add(full, KEYS[4], limit=2 * one)
-    assert (noted(full), there(full)) == (1000 + one, KEYS[:5])
-    (full / "size").write_text(f"{9 * one}\n")
-    add(full, KEYS[5], limit=7 * one)
-    assert (noted(full), there(full)) == (6 * one, KEYS)
+    add(full, KEYS[4], limit=2 * size)
+    assert (noted(full), there(full)) == (1000 + size, KEYS[:5])
+    (full / "size").write_text(f"{9 * size}\n")
+    add(full, KEYS[5], limit=7 * size)
+    assert (noted(full), there(full)) == (6 * size, KEYS)
 
 
 @pytest.mark.parametrize("content", [None, "", "text"])
@@ -141,11 +141,11 @@ def test_an_entry_that_is_being_made_stays(full: Path) -> None:
 
 
 def test_entries_of_an_older_format_count_and_go_first(full: Path) -> None:
-    one = size_of_one(full)
+    size = size_of_one(full)
     old = full / "v1"
     Cache(full).root.rename(old)
     assert Cache(full).get(KEYS[0]) is None
-    add(full, KEYS[4], limit=3 * one)
+    add(full, KEYS[4], limit=3 * size)
     assert there(full) == [KEYS[4]]
     assert [path.name for path in sorted((old / "artifacts").iterdir())] == [KEYS[3]]
 

@@ -30,9 +30,9 @@ def calls(artifact: Artifact, inputs: tuple[np.ndarray, ...]) -> list[int]:
 def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, npu: EthosU) -> None:
     artifact = lowered("branching", npu)
     instructions = artifact.plan.instructions
-    jumps = [at for at, each in enumerate(instructions) if isinstance(each, JumpFalseCall)]
+    jumps = [at for at, call in enumerate(instructions) if isinstance(call, JumpFalseCall)]
     assert len(jumps) == 2, "one into the other branch, one over it"
-    inside = [at for at, each in enumerate(instructions) if isinstance(each, DelegateCall) and jumps[0] < at]
+    inside = [at for at, call in enumerate(instructions) if isinstance(call, DelegateCall) and jumps[0] < at]
     bright, dark, head = inside
     assert jumps[0] < bright < jumps[1] < dark < head
     assert len(artifact.delegates) == 4
@@ -47,10 +47,10 @@ def test_an_npu_without_branches_gets_a_delegate_for_each_way(lowered: Lowered, 
 def test_an_ethos_u85_takes_the_branch_into_the_delegate(lowered: Lowered) -> None:
     artifact = lowered("branching", U85)
     (delegate,) = artifact.delegates
-    assert [each for each in artifact.plan.instructions if isinstance(each, JumpFalseCall)] == []
+    assert [call for call in artifact.plan.instructions if isinstance(call, JumpFalseCall)] == []
     assert delegate.tosa is not None
     graphs = TosaGraph.regions(delegate.tosa)
-    (choice,) = [each for each in graphs["main"].operators if each.op == "COND_IF"]
+    (choice,) = [operator for operator in graphs["main"].operators if operator.op == "COND_IF"]
     assert set(choice.bodies) == graphs.keys() - {"main"}
 
 
@@ -97,7 +97,11 @@ def test_the_map_of_a_delegate_with_branches_agrees_with_its_stream(lowered: Low
     assert compute_offsets(stream)[-1] <= ends[-1]
     assert sum(row.vela_cycles for row in delegate.npu_ops) == delegate.summary["cycles_total"]
     assert [row.id for row in delegate.npu_ops if not row.aten_ops] == []
-    modes = {one.offset: one.parameter for one in commands(stream) if one.payload is None and one.code == ELEMENTWISE}
+    modes = {
+        command.offset: command.parameter
+        for command in commands(stream)
+        if command.payload is None and command.code == ELEMENTWISE
+    }
     # Inside of branches (where there is no index of an operator), and of those the ones that write to memory.
     inside = [row for row in delegate.npu_ops if row.operator < 0 and row.tensor and row.tosa_op in MODES]
     assert [(row.tosa_op, modes.get(row.end_offset)) for row in inside] == [
@@ -127,7 +131,7 @@ def test_layers_in_a_branch_are_left_to_the_cpu_where_the_branch_is(lowered: Low
 
 
 @pytest.mark.parametrize(
-    ("name", "npu", "said", "hint"),
+    ("name", "npu", "message", "hint"),
     [
         # exir/emit/_emitter.py of executorch 1.4.1 writes cond, map and scan, and no other control flow.
         ("looping", U55, "while_loop", "only an Ethos-U85 runs loops"),
@@ -137,9 +141,9 @@ def test_layers_in_a_branch_are_left_to_the_cpu_where_the_branch_is(lowered: Low
     ids=str,
 )
 def test_what_upstream_cannot_lower_is_said_with_the_way_out(
-    cache: Cache, name: str, npu: EthosU, said: str, hint: str
+    cache: Cache, name: str, npu: EthosU, message: str, hint: str
 ) -> None:
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:{name}", npu, cache=cache)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert hint in (caught.value.hint or "")

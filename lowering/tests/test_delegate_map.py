@@ -183,8 +183,8 @@ def test_a_gather_is_mapped_though_the_queue_has_none() -> None:
         ("Gather", 44, "TABLE"),
         ("Add", 56, "ADD"),
     ]
-    one = build_map({"main": GRAPH}, database(queue=queue, perf=perf[:-2]), stream, PARTITION, first_id=0)
-    assert [row.npu_op for row in one] == ["Conv2D", "Conv2D", "Add"]
+    mapped = build_map({"main": GRAPH}, database(queue=queue, perf=perf[:-2]), stream, PARTITION, first_id=0)
+    assert [row.npu_op for row in mapped] == ["Conv2D", "Conv2D", "Add"]
 
 
 @pytest.mark.parametrize("text", ["", "<debug>", "no xml at all", "<debug></debug>"])

@@ -41,7 +41,7 @@ def constants(artifact: Artifact) -> dict[str, object]:
 @pytest.mark.parametrize("npu", [U55, EthosU.parse("ethos-u85-256")], ids=str)
 def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, lowered: Lowered, npu: EthosU) -> None:
     artifact = whole("known", npu, cache)
-    assert [type(each) for each in artifact.plan.instructions] == [DelegateCall]
+    assert [type(call) for call in artifact.plan.instructions] == [DelegateCall]
     assert artifact.cpu_ops == ()
     (x,) = artifact.example_inputs
     assert x.dtype == np.int8
@@ -50,8 +50,8 @@ def test_all_of_it_is_one_delegate_that_takes_and_gives_integers(cache: Cache, l
     # The same program with its border on the CPU: the same integers, as numbers.
     bordered = lowered("known", npu)
     (numbers,) = Reference(bordered).run(bordered.example_inputs).outputs
-    told = constants(artifact)
-    scale, zero_point = told["output0_scale"], told["output0_zp"]
+    values = constants(artifact)
+    scale, zero_point = values["output0_scale"], values["output0_zp"]
     assert isinstance(scale, float)
     assert isinstance(zero_point, int)
     assert np.array_equal(((answer.astype(np.int32) - zero_point) * np.float32(scale)).astype(np.float32), numbers)
@@ -105,12 +105,12 @@ def test_tosa_is_a_backend_too(cache: Cache) -> None:
 def test_methods_go_whole_and_what_is_on_the_cpu_stays_there(cache: Cache) -> None:
     artifact = whole("methods", U55, cache)
     for name in ("encode", "score"):
-        assert [type(each) for each in artifact.of(name).plan.instructions] == [DelegateCall]
+        assert [type(call) for call in artifact.of(name).plan.instructions] == [DelegateCall]
     assert artifact.of("rank").delegates == ()
     assert artifact.of("rank").example_inputs[0].dtype == np.float32
-    told = constants(artifact)
-    assert {"encode_input0_scale", "score_output0_zp"} <= told.keys()
-    assert not [name for name in told if name.startswith("rank")]
+    values = constants(artifact)
+    assert {"encode_input0_scale", "score_output0_zp"} <= values.keys()
+    assert not [name for name in values if name.startswith("rank")]
     assert {row.source for row in artifact.of("score").npu_ops} == {marked("score")}
 
 

@@ -20,7 +20,7 @@ U85 = EthosU.parse("ethos-u85-256")
 def line(file: str, text: str) -> str:
     """Return the line of a model's file that has this text, as the map names it."""
     lines = (FOLDER / file).read_text("utf-8").splitlines()
-    (number,) = [number for number, each in enumerate(lines, 1) if text in each]
+    (number,) = [number for number, row in enumerate(lines, 1) if text in row]
     return f"{file}:{number}"
 
 
@@ -32,12 +32,12 @@ def rows(model: str, npu: EthosU, cache: Cache) -> tuple[NpuOp, ...]:
 @pytest.mark.proof
 def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -> None:
     """ResNet-8 has batch norm and ReLU behind convolutions, and a ReLU behind additions that is in another file."""
-    found = rows("resnet8", U55, cache)
+    table = rows("resnet8", U55, cache)
     whole, residual = line("mlperf_tiny.py", "self.stacks(self.stem(images))"), line("layers.py", "+ self.shortcut(x)")
-    (stem,) = [row for row in found if row.module == "stem.1" and row.npu_op == "Conv2D"]
+    (stem,) = [row for row in table if row.module == "stem.1" and row.npu_op == "Conv2D"]
     assert stem.aten_ops == ("aten.conv2d.default", "aten.batch_norm.default", "aten.relu.default")
     assert (stem.source, stem.sources) == (whole, (whole,))
-    sums = [row for row in found if row.npu_op == "Add" and "aten.add.Tensor" in row.aten_ops]
+    sums = [row for row in table if row.npu_op == "Add" and "aten.add.Tensor" in row.aten_ops]
     assert [row.module for row in sums] == ["stacks.0.0", "stacks.1.0", "stacks.2.0"]
     for row in sums:
         assert row.aten_ops == ("aten.add.Tensor", "aten.relu.default")
@@ -47,9 +47,9 @@ def test_operators_that_are_fused_are_all_named_with_their_lines(cache: Cache) -
 
 def test_an_operator_that_is_decomposed_has_several_rows_that_point_to_it(cache: Cache) -> None:
     """A softmax and a layer norm are a dozen TOSA operators each; their rows name nothing else."""
-    found = rows("transformer_encoder", U85, cache)
+    table = rows("transformer_encoder", U85, cache)
     scores = line("transformer.py", "scores.softmax(-1)")
-    softmax = [row for row in found if "aten.softmax.int" in row.aten_ops]
+    softmax = [row for row in table if "aten.softmax.int" in row.aten_ops]
     assert {(row.aten_ops, row.module, row.source, row.sources) for row in softmax} == {
         (("aten.softmax.int",), "attention", scores, (scores,))
     }
@@ -60,7 +60,7 @@ def test_an_operator_that_is_decomposed_has_several_rows_that_point_to_it(cache:
         "MUL",
     ]
     for module, text in (("attended", "self.attended(x"), ("finished", "self.finished(x")):
-        norm = [row for row in found if row.module == module]
+        norm = [row for row in table if row.module == module]
         assert len(norm) > 10
         assert {(row.aten_ops, row.sources) for row in norm} == {
             (("aten.layer_norm.default",), (line("transformer.py", text),))

@@ -44,7 +44,7 @@ def feeding(graph: TosaGraph, operator: TosaOperator) -> str:
 def tables(tosa: bytes) -> list[str]:
     """What feeds each table."""
     graph = TosaGraph.parse(tosa)
-    return [feeding(graph, each) for each in graph.operators if each.op == "TABLE"]
+    return [feeding(graph, operator) for operator in graph.operators if operator.op == "TABLE"]
 
 
 @pytest.mark.slow
@@ -62,12 +62,12 @@ def test_the_rewritten_program_gives_the_same(lowered: Lowered, name: str, count
         assert rewritten == delegate.tosa
     before, after = TosaGraph.parse(delegate.tosa), TosaGraph.parse(rewritten)
     assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
-    assert sorted(each.op for each in after.operators) == sorted(each.op for each in before.operators)
+    assert sorted(operator.op for operator in after.operators) == sorted(operator.op for operator in before.operators)
     # Every operator comes after those it reads, and finds the shapes it had.
     known = {tensor.name for tensor in after.inputs}
-    for each in after.operators:
-        assert {name for name in each.inputs if name in after.producers()} <= known
-        known |= set(each.outputs)
+    for operator in after.operators:
+        assert {name for name in operator.inputs if name in after.producers()} <= known
+        known |= set(operator.outputs)
     random = np.random.default_rng(0)
     inputs = [random.integers(-128, 128, tensor.shape, np.int8) for tensor in before.inputs]
     for expected, got in zip(answers(delegate.tosa, inputs), answers(rewritten, inputs), strict=True):

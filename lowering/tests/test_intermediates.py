@@ -38,14 +38,20 @@ def test_values_are_the_programs_own(lowered: Lowered) -> None:
     run = Reference(artifact).run(artifact.example_inputs)
     (inputs,) = run.delegate_inputs.values()
     (outputs,) = run.delegate_outputs.values()
-    found = tensor_values(tosa, inputs, computed_tensors(graph))
-    assert {name: array.shape for name, array in found.items()} == {name: graph.tensors[name].shape for name in found}
+    values = tensor_values(tosa, inputs, computed_tensors(graph))
+    assert {name: array.shape for name, array in values.items()} == {name: graph.tensors[name].shape for name in values}
     for tensor, expected in zip(graph.outputs, outputs, strict=True):
-        assert np.array_equal(found[tensor.name].ravel(), expected.ravel())
-    moving = [each for each in graph.operators if each.op in ("RESHAPE", "TRANSPOSE") and each.inputs[0] in found]
+        assert np.array_equal(values[tensor.name].ravel(), expected.ravel())
+    moving = [
+        operator
+        for operator in graph.operators
+        if operator.op in ("RESHAPE", "TRANSPOSE") and operator.inputs[0] in values
+    ]
     assert moving
-    for each in moving:
-        assert np.array_equal(np.sort(found[each.inputs[0]], axis=None), np.sort(found[each.outputs[0]], axis=None))
+    for operator in moving:
+        assert np.array_equal(
+            np.sort(values[operator.inputs[0]], axis=None), np.sort(values[operator.outputs[0]], axis=None)
+        )
 
 
 @pytest.mark.slow
@@ -75,6 +81,6 @@ def test_the_program_compiled_with_activations_as_outputs_has_them(lowered: Lowe
 @pytest.mark.slow
 def test_a_compiler_that_fails_is_one_clear_error(lowered: Lowered) -> None:
     tosa = lowered("known").delegates[0].tosa or b""
-    said = "Vela fails on the program with 1 tensors as outputs: Vela failed with SystemExit: 2"
-    with pytest.raises(CompileError, match=said):
+    message = "Vela fails on the program with 1 tensors as outputs: Vela failed with SystemExit: 2"
+    with pytest.raises(CompileError, match=message):
         compile_with_outputs(tosa, ("--no-such-flag",), computed_tensors(TosaGraph.parse(tosa))[:1])

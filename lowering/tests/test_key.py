@@ -42,7 +42,7 @@ def scaled(factor: float = 2.0, weight: float = 1.0, example: float = 1.0, calib
 
 def key_of(model: TorchModel, target: tuple[str, ...] = ("vela",)) -> str:
     return identity(
-        {name: export(each.module, each.example_inputs) for name, each in model.methods.items()}, model, target
+        {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}, model, target
     ).key
 
 
@@ -86,7 +86,7 @@ def test_each_version_moves_the_key(name: str, monkeypatch: pytest.MonkeyPatch) 
 
 
 def question_of(model: TorchModel, target: tuple[str, ...] = ("vela",), wishes: tuple[str, ...] = ("a8w8",)) -> str:
-    exported = {name: export(each.module, each.example_inputs) for name, each in model.methods.items()}
+    exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
     return identity(exported, model, target, wishes).question
 
 
@@ -111,15 +111,15 @@ def test_nor_is_the_target_but_how_it_is_quantised_is() -> None:
 def test_code_that_moves_to_another_line_is_the_same_question(tmp_path: Path) -> None:
     text = "import torch\nclass Net(torch.nn.Module):\n    def forward(self, x):\n        return torch.relu(x)\n"
     text += "def net():\n    return Net(), (torch.ones(1, 4),)\n"
-    found = []
+    pairs = []
     for name, lines in (("first", ""), ("second", "# one more line\n")):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "net.py").write_text(lines + text)
         model = load_model(f"{folder / 'net.py'}:net")
         assert isinstance(model, TorchModel)
-        found.append((key_of(model), question_of(model)))
-    (key, question), (other_key, other_question) = found
+        pairs.append((key_of(model), question_of(model)))
+    (key, question), (other_key, other_question) = pairs
     assert key != other_key
     assert question == other_question
 

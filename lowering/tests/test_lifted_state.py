@@ -126,29 +126,29 @@ def answers(module: nn.Module, cache: Cache, calls: int = 5) -> tuple[Artifact, 
 @pytest.mark.parametrize("kind", [Delay, Ring, Cell, Alone])
 def test_each_call_answers_as_the_model_does(kind: type[nn.Module], cache: Cache) -> None:
     module = kind()
-    artifact, found = answers(module, cache)
+    artifact, calls = answers(module, cache)
     assert artifact.keeps_state
     assert (artifact.lost, artifact.frozen) == ((), ())
     eager = copy.deepcopy(module)
-    wanted = [eager(*(() if kind is Alone else (X,))).detach().numpy() for _ in found]
-    assert len({each.tobytes() for each in wanted}) > 1, "this model shows no state"
-    largest = max(np.abs(each).max() for each in wanted)
-    for call, outputs in enumerate(found):
+    wanted = [eager(*(() if kind is Alone else (X,))).detach().numpy() for _ in calls]
+    assert len({array.tobytes() for array in wanted}) > 1, "this model shows no state"
+    largest = max(np.abs(array).max() for array in wanted)
+    for call, outputs in enumerate(calls):
         # A few roundings to 8 bits, which do not add up from call to call.
         np.testing.assert_allclose(outputs[0], wanted[call], atol=largest / 16)
 
 
 def test_what_is_kept_is_not_rounded_again_in_each_call(cache: Cache) -> None:
-    _, found = answers(Delay(), cache, calls=8)
-    assert not found[0][0].any()
-    assert not found[1][0].any()
-    for later in found[3:]:
-        np.testing.assert_array_equal(later[0], found[2][0])
+    _, calls = answers(Delay(), cache, calls=8)
+    assert not calls[0][0].any()
+    assert not calls[1][0].any()
+    for later in calls[3:]:
+        np.testing.assert_array_equal(later[0], calls[2][0])
 
 
 def test_integers_are_kept_exactly(cache: Cache) -> None:
-    _, found = answers(Tally(), cache)
-    assert [int(outputs[1][0]) for outputs in found] == [3, 6, 9, 12, 15]
+    _, calls = answers(Tally(), cache)
+    assert [int(outputs[1][0]) for outputs in calls] == [3, 6, 9, 12, 15]
 
 
 def test_without_the_lift_the_state_is_lost_and_named(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,9 +47,9 @@ def upstream_alone(name: str, npu: EthosU) -> bytes:
 
         def in_order(program: Any) -> Any:
             """Hand partitions over by their numbers; else the order is one of a set of texts."""
-            made = result(program)
-            made.partition_tags = dict(sorted(made.partition_tags.items()))
-            return made
+            answer = result(program)
+            answer.partition_tags = dict(sorted(answer.partition_tags.items()))
+            return answer
 
         chosen.partition = in_order
         edge = to_edge_transform_and_lower(
@@ -252,7 +252,7 @@ def test_a_pt2_lowers_to_the_same_program_and_map(lowered: Lowered, cache: Cache
         (op.module, op.source, op.aten_ops, op.tosa_op) for op in original.npu_ops
     ]
     assert artifact.model == str(path)
-    run, expected = (Reference(each).run(original.example_inputs) for each in (artifact, original))
+    run, expected = (Reference(program).run(original.example_inputs) for program in (artifact, original))
     assert all(np.array_equal(a, b) for a, b in zip(run.outputs, expected.outputs, strict=True))
 
 
@@ -261,10 +261,10 @@ def test_a_program_lowered_here_is_recognised(lowered: Lowered, cache: Cache, tm
     original = lowered("add")
     path = tmp_path / "copied.pte"
     path.write_bytes(original.pte)
-    found = lower(str(path), U55, cache=cache)
-    assert found.model == str(path)
-    assert found.npu_ops == original.npu_ops
-    assert Reference(found).run(original.example_inputs).outputs
+    artifact = lower(str(path), U55, cache=cache)
+    assert artifact.model == str(path)
+    assert artifact.npu_ops == original.npu_ops
+    assert Reference(artifact).run(original.example_inputs).outputs
     stranger = lower(str(path), U55, cache=Cache(tmp_path / "empty"))
     assert stranger.npu_ops == ()
     assert stranger.delegates[0].vela == original.delegates[0].vela
@@ -300,7 +300,7 @@ def test_a_damaged_program_is_refused(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "marker", "stage", "said"),
+    ("name", "marker", "stage", "message"),
     [
         ("dynamic", "branch", "exporting", "`x.sum() > 0`): GuardOnDataDependentSymNode"),
         ("through_numpy", "numpy", "exporting", "`x.numpy()`"),
@@ -308,13 +308,13 @@ def test_a_damaged_program_is_refused(tmp_path: Path, damage: str) -> None:
     ],
 )
 def test_what_cannot_be_compiled_names_the_operator_and_the_line(
-    tmp_path: Path, name: str, marker: str, stage: str, said: str
+    tmp_path: Path, name: str, marker: str, stage: str, message: str
 ) -> None:
     with pytest.raises(CompileError) as caught:
         lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path))
     assert caught.value.message.startswith(f"{stage} the model failed (")
     assert marked(marker) in caught.value.message
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.__cause__ is not None
     assert (caught.value.kind, caught.value.exit_status) == ("compile", 2)

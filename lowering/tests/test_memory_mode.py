@@ -22,9 +22,9 @@ def test_names_are_those_of_velas_file() -> None:
 
     (folder,) = ethosu.__path__
     text = (Path(folder) / "config_files/Arm/vela.ini").read_text()
-    found = [line[len("[Memory_Mode.") : -1] for line in text.splitlines() if line.startswith("[Memory_Mode.")]
-    assert set(found) == set(MemoryMode.VALID)
-    for name in found:
+    names = [line[len("[Memory_Mode.") : -1] for line in text.splitlines() if line.startswith("[Memory_Mode.")]
+    assert set(names) == set(MemoryMode.VALID)
+    for name in names:
         section = text.split(f"[Memory_Mode.{name}]")[1].split("[")[0]
         limit = MemoryMode.parse(name).cache_limit
         assert (f"arena_cache_size={limit}" in section) is (limit is not None)

@@ -43,8 +43,8 @@ def two_outputs() -> Graph:
 def table_behind_a_reshape() -> Graph:
     graph, rng = Graph(), np.random.default_rng(0)
     sums = graph.conv(graph.input((1, 4, 6, 20)), weights(rng, 16, 1, 1, 20), rng.integers(-99, 99, 16))
-    made = graph.reshape(requantized(graph, rng, sums, spread(20), "int8"), (1, 4, 6, 2, 8))
-    return graph.output(graph.table(made, rng.integers(-128, 128, 256)))
+    view = graph.reshape(requantized(graph, rng, sums, spread(20), "int8"), (1, 4, 6, 2, 8))
+    return graph.output(graph.table(view, rng.integers(-128, 128, 256)))
 
 
 def test_a_program_without_a_defect_is_left_alone() -> None:
@@ -60,10 +60,10 @@ def test_a_program_without_a_defect_is_left_alone() -> None:
 
 def test_a_repaired_program_has_all_outputs() -> None:
     done = mended(two_outputs(), "ethos-u85-256")
-    assert [each.defect.id for each in done.findings] == ["vela-dropped-output"]
+    assert [finding.defect.id for finding in done.findings] == ["vela-dropped-output"]
     assert len(done.output.parsed.outputs) == 2
     left = mended(two_outputs(), "ethos-u85-256", as_upstream=True)
-    assert [each.defect.id for each in left.findings] == ["vela-dropped-output"]
+    assert [finding.defect.id for finding in left.findings] == ["vela-dropped-output"]
     assert len(left.output.parsed.outputs) == 1
 
 
@@ -99,7 +99,7 @@ def test_what_has_no_name_yet_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("npu", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
 def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
     left = mended(table_behind_a_reshape(), npu, as_upstream=True).output
-    assert [each.side for each in excess_padding(left.parsed, left.tosa)] == ["bottom"]
+    assert [padding.side for padding in excess_padding(left.parsed, left.tosa)] == ["bottom"]
     repaired = mended(table_behind_a_reshape(), npu).output
     assert excess_padding(repaired.parsed, repaired.tosa) == ()
     # Each register by itself: a window of 3 x 3 may be padded by 2, not by 3.
@@ -107,7 +107,7 @@ def test_excess_padding_is_seen_in_the_stream(npu: str) -> None:
         for padding, wrong in ((2, []), (3, [side])):
             words = [0x120 | 2 << 16, 0x121 | 2 << 16, code | padding << 16, 0x002]
             stream = b"".join(word.to_bytes(4, "little") for word in words)
-            assert [each.side for each in scan_padding(stream)] == wrong
+            assert [padding.side for padding in scan_padding(stream)] == wrong
 
 
 def transposed_constant() -> Graph:
@@ -118,7 +118,7 @@ def transposed_constant() -> Graph:
 
 def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     done = mended(transposed_constant(), "ethos-u55-128")
-    assert [each.defect.id for each in done.findings] == ["vela-constant-result"]
+    assert [finding.defect.id for finding in done.findings] == ["vela-constant-result"]
     assert constant_results(done.output.parsed) == ()
     monkeypatch.setattr(mending, "DEFECTS", ())  # nothing repairs it now: the check alone must see it
     with pytest.raises(CompileError, match="writes among the constants, which may be in flash"):
@@ -126,7 +126,7 @@ def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(
-    ("words", "family", "found"),
+    ("words", "family", "offsets"),
     [
         ([0x11F | 1 << 16, 0x005, 0x11F, 0x006], U55, (12,)),
         ([0x11F | 1 << 16, 0x114 | 2 << 30, 0x11F, 0x002], U55, (12,)),  # there it is how to round
@@ -135,8 +135,8 @@ def test_a_result_among_the_constants_is_seen_in_the_stream(monkeypatch: pytest.
     ],
     ids=["elementwise", "rounded", "chained", "copied"],
 )
-def test_operations_that_write_to_region_0(words: list[int], family: Family, found: tuple[int, ...]) -> None:
-    assert scan_results(b"".join(word.to_bytes(4, "little") for word in words), family) == found
+def test_operations_that_write_to_region_0(words: list[int], family: Family, offsets: tuple[int, ...]) -> None:
+    assert scan_results(b"".join(word.to_bytes(4, "little") for word in words), family) == offsets
 
 
 def test_outputs_of_another_size_are_seen() -> None:
@@ -165,7 +165,7 @@ def test_a_program_on_which_vela_crashes_is_repaired() -> None:
     with pytest.raises(VelaCrash) as crash:
         run_vela(tosa, arguments)
     done = mend_crash(crash.value, tosa, arguments, U55, place)
-    assert [each.defect.id for each in done.findings] == ["vela-sliced-input"]
+    assert [finding.defect.id for finding in done.findings] == ["vela-sliced-input"]
     assert len(done.output.parsed.outputs) == 1
 
 

@@ -154,7 +154,7 @@ def test_a_function_may_return_methods_by_name(user_file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         ("empty", "returned an empty dictionary"),
         ("misnamed", "returned a method called 'no name'"),
@@ -164,10 +164,10 @@ def test_a_function_may_return_methods_by_name(user_file: Path) -> None:
         ("failing", "net.py:failing['two']: calling the module with its example inputs failed"),
     ],
 )
-def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, said: str) -> None:
+def test_what_is_wrong_with_a_method_names_it(user_file: Path, function: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_model(f"{user_file}:{function}")
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.hint
 
 
@@ -183,7 +183,7 @@ def test_every_part_of_a_method_decides_the_key(user_file: Path) -> None:
     def key(methods: dict[str, Method]) -> str:
         changed = replace(model, methods=methods)
         return identity(
-            {name: export(each.module, each.example_inputs) for name, each in methods.items()}, changed, ()
+            {name: export(method.module, method.example_inputs) for name, method in methods.items()}, changed, ()
         ).key
 
     one, two = model.methods["one"], model.methods["two"]

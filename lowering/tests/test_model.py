@@ -99,7 +99,7 @@ def test_a_program_file_is_taken_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "said", "hinted"),
+    ("function", "message", "hinted"),
     [
         ("goof", "has no function 'goof'", "did you mean good? functions there: dictionary_inputs, good,"),
         ("constant", "constant in ", "functions there:"),
@@ -118,14 +118,14 @@ def test_a_program_file_is_taken_as_it_is() -> None:
         ("takes_arguments", "raised TypeError", "without arguments"),
     ],
 )
-def test_what_a_function_does_wrong_is_said(user_file: Path, function: str, said: str, hinted: str | None) -> None:
-    if "{" in said:
-        before, _, rest = said.partition("{")
+def test_what_a_function_does_wrong_is_said(user_file: Path, function: str, message: str, hinted: str | None) -> None:
+    if "{" in message:
+        before, _, rest = message.partition("{")
         text, _, after = rest.partition("}")
-        said = f"{before}{line_of(text)}{after}"
+        message = f"{before}{line_of(text)}{after}"
     with pytest.raises(UsageError) as caught:
         load_model(f"{user_file}:{function}")
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "\n" not in caught.value.message
     assert caught.value.exit_status == 2
     if hinted is not None:
@@ -133,7 +133,7 @@ def test_what_a_function_does_wrong_is_said(user_file: Path, function: str, said
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("model", "names no function"),
         ("", "names no function"),
@@ -145,10 +145,10 @@ def test_what_a_function_does_wrong_is_said(user_file: Path, function: str, said
         ("lowering.no_such_part:good", "no such module: lowering.no_such_part"),
     ],
 )
-def test_what_does_not_exist_is_named(text: str, said: str) -> None:
+def test_what_does_not_exist_is_named(text: str, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         load_model(text)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_a_misspelt_file_is_suggested() -> None:
@@ -158,18 +158,18 @@ def test_a_misspelt_file_is_suggested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("def f(:\n    pass\n", "SyntaxError"),
         ("x = 1\nimport no_such_dependency\n", "ModuleNotFoundError: No module named 'no_such_dependency' (bad.py:2)"),
         ("x = 1\n\nraise OSError('disk')\n", "OSError: disk (bad.py:3)"),
     ],
 )
-def test_a_file_that_cannot_be_imported_names_the_line(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_that_cannot_be_imported_names_the_line(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad.py").write_text(text)
     with pytest.raises(UsageError) as caught:
         load_model(f"{tmp_path / 'bad.py'}:f")
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert "bad.py:" in caught.value.message
 
 

@@ -173,7 +173,7 @@ def test_a_model_is_found_until_what_it_is_made_from_changes(
         )
 
     imported, again = ask(tmp_path, names)
-    assert {name: found for name, found in again.items() if found != [False, *first[name][1:]]} == {}
+    assert {name: answer for name, answer in again.items() if answer != [False, *first[name][1:]]} == {}
     assert not imported
 
     change(tmp_path)

@@ -51,9 +51,9 @@ def test_an_npz_of_either_generator_is_read(npz: bytes) -> None:
 
 
 def test_a_tflite_of_either_generator_is_read(tflite: bytes) -> None:
-    found = read_tflite(tflite, "net.tflite")
-    (network,) = found.networks
-    assert found.others == 0
+    file = read_tflite(tflite, "net.tflite")
+    (network,) = file.networks
+    assert file.others == 0
     assert network.npu == NPU
     assert told(network) == [((1, 9, 9, 8), "int8"), ((1, 5, 5, 8), "int8")]
     assert [tensor.zero for tensor in network.inputs] == [3]
@@ -74,7 +74,7 @@ def edited(npz: bytes, **arrays: np.ndarray | None) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "said"),
+    ("arrays", "message"),
     [
         ({"cmd_data": None}, "it has no array cmd_data"),
         ({"cmd_data": np.zeros(8, np.uint8)}, "expected b'COP1'"),
@@ -89,12 +89,12 @@ def edited(npz: bytes, **arrays: np.ndarray | None) -> bytes:
         ({"output_region": np.array([0])}, "region 0, which is not there"),
     ],
 )
-def test_an_npz_that_contradicts_itself_is_refused(npz: bytes, arrays: dict[str, np.ndarray], said: str) -> None:
+def test_an_npz_that_contradicts_itself_is_refused(npz: bytes, arrays: dict[str, np.ndarray], message: str) -> None:
     if "scratch_size" in arrays and arrays["scratch_size"].size == 1:
         arrays = {**arrays, "scratch_fast_size": arrays["scratch_size"]}
     with pytest.raises(UsageError) as caught:
         read_npz(edited(npz, **arrays), "net.npz")
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.message.startswith("net.npz is not a usable output of Vela: ")
 
 
@@ -160,6 +160,6 @@ def test_an_input_that_the_npu_never_reads_has_no_place() -> None:
     result = graph.tensor((1, 8, 10, 8), "int8", 0.1, 3)
     options = "TransposeConvOptions"
     graph.add("TRANSPOSE_CONV", [sizes, weights, source, bias], [result], options, padding=0, stride_w=2, stride_h=2)
-    made = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"), raw=False)
-    found = read_tflite(made, "net.tflite")
-    assert [[tensor.name for tensor in network.inputs] for network in found.networks] == [["tensor1"]]
+    data = compile_tflite(graph.output(result).serialize(), EthosU.parse("ethos-u85-256"), raw=False)
+    file = read_tflite(data, "net.tflite")
+    assert [[tensor.name for tensor in network.inputs] for network in file.networks] == [["tensor1"]]

@@ -112,11 +112,11 @@ def test_a_running_sum_of_booleans_is_left_to_the_cpu(cache: Cache) -> None:
 @pytest.mark.slow
 def test_an_operator_a_line_and_a_module_can_be_left(net: str, cache: Cache) -> None:
     artifact = lower(net, U55, leave=["aten.relu", line("x = torch.tanh("), "block"], cache=cache)
-    found = {(call.operator, call.source) for call in artifact.placement.on_cpu if "as asked" in call.reason}
+    calls = {(call.operator, call.source) for call in artifact.placement.on_cpu if "as asked" in call.reason}
     tanh, block = line("x = torch.tanh("), line("return torch.sigmoid(")
-    assert {("aten::tanh.out", tanh), ("aten::add.out", tanh)} <= found
-    assert {("aten::sigmoid.out", block), ("aten::convolution.out", block)} <= found
-    assert ("aten::relu.out", line("x = self.norm(")) in found
+    assert {("aten::tanh.out", tanh), ("aten::add.out", tanh)} <= calls
+    assert {("aten::sigmoid.out", block), ("aten::convolution.out", block)} <= calls
+    assert ("aten::relu.out", line("x = self.norm(")) in calls
     assert len([call for call in artifact.placement.on_cpu if call.module == "stem"]) == 1, "it goes with its relu"
     assert lower(net, U55, cache=cache).sha256 != artifact.sha256, "it is in the key"
 
@@ -239,7 +239,7 @@ def test_every_reason_of_upstream_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "operator", "words"),
+    ("reason", "operator", "words"),
     [
         (
             "Not included in BaseTOSASupportList or a registered tosa_support_check",
@@ -253,5 +253,5 @@ def test_every_reason_of_upstream_is_known() -> None:
         (None, "aten.x.y", "gives no reason"),
     ],
 )  # fmt: skip
-def test_reasons_are_plain_words(said: str | None, operator: str, words: str) -> None:
-    assert words in plain(said, operator).why
+def test_reasons_are_plain_words(reason: str | None, operator: str, words: str) -> None:
+    assert words in plain(reason, operator).why

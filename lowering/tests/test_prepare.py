@@ -31,8 +31,8 @@ class Extremes(nn.Module):
 
 
 def floating(module: nn.Module, *inputs: Tensor) -> torch.fx.GraphModule:
-    made: torch.fx.GraphModule = torch.export.export(module.eval(), inputs).module(check_guards=False)
-    return made
+    graph: torch.fx.GraphModule = torch.export.export(module.eval(), inputs).module(check_guards=False)
+    return graph
 
 
 def targets(module: torch.fx.GraphModule) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_pool_that_has_and_lacks_a_window_is_refused_with_its_line() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layer", "found"),
+    ("layer", "expected"),
     [
         (nn.ConvTranspose2d(8, 4, 3, 2, groups=2), True),
         (nn.ConvTranspose2d(8, 4, 3, 2, groups=2, bias=False), False),
@@ -117,34 +117,34 @@ def test_a_pool_that_has_and_lacks_a_window_is_refused_with_its_line() -> None:
         (nn.ConvTranspose2d(8, 4, 3, 2), False),
     ],
 )
-def test_transposed_convolutions_that_upstream_cannot_quantise_are_found(layer: nn.Module, found: bool) -> None:
+def test_transposed_convolutions_that_upstream_cannot_quantise_are_found(layer: nn.Module, expected: bool) -> None:
     module = floating(nn.Sequential(layer), torch.rand(1, 8, 5, 5))
-    assert bool(list(GroupedFinder().find_nodes(module))) is found
-    assert bool(grouped_notes(module, Sources())) is found
-    assert bool(list(GroupedFinder(frozenset({"0"})).find_nodes(module))) is found
+    assert bool(list(GroupedFinder().find_nodes(module))) is expected
+    assert bool(grouped_notes(module, Sources())) is expected
+    assert bool(list(GroupedFinder(frozenset({"0"})).find_nodes(module))) is expected
     assert list(GroupedFinder(frozenset({"1"})).find_nodes(module)) == []
 
 
 def test_nearest_elements_are_pytorchs_for_whole_factors_only() -> None:
     whole = {(size, size * factor) for size in range(1, 12) for factor in (1, 2, 3, 4)}
-    assert all(picks_alike(*each) for each in whole)
+    assert all(picks_alike(*sizes) for sizes in whole)
     assert not any(picks_alike(*each) for each in [(6, 8), (5, 7), (6, 9), (6, 3), (6, 15), (7, 10)])
     assert picks_alike(6, 12, 2.0)
-    for size, made in ((6, 8), (7, 10), (4, 6), (9, 4)):  # PyTorch's elements are as this takes them to be
-        found = torch.nn.functional.interpolate(torch.arange(size).float().view(1, 1, 1, size), size=(1, made))
-        assert found.flatten().long().tolist() == [at * size // made for at in range(made)]
+    for size, target in ((6, 8), (7, 10), (4, 6), (9, 4)):  # PyTorch's elements are as this takes them to be
+        elements = torch.nn.functional.interpolate(torch.arange(size).float().view(1, 1, 1, size), size=(1, target))
+        assert elements.flatten().long().tolist() == [at * size // target for at in range(target)]
 
 
 def test_a_failure_at_a_node_without_a_trace_names_a_line_that_is_near() -> None:
     graph = torch.fx.Graph()
-    made = graph.call_function(torch.neg, (graph.placeholder("x"),))
-    reader = graph.call_function(torch.abs, (made,))
+    node = graph.call_function(torch.neg, (graph.placeholder("x"),))
+    reader = graph.call_function(torch.abs, (node,))
     reader.meta["stack_trace"] = 'File "/home/ada/net.py", line 7, in forward'
 
     names: dict[str, Any] = {}
     exec(compile("def fails(node): raise ValueError('TOSA doesn\\'t support tensor 7')", "<pass>", "exec"), names)
     try:
-        names["fails"](made)
+        names["fails"](node)
     except ValueError as error:
         error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None  # without this file's frame
         explained = explain("lowering the model", error, Sources(Path("/home/ada")))
@@ -192,12 +192,12 @@ print(made.key, hashlib.sha256(made.pte + b"".join(each.tobytes() for each in ma
 @pytest.mark.proof
 def test_the_number_of_threads_changes_no_byte(tmp_path: Path) -> None:
     """Without `one_torch_thread`, this network's programs differ (on two processors)."""
-    said = [
+    outputs = [
         subprocess.run(
             [sys.executable, "-c", _THREADS, str(tmp_path / threads)],
             env={**os.environ, "OMP_NUM_THREADS": threads}, capture_output=True, text=True, timeout=600, check=True,
         ).stdout
         for threads in ("1", "2")
     ]  # fmt: skip
-    assert said[0] == said[1]
-    assert len(said[0].split()) == 2
+    assert outputs[0] == outputs[1]
+    assert len(outputs[0].split()) == 2

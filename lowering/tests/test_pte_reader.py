@@ -75,7 +75,7 @@ def test_reading_needs_neither_torch_nor_executorch() -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "it has 0 bytes, expected at least 8"),
         (b"ET12", "it has 4 bytes"),
@@ -84,11 +84,11 @@ def test_reading_needs_neither_torch_nor_executorch() -> None:
         (b"PK\x03\x04" + bytes(100), "expected b'ET12'"),
     ],
 )
-def test_what_is_no_program_is_named(data: bytes, said: str) -> None:
+def test_what_is_no_program_is_named(data: bytes, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         Program.parse(data, "some.pte")
     assert caught.value.message.startswith("some.pte: not a usable ExecuTorch program: ")
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.exit_status == 2
 
 

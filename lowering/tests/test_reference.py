@@ -89,7 +89,7 @@ def test_two_hundred_input_sets_take_a_moment(lowered: Lowered) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("inputs", "said"),
+    ("inputs", "message"),
     [
         ([], "0 inputs given, the program takes 2"),
         ([np.zeros((1, 4, 4, 3), np.float32)] * 3, "3 inputs given"),
@@ -98,10 +98,10 @@ def test_two_hundred_input_sets_take_a_moment(lowered: Lowered) -> None:
         ([np.zeros((1, 4, 4, 3), np.float32), np.float32(3)], "input 1 is float32[]"),
     ],
 )
-def test_inputs_are_checked(lowered: Lowered, inputs: list[np.ndarray], said: str) -> None:
+def test_inputs_are_checked(lowered: Lowered, inputs: list[np.ndarray], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         Reference(lowered("add")).run(inputs)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert caught.value.hint == "it takes float32[1, 4, 4, 3], float32[1, 4, 4, 3]"
 
 
@@ -178,8 +178,8 @@ def ask(artifact: Artifact, folder: Path, stand_in: str | None) -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("how", BROKEN)
 def test_a_broken_reference_model_is_never_passed_over(lowered: Lowered, tmp_path: Path, how: str) -> None:
-    text, said = BROKEN[how]
-    assert said in ask(lowered("add"), tmp_path, STATUS + text + "\n")
+    text, message = BROKEN[how]
+    assert message in ask(lowered("add"), tmp_path, STATUS + text + "\n")
 
 
 @pytest.mark.slow

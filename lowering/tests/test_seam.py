@@ -24,8 +24,8 @@ _DOTTED = re.compile(rf"(?:{'|'.join(UPSTREAM)})(?:[.:]\w+)+")
 def sources() -> list[Path]:
     """All Python of the repository but tests, and the seam itself."""
     rooms = ("harness", "lowering", "results", "suites", "firmware", "src")
-    found = [path for room in rooms for path in (ROOT / room).rglob("*.py")] + [ROOT / "conftest.py"]
-    return sorted(path for path in found if "tests" not in path.parts and not path.is_relative_to(SEAM))
+    paths = [path for room in rooms for path in (ROOT / room).rglob("*.py")] + [ROOT / "conftest.py"]
+    return sorted(path for path in paths if "tests" not in path.parts and not path.is_relative_to(SEAM))
 
 
 def private(name: str) -> bool:
@@ -84,38 +84,43 @@ def uses(text: str) -> Iterator[str]:
     tree = ast.parse(text)
     names = Names(tree)
     for node in ast.walk(tree):
-        found = None
+        use = None
         if isinstance(node, ast.Import):
-            ours = (each.name for each in node.names if each.name.split(".")[0] in UPSTREAM)
-            found = next(filter(any_private, ours), None)
+            ours = (alias.name for alias in node.names if alias.name.split(".")[0] in UPSTREAM)
+            use = next(filter(any_private, ours), None)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in UPSTREAM:
             whole = (f"{node.module}.{alias.name}" for alias in node.names)
-            found = next(filter(any_private, whole), None)
+            use = next(filter(any_private, whole), None)
         elif isinstance(node, ast.Attribute):
             inherited = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             if not inherited and names.may_be_upstreams(node.attr, root_of(node)):
-                found = ast.unparse(node)
+                use = ast.unparse(node)
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func).rpartition(".")[2]
             strings = [
-                each.value for each in node.args if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                argument.value
+                for argument in node.args
+                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
             ]
             by_name = next(filter(names.may_be_upstreams, strings), None) if called in BY_NAME else None
-            keyword = next((each.arg for each in node.keywords if each.arg and names.may_be_upstreams(each.arg)), None)
-            found = by_name or keyword
+            keyword = next(
+                (argument.arg for argument in node.keywords if argument.arg and names.may_be_upstreams(argument.arg)),
+                None,
+            )
+            use = by_name or keyword
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _DOTTED.fullmatch(node.value) and any_private(node.value):
-                found = node.value
+                use = node.value
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and isinstance(node.right, ast.Constant):
             part = str(node.right.value)  # of a path
-            found = part if any(map(private, part.split("/"))) else None
-        if found is not None:
-            yield f"{getattr(node, 'lineno', 0)}: {found}"
+            use = part if any(map(private, part.split("/"))) else None
+        if use is not None:
+            yield f"{getattr(node, 'lineno', 0)}: {use}"
 
 
 def test_no_private_name_of_upstream_is_used_outside_of_the_seam() -> None:
-    found = [f"{path.relative_to(ROOT)}:{use}" for path in sources() for use in uses(path.read_text())]
-    assert not found, "\n".join(["move these into lowering/upstream (see CONTRIBUTING.md):", *found])
+    lines = [f"{path.relative_to(ROOT)}:{use}" for path in sources() for use in uses(path.read_text())]
+    assert not lines, "\n".join(["move these into lowering/upstream (see CONTRIBUTING.md):", *lines])
 
 
 def test_the_whole_repository_is_looked_at() -> None:
@@ -132,8 +137,8 @@ def test_the_whole_repository_is_looked_at() -> None:
 
 
 def test_the_seam_is_where_they_are() -> None:
-    found = [use for path in SEAM.rglob("*.py") for use in uses(path.read_text())]
-    assert len(found) > 50
+    names = [use for path in SEAM.rglob("*.py") for use in uses(path.read_text())]
+    assert len(names) > 50
 
 
 @pytest.mark.parametrize(

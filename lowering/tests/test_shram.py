@@ -46,7 +46,7 @@ def test_a_transfer_to_other_memory_may_go_anywhere() -> None:
 
 def test_registers_keep_their_values() -> None:
     stream = table(0x3000) + wide(DESTINATION, SHRAM) + START + region(1) + START + region(INTERNAL) + START
-    assert [(each.offset, each.begin) for each in scan(stream, SHRAM)] == [(32, SHRAM), (48, SHRAM)]
+    assert [(transfer.offset, transfer.begin) for transfer in scan(stream, SHRAM)] == [(32, SHRAM), (48, SHRAM)]
 
 
 def test_a_payload_is_no_command() -> None:
@@ -59,8 +59,8 @@ def test_the_sizes_stand_in_the_config_word(lowered: Lowered) -> None:
     (delegate,) = lowered("add").delegates
     blob = delegate.blob
     assert overruns(blob) == ()
-    for word, found in ((0x1005, 1), (0x1006, 1), (0x1807, 0), (0x3008, 0)):  # ethos-u55-32, -64, -128, -256
-        assert len(overruns(with_stream(blob, table(SHRAM), word))) == found
+    for word, count in ((0x1005, 1), (0x1006, 1), (0x1807, 0), (0x3008, 0)):  # ethos-u55-32, -64, -128, -256
+        assert len(overruns(with_stream(blob, table(SHRAM), word))) == count
 
 
 def with_stream(blob: VelaBlob, stream: bytes, config_word: int) -> VelaBlob:

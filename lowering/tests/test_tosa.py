@@ -15,10 +15,10 @@ from ethos_hil.lowering.testing.tosa_graph import Graph
 def source(name: str, graph: int, *origins: Any) -> Any:
     from torch.fx.traceback import NodeSource
 
-    found = NodeSource(None)
-    found.node_info = NodeSource.NodeInfo(name, f"aten.{name}", graph)
-    found.from_node = list(origins)
-    return found
+    node = NodeSource(None)
+    node.node_info = NodeSource.NodeInfo(name, f"aten.{name}", graph)
+    node.from_node = list(origins)
+    return node
 
 
 def root(*sources: Any) -> str:

@@ -53,7 +53,7 @@ def test_new_operators_do_what_they_say(program: bytes) -> None:
     assert reference(rewritten, inputs()) == reference(program, inputs())
     before, after = TosaGraph.parse(program), TosaGraph.parse(rewritten)
     assert (after.inputs, after.outputs) == (before.inputs, before.outputs)
-    assert {each.op for each in after.operators} >= {"TRANSPOSE", "SLICE", "RESHAPE", "CLAMP"}
+    assert {operator.op for operator in after.operators} >= {"TRANSPOSE", "SLICE", "RESHAPE", "CLAMP"}
     # A second rewriting of the first: new tables in front of new tables.
     again = TosaDraft(rewritten)
     block = again.blocks[0]
@@ -72,12 +72,12 @@ def test_regions_of_branches_stay(program: bytes) -> None:
     def turned(value: Value) -> Value:
         return graph.clamp(value, -5, 5)
 
-    made = graph.cond_if(graph.input((1,), "bool"), turned, same, [graph.clamp(source, -100, 100)])
-    tosa = graph.output(made).serialize()
+    branches = graph.cond_if(graph.input((1,), "bool"), turned, same, [graph.clamp(source, -100, 100)])
+    tosa = graph.output(branches).serialize()
     draft = TosaDraft(tosa)
     assert len(draft.blocks) == 3
     block = draft.blocks[0]
-    first = next(each for each in block.operators if each.op == "CLAMP")
+    first = next(operator for operator in block.operators if operator.op == "CLAMP")
     first.inputs[0] = block.reshape(first, block.reshape(first, first.inputs[0], (4, 12)), (1, 4, 6, 2))
     rewritten = draft.finish()
     assert list(TosaGraph.regions(rewritten)) == list(TosaGraph.regions(tosa))

@@ -25,7 +25,7 @@ def test_a_specification_is_read_and_written(text: str, spec: TosaSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "hinted"),
+    ("text", "message", "hinted"),
     [
         ("TOSA-1.1+INT", "asks for TOSA 1.1, which is not supported", "TOSA-1.0+FP, TOSA-1.0+INT"),
         ("TOSA-0.80+BI", "asks for TOSA 0.80, which is not supported", "valid: TOSA-1.0+FP"),
@@ -39,10 +39,10 @@ def test_a_specification_is_read_and_written(text: str, spec: TosaSpec) -> None:
         ("", "is not a TOSA specification", None),
     ],
 )
-def test_what_cannot_be_had_is_refused(text: str, said: str, hinted: str | None) -> None:
+def test_what_cannot_be_had_is_refused(text: str, message: str, hinted: str | None) -> None:
     with pytest.raises(UsageError) as caught:
         TosaSpec.parse(text)
-    assert said in caught.value.message
+    assert message in caught.value.message
     assert repr(text) in caught.value.message
     assert "\n" not in caught.value.message
     assert hinted is None or hinted in (caught.value.hint or "")

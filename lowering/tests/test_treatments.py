@@ -42,9 +42,9 @@ Build = Callable[[Graph, Rng], Value | Sequence[Value]]
 CASES: list[tuple[Treatment, Family, str, Build, list[str]]] = []
 
 
-def case(treat: Treatment, family: Family, what: str, found: Sequence[str], build: Build) -> None:
+def case(treat: Treatment, family: Family, what: str, ops: Sequence[str], build: Build) -> None:
     """Add a program: which of its operators are found, in order; an empty list for a program that is left alone."""
-    CASES.append((treat, family, what, build, list(found)))
+    CASES.append((treat, family, what, build, list(ops)))
 
 
 def small(graph: Graph, sums: Value) -> Value:
@@ -227,12 +227,12 @@ def late(dtype: str, *, behind: str = "", twice: bool = False) -> Build:
 
     def build(graph: Graph, rng: Rng) -> list[Value]:
         moved = graph.transpose(graph.input((1, 4, 5, 6), dtype), (0, 2, 3, 1))
-        made = table(graph, rng, moved) if dtype == "int8" else graph.clamp(moved, -500, 700)
+        result = table(graph, rng, moved) if dtype == "int8" else graph.clamp(moved, -500, 700)
         if behind == "PAD":
-            made = graph.pad(graph.reshape(made, (1, 5, 24, 1)), (0, 0, 1, 0, 0, 0, 0, 0), 3)
+            result = graph.pad(graph.reshape(result, (1, 5, 24, 1)), (0, 0, 1, 0, 0, 0, 0, 0), 3)
         if behind == "CLAMP":
-            made = graph.clamp(made, -50, 77)
-        return [made, graph.clamp(moved, -7, 8)] if twice else [made]
+            result = graph.clamp(result, -50, 77)
+        return [result, graph.clamp(moved, -7, 8)] if twice else [result]
 
     return build
 
@@ -336,12 +336,12 @@ case(keep_slices, U55, "another reshape of five dimensions", [],
 # --- scales
 
 
-def computed_weights(name: str, *, each: bool = True, constant: bool = False, two: bool = False) -> Build:
+def computed_weights(name: str, *, per_axis: bool = True, constant: bool = False, two: bool = False) -> Build:
     def build(graph: Graph, rng: Rng) -> Value | Sequence[Value]:
         held = graph.const(weights(rng, 1, 1, 4, 3), "int8") if constant else graph.input((1, 1, 4, 3))
         bias, source = rng.integers(-99, 99, 4), graph.input((1, 5, 5, 3))
         sums = graph.conv(source, graph.transpose(held, (2, 0, 1, 3)), bias)
-        first = graph.rescale(sums, per_channel(rng, 4, 0.01) if each else 0.01)
+        first = graph.rescale(sums, per_channel(rng, 4, 0.01) if per_axis else 0.01)
         return (first, graph.rescale(sums, 0.02)) if two else first
 
     return build
@@ -349,13 +349,13 @@ def computed_weights(name: str, *, each: bool = True, constant: bool = False, tw
 
 case(find_input_weights, U85, "a scale for each channel", ["CONV2D"], computed_weights("CONV2D"))
 case(find_input_weights, U85, "a second reader has one scale", ["CONV2D"], computed_weights("CONV2D", two=True))
-case(find_input_weights, U85, "one scale", [], computed_weights("CONV2D", each=False))
+case(find_input_weights, U85, "one scale", [], computed_weights("CONV2D", per_axis=False))
 case(find_input_weights, U85, "constant weights", [], computed_weights("CONV2D", constant=True))
 
 
 def summed(first: float, second: float, dtype: str = "int16", name: str = "ADD") -> Build:
     def build(graph: Graph, rng: Rng) -> Value:
-        wide = [graph.rescale(graph.input((1, 4, 6, 16), dtype), each, dtype="int32") for each in (first, second)]
+        wide = [graph.rescale(graph.input((1, 4, 6, 16), dtype), scale, dtype="int32") for scale in (first, second)]
         return graph.rescale(graph.binary(name, *wide), 1 / 4096, dtype=dtype)
 
     return build
@@ -378,7 +378,7 @@ def twins(*biases: int, scales: Sequence[float] = (), other_weights: bool = Fals
     """Convolutions of one input with the same weights, by their biases; the last one perhaps with others."""
 
     def build(graph: Graph, rng: Rng) -> list[Value]:
-        kernels, made = weights(rng, 5, 3, 3, 5), []
+        kernels, results = weights(rng, 5, 3, 3, 5), []
         for number, bias in enumerate(biases):
             held = kernels + (other_weights and number > 0)
             held = held[0][:, :, :, None] if name == "depthwise" else held
@@ -386,8 +386,8 @@ def twins(*biases: int, scales: Sequence[float] = (), other_weights: bool = Fals
             sums = getattr(graph, name)(
                 source_of(graph), held, values, pad=(1, 0, 2, 1), stride=(1, 2), dilation=(2, 1)
             )
-            made.append(graph.rescale(sums, scales[number] if scales else 0.01))
-        return made
+            results.append(graph.rescale(sums, scales[number] if scales else 0.01))
+        return results
 
     return build
 
@@ -408,13 +408,13 @@ case(part_biases, U55, "depthwise", ["DEPTHWISE_CONV2D"], twins(3, 4, name="dept
 
 def filling(*pads: Sequence[int], biases: Sequence[int] = (3, 4, 5), out: Sequence[int] = (4, 4, 4)) -> Build:
     def build(graph: Graph, rng: Rng) -> list[Value]:
-        made = []
+        results = []
         for number, pad in enumerate(pads):
             kernels = weights(rng, out[number], 3, 3, 5)
             values = np.full(out[number], biases[number])
             source = graph.input((1, 4, 6, 5))
-            made.append(small(graph, graph.transpose_conv(source, kernels, values, out_pad=pad, stride=(2, 2))))
-        return made
+            results.append(small(graph, graph.transpose_conv(source, kernels, values, out_pad=pad, stride=(2, 2))))
+        return results
 
     return build
 
@@ -444,11 +444,11 @@ RESIZE, HALF = ["RESIZE"], ((4, 2, 8, 2), (-1, -3), (1, 3))
 case(repeat_elements, U55, "two rows, four columns", RESIZE, enlarged(*HALF))
 case(repeat_elements, U55, "four rows, three columns", RESIZE, enlarged((8, 2, 6, 2), (-3, -2), (3, 2)))
 case(find_uneven, U55, "two rows, four columns", [], enlarged(*HALF))
-for treat, found in ((repeat_elements, []), (find_uneven, RESIZE)):
-    case(treat, U55, "from corners", found, enlarged((2, 1, 4, 1)))
-    case(treat, U55, "with another border", found, enlarged((4, 2, 8, 2), (-1, -3), (1, 1)))
-    case(treat, U55, "with another offset", found, enlarged((4, 2, 8, 2), (-1, -1), (1, 3)))
-    case(treat, U55, "by a half", found, enlarged((5, 2, 8, 2), (-1, -3), (1, 3)))
+for treat, ops in ((repeat_elements, []), (find_uneven, RESIZE)):
+    case(treat, U55, "from corners", ops, enlarged((2, 1, 4, 1)))
+    case(treat, U55, "with another border", ops, enlarged((4, 2, 8, 2), (-1, -3), (1, 1)))
+    case(treat, U55, "with another offset", ops, enlarged((4, 2, 8, 2), (-1, -1), (1, 3)))
+    case(treat, U55, "by a half", ops, enlarged((5, 2, 8, 2), (-1, -3), (1, 3)))
 for treat in (repeat_elements, find_uneven):
     case(treat, U55, "two rows, two columns", [], enlarged((4, 2, 4, 2), (-1, -1), (1, 1)))
     case(treat, U55, "one row, two columns", [], enlarged((2, 2, 4, 2), (0, -1), (0, 1)))
@@ -465,31 +465,31 @@ case(fold_transposes, U55, "another operator on a constant", [],
 
 
 def test_each_treatment_has_programs_that_it_finds_and_programs_that_it_leaves_alone() -> None:
-    treatments = {treat for each in DEFECTS for treat, _ in each.treatments}
-    assert {treat for treat, _, _, _, found in CASES if found} == treatments
-    assert {treat for treat, _, _, _, found in CASES if not found} == treatments
+    treatments = {treat for defect in DEFECTS for treat, _ in defect.treatments}
+    assert {treat for treat, _, _, _, ops in CASES if ops} == treatments
+    assert {treat for treat, _, _, _, ops in CASES if not ops} == treatments
 
 
 @pytest.mark.parametrize(
-    ("treat", "family", "build", "found"),
+    ("treat", "family", "build", "ops"),
     [
-        pytest.param(treat, family, build, found, id=f"{treat.__name__}: {what}")
-        for treat, family, what, build, found in CASES
+        pytest.param(treat, family, build, ops, id=f"{treat.__name__}: {what}")
+        for treat, family, what, build, ops in CASES
     ],
 )
 def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
-    treat: Treatment, family: Family, build: Build, found: list[str]
+    treat: Treatment, family: Family, build: Build, ops: list[str]
 ) -> None:
     rng = np.random.default_rng(0)
     graph = Graph()
-    made = build(graph, rng)
-    tosa = graph.output(*([made] if isinstance(made, Value) else made)).serialize()
+    result = build(graph, rng)
+    tosa = graph.output(*([result] if isinstance(result, Value) else result)).serialize()
     draft = TosaDraft(tosa)
     (block,) = draft.blocks
-    assert [each.op for each in treat(block, family)] == found
+    assert [operator.op for operator in treat(block, family)] == ops
     rewritten = draft.finish()
-    finds_only = treat in [each.refuse for each in DEFECTS]
-    assert (rewritten != tosa) == (bool(found) and not finds_only)
+    finds_only = treat in [defect.refuse for defect in DEFECTS]
+    assert (rewritten != tosa) == (bool(ops) and not finds_only)
     if rewritten != tosa:
         for kind in ("random", "extreme"):
             inputs = [draw(value, kind, rng, None) for value in graph.inputs]
@@ -500,7 +500,7 @@ def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
 
 
 @pytest.mark.parametrize(
-    ("begin", "length", "internal", "found"),
+    ("begin", "length", "internal", "spans"),
     [
         (0x4000, 0x100, True, [(0x4000, 0x4100)]),
         (0x3F00, 0x100, True, []),
@@ -510,12 +510,12 @@ def test_what_meets_a_defect_is_found_and_what_is_rewritten_computes_the_same(
     ],
 )
 def test_a_transfer_must_end_within_shram(
-    begin: int, length: int, internal: bool, found: list[tuple[int, int]]
+    begin: int, length: int, internal: bool, spans: list[tuple[int, int]]
 ) -> None:
     """Commands of the register description: DMA0_DST_REGION, DMA0_DST and DMA0_LEN (48 bits each), DMA_START."""
     wide = [word for code, value in ((0x031, begin), (0x032, length))
             for word in (0x4000 | code | value >> 32 << 16, value & 0xFFFFFFFF)]  # fmt: skip
     words = [0x131 | (0x100 if internal else 1) << 16, *wide, 0x010]
     stream = b"".join(word.to_bytes(4, "little") for word in words)
-    assert [(each.begin, each.end) for each in scan(stream, 0x4000)] == found
-    assert all((each.shram, each.offset) == (0x4000, 20) for each in scan(stream, 0x4000))
+    assert [(transfer.begin, transfer.end) for transfer in scan(stream, 0x4000)] == spans
+    assert all((transfer.shram, transfer.offset) == (0x4000, 20) for transfer in scan(stream, 0x4000))

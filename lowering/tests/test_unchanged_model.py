@@ -202,10 +202,10 @@ def test_nan_and_infinity_of_the_models_own_precision_are_kept() -> None:
             return large, large / large
 
     exported = torch.export.export(Large(), (torch.tensor([1.0, 100.0]),)).module(check_guards=False)
-    one, two = evaluate_in_double(exported, (torch.tensor([1.0, 100.0]),))
-    assert one.dtype == np.float64
-    assert np.isfinite(one).tolist() == [True, False]
-    assert np.isnan(two).tolist() == [False, True]
+    power, quotient = evaluate_in_double(exported, (torch.tensor([1.0, 100.0]),))
+    assert power.dtype == np.float64
+    assert np.isfinite(power).tolist() == [True, False]
+    assert np.isnan(quotient).tolist() == [False, True]
 
 
 STATE = {

@@ -70,7 +70,7 @@ def test_what_the_npu_cannot_run_is_a_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tosa", "more", "said"),
+    ("tosa", "more", "message"),
     [
         (b"", (), "Vela"),
         (products(), ("--no-such-flag",), "SystemExit: 2"),
@@ -79,9 +79,9 @@ def test_what_the_npu_cannot_run_is_a_refusal() -> None:
     ids=["no program", "no such flag", "no such system"],
 )
 def test_other_failures_are_no_refusals(
-    tosa: bytes, more: tuple[str, ...], said: str, capfd: pytest.CaptureFixture[str]
+    tosa: bytes, more: tuple[str, ...], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(CompileError, match=said) as caught:
+    with pytest.raises(CompileError, match=message) as caught:
         run_vela(tosa, [*flags(U55, MemoryMode("Shared_Sram")), *more])
     assert not isinstance(caught.value, VelaRefusal)
     assert capfd.readouterr() == ("", "")

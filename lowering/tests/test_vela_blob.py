@@ -70,7 +70,7 @@ def test_empty_zero_and_overlong_data_is_rejected(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "said"),
+    ("replaced", "message"),
     [
         ({"cmd_data": b"COPX" + payload()[4:]}, "expected b'COP1'"),
         ({"cmd_data": payload()[:-1]}, "multiple of 4"),
@@ -87,10 +87,10 @@ def test_empty_zero_and_overlong_data_is_rejected(data: bytes) -> None:
         ({"outputs": ios((1, 1, 1, 1, 1, 4, 1, -4, 1))}, "at -4"),
     ],
 )
-def test_each_field_is_checked(replaced: dict[str, bytes], said: str) -> None:
+def test_each_field_is_checked(replaced: dict[str, bytes], message: str) -> None:
     with pytest.raises(UsageError) as caught:
         VelaBlob.parse(make_blob(**replaced))
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_random_damage_never_crashes_the_reader() -> None:

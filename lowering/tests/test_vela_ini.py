@@ -82,7 +82,7 @@ def test_a_users_file_describes_systems_and_modes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("Sram_read_latency=20", "Sram_read_latncy=20", r"Sram_read_latency is missing\nis sram_read_latncy it\?"),
         ("core_clock=250e6", "core_clock=fast", "core_clock is 'fast'"),
@@ -109,25 +109,25 @@ def test_a_users_file_describes_systems_and_modes(tmp_path: Path) -> None:
         ("\n[System_Config.Mine]", "hello\n[System_Config.Mine]", r"line 1: a line before the first \[section\]"),
     ],
 )
-def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_wrong_is_told(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert GOOD.count(old) == 1
     path = ini(tmp_path, GOOD.replace(old, new))
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         setup_of(U65, "Big", system_config="Mine", vela_ini=path)
-    assert str(path) in caught.value.message or said.startswith("no section")
+    assert str(path) in caught.value.message or message.startswith("no section")
     assert "\n" not in caught.value.message
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
     binary = tmp_path / "binary.ini"
     binary.write_bytes(b"\xff\xfe\x00")
-    for path, said in (
+    for path, message in (
         (tmp_path / "absent.ini", "No such file"),
         (tmp_path, "it is a folder"),
         (binary, "is not text"),
         (tmp_path / "with blank.ini", "separates Vela's arguments by blanks"),
     ):
-        with pytest.raises(UsageError, match=said):
+        with pytest.raises(UsageError, match=message):
             setup_of(U55, None, vela_ini=path)
 
 
@@ -137,7 +137,7 @@ def test_an_ethos_u55_writes_to_no_dram(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         (CompileOptions(system_config="Ethos_U85_SYS_DRAM_Mid"), "a system with another NPU"),
         (CompileOptions(system_config="Ethos_U55_Deep"), "did you mean|no section"),
@@ -150,8 +150,8 @@ def test_an_ethos_u55_writes_to_no_dram(tmp_path: Path) -> None:
         (CompileOptions(vela_flags=("--max-block-dependency=9",)), "invalid choice: 9"),
     ],
 )
-def test_what_cannot_be_asked(options: CompileOptions, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_cannot_be_asked(options: CompileOptions, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         VelaSetup.of(options)
 
 

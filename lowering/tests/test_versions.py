@@ -71,7 +71,7 @@ def test_what_no_wheel_has_does_not_move_the_digest(copy: Path) -> None:
 def test_the_folders_that_do_not_count_are_those_that_setuptools_leaves_out() -> None:
     project = tomllib.loads((HERE.resolve().parent / "pyproject.toml").read_text())
     left_out = project["tool"]["setuptools"]["packages"]["find"]["exclude"]
-    assert {each[2:].removesuffix(".*") for each in left_out if each.startswith("*.")} == NOT_SHIPPED
+    assert {pattern[2:].removesuffix(".*") for pattern in left_out if pattern.startswith("*.")} == NOT_SHIPPED
 
 
 def test_the_versions_of_an_artifact_have_the_digest_of_the_code_that_runs() -> None:

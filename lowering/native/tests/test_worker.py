@@ -52,9 +52,9 @@ def tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[NativeTool
         "class GraphStatus(enum.Enum):\n    TOSA_VALID = 0\n"
         "def run(program, inputs):\n    exec(program.decode())\n    return inputs, GraphStatus.TOSA_VALID\n"
     )
-    made = NativeTool("tosa_reference_model", "stand-in", "tosa-tools")
-    yield made
-    made.stop()
+    stand_in = NativeTool("tosa_reference_model", "stand-in", "tosa-tools")
+    yield stand_in
+    stand_in.stop()
 
 
 def do(tool: NativeTool, text: str, seconds: int = 60) -> bytes:
@@ -78,10 +78,10 @@ ENDINGS = {
 
 @pytest.mark.parametrize("how", ENDINGS)
 def test_what_ends_the_process_is_an_error_and_the_next_call_is_answered(tool: NativeTool, how: str) -> None:
-    text, said = ENDINGS[how]
+    text, message = ENDINGS[how]
     with pytest.raises(NativeCrash) as caught:
         do(tool, text)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert do(tool, "") == b"abc"
 
 
@@ -126,9 +126,9 @@ def test_one_that_is_stopped_is_named_and_goes_on(tool: NativeTool, capfd: pytes
     timer.start()
     assert do(tool, "os.kill(os.getpid(), signal.SIGSTOP)") == b"abc"
     timer.join()
-    said = capfd.readouterr().err
-    assert said.count("is stopped") == 1
-    assert f"`kill -CONT {pid}` lets it go on" in said
+    message = capfd.readouterr().err
+    assert message.count("is stopped") == 1
+    assert f"`kill -CONT {pid}` lets it go on" in message
 
 
 def test_an_interrupted_call_leaves_no_answer_behind(tool: NativeTool) -> None:
@@ -247,7 +247,7 @@ def test_vela_names_the_operator_that_ends_it() -> None:
 
 def test_a_vela_that_is_killed_is_an_error_and_the_next_call_compiles() -> None:
     tosa = program(length=400)
-    crash = next(found for _ in range(20) if (found := killed(tosa)) is not None)
+    crash = next(error for _ in range(20) if (error := killed(tosa)) is not None)
     assert "crashed with SIGSEGV" in crash.message
     assert crash.operator is None, "no operator is to blame"
     assert run_vela(program(), FLAGS).blob
@@ -295,9 +295,9 @@ def test_the_search_finds_the_first_operator_that_does_it() -> None:
     tosa = program(length=20)
     ends = [operator.index + 1 for operator in TosaGraph.parse(tosa).operators if not operator.is_constant]
     for first in (ends[0], ends[1], ends[10], ends[-1]):
-        found = crashing_operator(tosa, at_least(first))
-        assert found is not None
-        assert found.index == first - 1
+        crasher = crashing_operator(tosa, at_least(first))
+        assert crasher is not None
+        assert crasher.index == first - 1
     assert crashing_operator(tosa, lambda part: None) is None
     assert crashing_operator(b"rubbish", at_least(0)) is None
 

@@ -102,8 +102,8 @@ def _(graph: Graph, rng: Rng) -> Value:
 
 @LAYOUTS.program("slice of a conv at odd channels")
 def _(graph: Graph, rng: Rng) -> Value:
-    made = layer(graph, rng, graph.input((1, 8, 8, 8)), 40)
-    return layer(graph, rng, graph.slice(made, (0, 1, 2, 5), (1, 6, 5, 19)), 8)
+    wide = layer(graph, rng, graph.input((1, 8, 8, 8)), 40)
+    return layer(graph, rng, graph.slice(wide, (0, 1, 2, 5), (1, 6, 5, 19)), 8)
 
 
 @LAYOUTS.program("pad before conv")
@@ -166,14 +166,14 @@ def resized(mode: str, dtype: str, times: tuple[int, int], size: tuple[int, int]
         if style == "half pixel":
             scale = (2 * times[0], 2, 2 * times[1], 2)
             edge = (times[0] - 1, times[1] - 1)
-            made = graph.resize(source, mode, scale, (1 - times[0], 1 - times[1]), edge)
+            image = graph.resize(source, mode, scale, (1 - times[0], 1 - times[1]), edge)
         else:  # corners: the last output lies on the last input
             scale = (times[0] * size[0] - 1, size[0] - 1, times[1] * size[1] - 1, size[1] - 1)
-            made = graph.resize(source, mode, scale)
+            image = graph.resize(source, mode, scale)
         if mode == "NEAREST":
-            return made
+            return image
         unit = 1.0 / (scale[0] * scale[2])
-        return graph.rescale(made, unit, dtype=dtype) if dtype == "int8" else graph.rescale(made, unit, dtype="int16")
+        return graph.rescale(image, unit, dtype=dtype) if dtype == "int8" else graph.rescale(image, unit, dtype="int16")
 
     return build
 
@@ -202,8 +202,8 @@ def _(graph: Graph, rng: Rng) -> Value:
 @LAYOUTS.program("int8 resize bilinear, power of two rescale")
 def _(graph: Graph, rng: Rng) -> Value:
     source = graph.input((1, 5, 6, 7))
-    made = graph.resize(source, "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
-    return graph.rescale(made, [(1 << 30, 34)])
+    image = graph.resize(source, "BILINEAR", (4, 2, 4, 2), (-1, -1), (1, 1))
+    return graph.rescale(image, [(1 << 30, 34)])
 
 
 @LAYOUTS.program("conv, resize nearest, conv")

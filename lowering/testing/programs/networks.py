@@ -232,6 +232,6 @@ def _(graph: Graph, rng: Rng) -> Value:
     for out in (12, 20):
         down = graph.rescale(graph.table(conv(value, out, 2), curve), 1 / 128, dtype="int16")
         same = conv(down, out)
-        wide = [graph.rescale(one, 2.0**12 * scale, dtype="int32") for one, scale in ((down, 1.0), (same, 0.6))]
+        wide = [graph.rescale(branch, 2.0**12 * scale, dtype="int32") for branch, scale in ((down, 1.0), (same, 0.6))]
         value = graph.rescale(graph.binary("ADD", *wide), 0.6 / 2.0**12, dtype="int16")
     return graph.average_pool(value, (6, 6))

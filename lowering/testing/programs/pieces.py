@@ -19,8 +19,8 @@ def one(
     """One method of the graph on one input, with arguments before and after it."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        made: Value = getattr(graph, method)(*before, graph.input(shape, dtype), *arguments, **named)
-        return made
+        result: Value = getattr(graph, method)(*before, graph.input(shape, dtype), *arguments, **named)
+        return result
 
     return build
 

@@ -20,8 +20,8 @@ def pool(
     """A pool."""
 
     def build(graph: Graph, rng: Rng) -> Value:
-        made: Value = getattr(graph, kind)(graph.input((batch, *size, depth), dtype), *arguments)
-        return made
+        result: Value = getattr(graph, kind)(graph.input((batch, *size, depth), dtype), *arguments)
+        return result
 
     return build
 

@@ -89,8 +89,8 @@ class Tensors:
         name = f"body{self._count}"
 
         def fill() -> None:
-            made = build(*(self._argument(value.shape, value.dtype) for value in arguments))
-            self.output(*([made] if isinstance(made, Value) else made))
+            result = build(*(self._argument(value.shape, value.dtype) for value in arguments))
+            self.output(*([result] if isinstance(result, Value) else result))
 
         self._bodies.append((name, fill))
         return name

@@ -74,10 +74,10 @@ def test_a_real_one_loads_as_torch_loads_it(tmp_path: Path, name: str) -> None:
     assert ours.example_inputs is not None
     arguments = ours.example_inputs[0]
     answers = [leaves(program.module(check_guards=False)(*arguments)) for program in (ours, theirs)]
-    assert all(torch.equal(one, other) for one, other in zip(*answers, strict=True))
+    assert all(torch.equal(output, other) for output, other in zip(*answers, strict=True))
     seen = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "custom")
-    for one, other in zip(ours.graph.nodes, theirs.graph.nodes, strict=True):
-        assert [one.meta.get(key) for key in seen] == [other.meta.get(key) for key in seen]
+    for node, other in zip(ours.graph.nodes, theirs.graph.nodes, strict=True):
+        assert [node.meta.get(key) for key in seen] == [other.meta.get(key) for key in seen]
 
 
 def in_a_size(document: Any) -> None:
@@ -162,7 +162,7 @@ def parameter(document: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda d: graph(d)["nodes"][0].update(name="a b"), "not a name: 'a b'"),
         (lambda d: call(d).update(forward_arg_names=["x=print()"]), "not a name"),
@@ -177,13 +177,13 @@ def parameter(document: Any) -> Any:
         (lambda d: parameter(d).update(parameter_name="__class__.x"), "not the name of a parameter"),
     ],
 )
-def test_each_field_has_to_be_of_its_kind(buffers: Path, change: Change, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_each_field_has_to_be_of_its_kind(buffers: Path, change: Change, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load_exported(changed(buffers, PROGRAM, change))
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "said"),
+    ("name", "data", "message"),
     [
         (PROGRAM, b"[" * 100_000 + b"]" * 100_000, "nested too deeply"),
         (PROGRAM, b'{"a": ' + b"9" * 10_000 + b"}", "not JSON"),
@@ -194,8 +194,8 @@ def test_each_field_has_to_be_of_its_kind(buffers: Path, change: Change, said: s
         ("archive_version", b"9", "archive_version is b'9'"),
     ],
 )
-def test_a_member_that_is_not_what_it_should_be_is_named(buffers: Path, name: str, data: bytes, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_a_member_that_is_not_what_it_should_be_is_named(buffers: Path, name: str, data: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         load_exported(replaced(buffers, name, data))
 
 

@@ -56,9 +56,9 @@ def test_a_second_call_is_answered_by_the_cache_as_torch_would_answer_it(
         plain = quantised(other)
         assert left_out()  # without the patch, torch keeps none
     assert second.untyped_storage()._cdata != first.untyped_storage()._cdata
-    for each in (first, second):
-        assert (each.shape, each.dtype) == (x.shape, plain.dtype)
-        assert each.is_contiguous()
+    for answer in (first, second):
+        assert (answer.shape, answer.dtype) == (x.shape, plain.dtype)
+        assert answer.is_contiguous()
 
 
 def test_what_torch_refuses_to_keep_it_still_refuses() -> None:

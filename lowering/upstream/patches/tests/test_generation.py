@@ -47,7 +47,7 @@ def generations(monkeypatch: pytest.MonkeyPatch) -> list[GraphModule]:
 
 
 @pytest.fixture
-def made(generations: list[GraphModule]) -> Iterator[GraphModule]:
+def module(generations: list[GraphModule]) -> Iterator[GraphModule]:
     """A module without code."""
     with on_demand():
         module = symbolic_trace(Twice())
@@ -60,10 +60,10 @@ def expected(module: GraphModule, factor: int = 2) -> torch.Tensor:
     return answer
 
 
-def test_it_is_generated_once_when_it_is_called(made: GraphModule, generations: list[GraphModule]) -> None:
-    assert made(X).equal(expected(made))
-    assert made.forward(X, factor=2).equal(expected(made))
-    assert generations == [made]
+def test_it_is_generated_once_when_it_is_called(module: GraphModule, generations: list[GraphModule]) -> None:
+    assert module(X).equal(expected(module))
+    assert module.forward(X, factor=2).equal(expected(module))
+    assert generations == [module]
 
 
 def test_it_can_still_be_called_afterwards(generations: list[GraphModule]) -> None:
@@ -76,41 +76,41 @@ def test_it_can_still_be_called_afterwards(generations: list[GraphModule]) -> No
     assert generations == [module, module], "outside torch generates as ever"
 
 
-def test_it_has_torchs_code_and_signature(made: GraphModule) -> None:
+def test_it_has_torchs_code_and_signature(module: GraphModule) -> None:
     theirs = symbolic_trace(Twice())
-    assert inspect.signature(type(made).forward) == inspect.signature(type(theirs).forward)
-    assert inspect.signature(made.forward) == inspect.signature(theirs.forward)
-    assert made.code == theirs.code
-    assert str(made) == str(theirs)
+    assert inspect.signature(type(module).forward) == inspect.signature(type(theirs).forward)
+    assert inspect.signature(module.forward) == inspect.signature(theirs.forward)
+    assert module.code == theirs.code
+    assert str(module) == str(theirs)
 
 
-def test_what_changes_in_the_graph_is_in_it_after_recompiling(made: GraphModule) -> None:
-    made(X)
-    product = next(node for node in made.graph.nodes if node.name == "mul")
+def test_what_changes_in_the_graph_is_in_it_after_recompiling(module: GraphModule) -> None:
+    module(X)
+    product = next(node for node in module.graph.nodes if node.name == "mul")
     product.args = (product.args[0], 3)
-    assert made(X).equal(expected(made))
-    made.recompile()
-    assert made(X).equal(expected(made, 3))
+    assert module(X).equal(expected(module))
+    module.recompile()
+    assert module(X).equal(expected(module, 3))
 
 
-def test_modules_inside_are_recompiled_with_it(made: GraphModule) -> None:
+def test_modules_inside_are_recompiled_with_it(module: GraphModule) -> None:
     graph = torch.fx.Graph()
     graph.output(graph.call_module("inner", (graph.placeholder("x"),)))
-    outer = GraphModule({"inner": made}, graph)
+    outer = GraphModule({"inner": module}, graph)
     outer(X)
-    product = next(node for node in made.graph.nodes if node.name == "mul")
+    product = next(node for node in module.graph.nodes if node.name == "mul")
     product.args = (product.args[0], 3)
     outer.recompile()
-    assert made(X).equal(expected(made, 3))
+    assert module(X).equal(expected(module, 3))
 
 
 @pytest.mark.parametrize("called", [False, True])
-def test_it_can_be_copied(made: GraphModule, called: bool) -> None:
+def test_it_can_be_copied(module: GraphModule, called: bool) -> None:
     if called:
-        made(X)
-    for other in (copy.copy(made), copy.deepcopy(made)):
-        assert other(X).equal(expected(made))
-        assert other.code == made.code
+        module(X)
+    for other in (copy.copy(module), copy.deepcopy(module)):
+        assert other(X).equal(expected(module))
+        assert other.code == module.code
 
 
 def test_an_exported_program_runs(generations: list[GraphModule]) -> None:

@@ -30,7 +30,7 @@ def tables() -> dict[str, tuple[list[str], bool]]:
     from torch._subclasses.fake_impls import op_implementations_dict as rules
 
     operators = _collect_all_valid_cia_ops()
-    return {str(each): ([str(key) for key in each.py_kernels], each in rules) for each in operators}
+    return {str(operator): ([str(key) for key in operator.py_kernels], operator in rules) for operator in operators}
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def test_functions_are_told_apart() -> None:
 
     different = [len, abs, local(1), local(2), other, partial(len, ""), partial(copied(), 1), copied()]
     different += [partial(copied(), one=1), partial(copied(), one=2), partial(other, 1)]
-    assert len({_identity(each) for each in different}) == len(different)
+    assert len({_identity(function) for function in different}) == len(different)
     assert _identity(copied()) == _identity(copied())
     assert _identity(partial(copied(), a=1, b=2)) == _identity(partial(copied(), b=2, a=1))
 

@@ -41,13 +41,13 @@ def chains(count: int) -> list[tuple[Node, Node]]:
     """Pairs of operators of one graph, in its order. Those that come first were made last."""
     graph = Graph()
     source = graph.placeholder("x")
-    made: list[tuple[Node, Node]] = []
+    pairs: list[tuple[Node, Node]] = []
     for _ in range(count):
         with graph.inserting_after(source):
             first = graph.call_function(torch.relu, (source,))
         with graph.inserting_after(first):
-            made.insert(0, (first, graph.call_function(torch.neg, (first,))))
-    return made
+            pairs.insert(0, (first, graph.call_function(torch.neg, (first,))))
+    return pairs
 
 
 def test_parts_are_upstreams_in_the_order_of_the_graph() -> None:

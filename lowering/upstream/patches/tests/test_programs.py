@@ -21,21 +21,21 @@ from ethos_hil.lowering.upstream.patches.table import ORIGINS, PARTS, SPEED, VEL
 
 def maps(artifact: Artifact) -> list[object]:
     """All rows but for the tensors' names: Vela numbers the tensors that it makes on through a process."""
-    return [replace(row, tensor="") for each in artifact.delegates for row in each.npu_ops]
+    return [replace(row, tensor="") for delegate in artifact.delegates for row in delegate.npu_ops]
 
 
 @pytest.fixture
 def in_place(monkeypatch: pytest.MonkeyPatch) -> list[Patch]:
     """The patches that were put in place, in order."""
-    found: list[Patch] = []
+    patches: list[Patch] = []
     find = Patch.find
 
     def noted(patch: Patch) -> object:
-        found.append(patch)
+        patches.append(patch)
         return find(patch)
 
     monkeypatch.setattr(Patch, "find", noted)
-    return found
+    return patches
 
 
 @pytest.mark.slow
@@ -55,7 +55,7 @@ def test_the_program_is_the_same_byte_for_byte_without(
     without = lower(f"{MODELS}:{name}", U55, cache=Cache(tmp_path / "without"))
     assert in_place == []
     assert with_all.pte == slow.pte == without.pte
-    assert [each.tosa for each in with_all.delegates] == [each.tosa for each in without.delegates]
+    assert [delegate.tosa for delegate in with_all.delegates] == [delegate.tosa for delegate in without.delegates]
     assert maps(with_all) == maps(slow) == maps(without)
     assert with_all.notes == without.notes
 
@@ -66,7 +66,7 @@ def test_an_artifact_made_without_patches_is_another_one(tmp_path: Path, monkeyp
     monkeypatch.setenv(VARIABLE, "off")
     second = lower(f"{MODELS}:add", U55, cache=cache)
     assert first.key != second.key
-    assert [each.versions["ethos-hil-patches"] for each in (first, second)] == ["on", "off"]
+    assert [artifact.versions["ethos-hil-patches"] for artifact in (first, second)] == ["on", "off"]
 
 
 def test_torch_is_left_as_it_was_when_lowering_fails() -> None:

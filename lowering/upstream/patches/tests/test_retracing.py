@@ -36,15 +36,15 @@ def exported() -> ExportedProgram:
 @pytest.fixture
 def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The operators that are called while a graph is traced."""
-    found: list[str] = []
+    names: list[str] = []
     by_executorch = EdgeOpOverload.__call__
 
     def noted(self: Any, *arguments: Any, **named: Any) -> Any:
-        found.append(self.__name__)
+        names.append(self.__name__)
         return by_executorch(self, *arguments, **named)
 
     monkeypatch.setattr(EdgeOpOverload, "__call__", noted)
-    return found
+    return names
 
 
 def edge(program: ExportedProgram) -> torch.fx.GraphModule:

@@ -212,11 +212,11 @@ def test_a_method_that_is_registered_for_good_is_not_changed_by_the_order_of_pas
     manager.register_pass_insertions_before(passes.DecomposeAvgPool2dPass, [passes.RemoveNoopPass()])
     try:
         registered = manager._registered_pass_insertions
-        before = {key: list(each.before_passes) for key, each in registered.items()}
+        before = {key: list(method.before_passes) for key, method in registered.items()}
         with apply(TABLES_FIRST, None):
             assert len(manager._registered_pass_insertions[passes.DecomposeAvgPool2dPass].before_passes) == 2
         assert manager._registered_pass_insertions is registered
-        assert {key: list(each.before_passes) for key, each in registered.items()} == before
+        assert {key: list(method.before_passes) for key, method in registered.items()} == before
     finally:
         manager.clear_registered_pass_insertions()
 
