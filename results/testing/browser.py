@@ -67,7 +67,7 @@ def visited(
         visit = Visit(opened.new_page())
         address = file.resolve().as_uri()
         visit.page.on("request", lambda asked: visit.requests.append(asked.url))
-        visit.page.on("console", lambda said: visit.complaints.append(said.text))
+        visit.page.on("console", lambda message: visit.complaints.append(message.text))
         visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
         visit.page.goto(f"{address}{place}", wait_until=wait_until)
         visit.requests[:] = [url for url in visit.requests if url.partition("#")[0] != address]

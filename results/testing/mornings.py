@@ -73,16 +73,16 @@ def _night(name: str, created: str, records: Sequence[Record]) -> RunResults:
     manifest = {"created": created, "commit": commit, "dirty": False, "job": "19035512",
                 "machine": {"processor": "a processor", "cores": 8}}  # fmt: skip
     run = RunInfo(name, commit, job="19035512")
-    found = tuple(replace(record, run=run, created=created) for record in records)
-    return RunResults(name, created, found, (manifest,), (Path(name),))
+    dated = tuple(replace(record, run=run, created=created) for record in records)
+    return RunResults(name, created, dated, (manifest,), (Path(name),))
 
 
 def _quiet_night(tests: int) -> list[Record]:
     (items,) = nights(count=1, tests=tests)
-    made = [_named(item.record) for item in items]
+    records = [_named(item.record) for item in items]
     for name in _MODELS:
-        made += [_model(name, record) for record in made[:3:2]]
-    return made
+        records += [_model(name, record) for record in records[:3:2]]
+    return records
 
 
 def _named(record: Record) -> Record:
@@ -114,8 +114,8 @@ def nothing_new(records: list[Record]) -> list[Record]:
 
 def one_regression(records: list[Record]) -> list[Record]:
     """Vela is another one: a test has a wrong answer, and another takes longer."""
-    made = [replace(record, versions={**record.versions, "ethos-u-vela": "5.1.0"}) for record in records]
-    made[1] = slower(made[1], 1.084)
+    changed = [replace(record, versions={**record.versions, "ethos-u-vela": "5.1.0"}) for record in records]
+    changed[1] = slower(changed[1], 1.084)
     wrong = Output("output 0", (1, 16, 16, 8), "int8", "tosa_reference_model", 2048, 96, 4.0, "(0, 0, 3, 1)")
     message = "npu00001 Conv2D is the first operation whose result differs from tosa_reference_model"
     place = Divergence("npu-op", message,
@@ -123,9 +123,9 @@ def one_regression(records: list[Record]) -> list[Record]:
                        "tosa_conv2d_default", (1, 16, 16, 8), "INT8", (0, 0, 3, 1), 12, 8, 96, True)  # fmt: skip
     hint = "`ethos-hil scan` names the version that changed the answer"
     message = "output 0: 96 of 2048 elements differ from tosa_reference_model"
-    made[2] = replace(made[2], verdict=Verdict.FAILED, outputs=(wrong,), divergence=place,
+    changed[2] = replace(changed[2], verdict=Verdict.FAILED, outputs=(wrong,), divergence=place,
                       failure=Failure(FailureKind.MISMATCH, message, hint))  # fmt: skip
-    return made
+    return changed
 
 
 def model_edited(records: list[Record]) -> list[Record]:
@@ -161,10 +161,10 @@ def slower(record: Record, factor: float) -> Record:
     """Return a record with another command stream, which takes so many times as long."""
     artifact = record.artifact
     assert artifact is not None
-    calls = tuple(replace(each, stream_sha256=hashlib.sha256(f"{factor}".encode()).hexdigest())
-                  for each in artifact.delegates)  # fmt: skip
-    metrics = tuple(replace(each, value=float(round(each.value * factor))) if each.name == "npu_cycles" else each
-                    for each in record.metrics)  # fmt: skip
+    calls = tuple(replace(delegate, stream_sha256=hashlib.sha256(f"{factor}".encode()).hexdigest())
+                  for delegate in artifact.delegates)  # fmt: skip
+    metrics = tuple(replace(old, value=float(round(old.value * factor))) if old.name == "npu_cycles" else old
+                    for old in record.metrics)  # fmt: skip
     ops = tuple(replace(op, cycles=round((op.cycles or 0) * factor)) for op in record.ops)
     return replace(record, artifact=replace(artifact, delegates=calls, sha256=calls[0].stream_sha256),
                    metrics=metrics, ops=ops)  # fmt: skip

@@ -56,23 +56,23 @@ def _sqnr(value: float | None) -> Accuracy:
 
 def _chosen(night: Night, model: str, **fields: object) -> Record:
     """Return the record of a model, of a scheme, case or memory mode."""
-    (found,) = (
-        each for each in night
-        if each.label == model and all(getattr(each, name) == value for name, value in fields.items())
+    (record,) = (
+        record for record in night
+        if record.label == model and all(getattr(record, name) == value for name, value in fields.items())
     )  # fmt: skip
-    return found
+    return record
 
 
 def _of_scheme(night: Night, scheme: str) -> Record:
-    return next(each for each in night if each.label == KEYWORDS and artifact_of(each).scheme == scheme)
+    return next(record for record in night if record.label == KEYWORDS and artifact_of(record).scheme == scheme)
 
 
 def _of_case(night: Night, case: str) -> Record:
-    return next(each for each in night if each.bench is not None and each.bench.case == case)
+    return next(record for record in night if record.bench is not None and record.bench.case == case)
 
 
 def _replaced(night: Night, old: Record, *new: Record) -> Night:
-    return [each for at in night for each in (new if at is old else (at,))]
+    return [record for at in night for record in (new if at is old else (at,))]
 
 
 def _edited(
@@ -95,11 +95,11 @@ _ALL = ("tosa", "weights", "stream")
 def _edit(edit: Callable[[Record], Record], *metrics: str, word: tuple[Word, Cause] = _EDITED) -> Edit:
     """Return an edit of a model in one of its two schemes, after which these numbers are other ones."""
 
-    def made(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
+    def change(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
         old = _of_scheme(night, chance.choice(("a8w8", "a16w8")))
         return night, _replaced(night, old, edit(old)), {(KEYWORDS, name): word for name in (VERDICT, *metrics)}
 
-    return made
+    return change
 
 
 def _case_edited(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
@@ -116,7 +116,7 @@ def _case_renamed(night: Night, chance: Random) -> tuple[Night, Night, Expected]
 
 def _test_edited(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
     """A test's scheme is a part of what it asks."""
-    old = chance.choice([each for each in night if each.test is not None])
+    old = chance.choice([record for record in night if record.test is not None])
     new = _edited(_ALL, {"npu_cycles": 2}, artifact={"scheme": "a16w8"})(old)
     return night, _replaced(night, old, new), dict.fromkeys([(old.label, VERDICT), (old.label, "npu_cycles")], _EDITED)
 
@@ -138,12 +138,12 @@ def _mode_moved(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
 def _repaired(broken: Callable[[Record], Mapping[str, Any]], cause: Cause = Cause.NONE) -> Edit:
     """Return the repair of a test that was broken in the night before."""
 
-    def made(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
-        whole = chance.choice([each for each in night if each.test is not None])
+    def repair(night: Night, chance: Random) -> tuple[Night, Night, Expected]:
+        whole = chance.choice([record for record in night if record.test is not None])
         before = _replaced(night, whole, replace(whole, **broken(whole)))
         return before, night, {(whole.label, VERDICT): (Word.IMPROVED, cause)}
 
-    return made
+    return repair
 
 
 def _broken_question(record: Record) -> dict[str, Any]:
@@ -178,13 +178,13 @@ EDITS: Mapping[str, Edit] = MappingProxyType({
         _edit(_edited(_ALL, {"npu_cycles": 0.85, "sram_used": 0.8}, artifact={"npu_ops": 2, "pte_bytes": 3072}),
               "npu_cycles", "sram_used", "npu_ops", "pte_bytes"),
     "edited inputs": _edit(
-        lambda each: replace(each, inputs_sha256=other(each.inputs_sha256), accuracy=(_sqnr(25.0),)), "sqnr_db",
+        lambda record: replace(record, inputs_sha256=other(record.inputs_sha256), accuracy=(_sqnr(25.0),)), "sqnr_db",
         word=(Word.EDITED, Cause.INPUTS)),
     "edited calibration": _edit(_edited(("weights", "stream"), accuracy=(_sqnr(12.0),)), "sqnr_db"),
     "an edit that loses the accuracy": _edit(_edited(_ALL, accuracy=()), "sqnr_db"),
     "an edit that changes nothing measurable": _edit(_edited(("tosa",))),
     "an edit after which the answer is wrong": _edit(
-        lambda each: replace(_edited(_ALL, {"npu_cycles": 0.5})(each), **mismatch(each)),
+        lambda record: replace(_edited(_ALL, {"npu_cycles": 0.5})(record), **mismatch(record)),
         word=(Word.REGRESSED, Cause.QUESTION)),
     "an edit of one of two cases": _case_edited,
     "a renamed case": _case_renamed,
@@ -193,7 +193,7 @@ EDITS: Mapping[str, Edit] = MappingProxyType({
     "another memory mode of a model": _mode_moved,
     "a test that failed before it was lowered is repaired": _repaired(lambda _: EARLY),
     "a test that failed early, but knew its target, is repaired":
-        _repaired(lambda each: {**EARLY, "target": each.target, "memory_mode": each.memory_mode}),
+        _repaired(lambda record: {**EARLY, "target": record.target, "memory_mode": record.memory_mode}),
     "a mismatch is repaired": _repaired(mismatch),
     "a mismatch is repaired by an edit": _repaired(_broken_question, Cause.QUESTION),
     "a model in one of two memory modes is repaired": _model_repaired,

@@ -47,21 +47,21 @@ class RecordChange:
         artifact = record.artifact
         assert artifact is not None
         delegates = tuple(
-            replace(each, **{fact: other(getattr(each, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
-            for each in artifact.delegates
+            replace(delegate, **{fact: other(getattr(delegate, fact)) for fact in map(_FACTS.__getitem__, self.facts)})  # type: ignore[arg-type]
+            for delegate in artifact.delegates
         )
         changed: dict[str, Any] = {"delegates": delegates}
         if self.facts:
             changed["sha256"] = other(artifact.sha256)
-        metrics = tuple(self._number(each) for each in record.metrics)
+        metrics = tuple(self._number(metric) for metric in record.metrics)
         changed |= self.artifact
-        found = replace(record, **{"metrics": metrics, "artifact": replace(artifact, **changed), **self.record})
-        cycles = found.metric("npu_cycles")
+        result = replace(record, **{"metrics": metrics, "artifact": replace(artifact, **changed), **self.record})
+        cycles = result.metric("npu_cycles")
         if "npu_cycles" in self.metrics and cycles is not None:  # the first operation is what became slower
-            first, *rest = found.ops
+            first, *rest = result.ops
             first = replace(first, cycles=int(cycles.value) - sum(op.cycles or 0 for op in rest))
-            found = replace(found, ops=(first, *rest))
-        return found
+            result = replace(result, ops=(first, *rest))
+        return result
 
     def _number(self, metric: Metric) -> Metric:
         factor = self.metrics.get(metric.name, 1)
@@ -78,7 +78,7 @@ def other(digest: str) -> str:
 
 def _tests(night: Night) -> Night:
     """Return the records of the suite: models are there for `seeded_edits`."""
-    return [each for each in night if each.test is not None]
+    return [record for record in night if record.test is not None]
 
 
 def artifact_of(record: Record) -> ArtifactInfo:
@@ -92,7 +92,7 @@ def _one(change: Callable[[Record], RecordChange], expected: Mapping[str, tuple[
     def regression(night: Night, chance: Random) -> tuple[Night, Expected]:
         tests = _tests(night)
         at = chance.randrange(len(tests))
-        bad = [change(each).of(each) if each is tests[at] else each for each in night]
+        bad = [change(record).of(record) if record is tests[at] else record for record in night]
         return bad, {(tests[at].label, metric): what for metric, what in expected.items()}
 
     return regression
@@ -102,10 +102,10 @@ def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: Rec
     """Return a regression of one operator's tests; `least` is done to all others."""
 
     def regression(night: Night, chance: Random) -> tuple[Night, Expected]:
-        tests = [each.test for each in night if each.test is not None]
+        tests = [record.test for record in night if record.test is not None]
         operator = chance.choice(tests).operator
         hit = {test.id for test in tests if test.operator == operator}
-        bad = [(change if each.label in hit else least).of(each) for each in night]
+        bad = [(change if record.label in hit else least).of(record) for record in night]
         return bad, {(name, metric): what for name in hit}
 
     return regression
@@ -113,7 +113,7 @@ def _all(change: RecordChange, metric: str, what: tuple[Word, Cause], least: Rec
 
 def _missing(night: Night, chance: Random) -> tuple[Night, Expected]:
     gone = chance.choice(_tests(night))
-    return [each for each in night if each is not gone], {(gone.label, VERDICT): (Word.MISSING, Cause.NONE)}
+    return [record for record in night if record is not gone], {(gone.label, VERDICT): (Word.MISSING, Cause.NONE)}
 
 
 def _new(night: Night, chance: Random) -> tuple[Night, Expected]:
@@ -124,7 +124,7 @@ def _new(night: Night, chance: Random) -> tuple[Night, Expected]:
 def _renamed(night: Night, chance: Random) -> tuple[Night, Expected]:
     old = chance.choice(_tests(night))
     new = _relabelled(old, "another_name")
-    bad = [new if each is old else each for each in night]
+    bad = [new if record is old else record for record in night]
     return bad, {(new.label, VERDICT): (Word.CHANGED, Cause.NAME)}
 
 
@@ -146,12 +146,14 @@ def _audit(night: Night, chance: Random) -> tuple[Night, Expected]:
 def _wall_times(night: Night, chance: Random) -> tuple[Night, Expected]:
     """The machine is busy, and every wall time is three times as long. It is no event."""
     busy = chance.uniform(2, 5)
-    return [RecordChange(metrics={"lowering_seconds": busy, "running_seconds": busy}).of(each) for each in night], {}
+    return [
+        RecordChange(metrics={"lowering_seconds": busy, "running_seconds": busy}).of(record) for record in night
+    ], {}
 
 
 def _without(metric: str) -> Callable[[Record], RecordChange]:
     return lambda record: RecordChange(
-        record={"metrics": tuple(each for each in record.metrics if each.name != metric)}
+        record={"metrics": tuple(number for number in record.metrics if number.name != metric)}
     )
 
 
@@ -209,19 +211,19 @@ REGRESSIONS: Mapping[str, Regression] = MappingProxyType({
              {"npu_cycles": (Word.IMPROVED, Cause.TOSA), "delegated": (Word.REGRESSED, Cause.TOSA),
               "cpu_ops": (Word.REGRESSED, Cause.TOSA)}),
     "an extra CPU operator":
-        _one(lambda each: RecordChange(
-                 artifact={"cpu_ops": ("aten::relu.out",), "sha256": other(artifact_of(each).sha256)}),
+        _one(lambda record: RecordChange(
+                 artifact={"cpu_ops": ("aten::relu.out",), "sha256": other(artifact_of(record).sha256)}),
              {"cpu_ops": (Word.REGRESSED, Cause.PROGRAM)}),
     "an output off by one":
-        _one(lambda each: RecordChange(record=mismatch(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
+        _one(lambda record: RecordChange(record=mismatch(record)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "an output off by one after another stream":
-        _one(lambda each: RecordChange(("stream",), record=mismatch(each)), {VERDICT: _STREAM}),
+        _one(lambda record: RecordChange(("stream",), record=mismatch(record)), {VERDICT: _STREAM}),
     "a test that fails before it is lowered":
         _one(lambda _: RecordChange(record=EARLY), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "a test of which nothing says what is right":
         _one(lambda _: RecordChange(record=_unverified()), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "a test that is skipped":
-        _one(lambda each: RecordChange(record=_skipped(each)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
+        _one(lambda record: RecordChange(record=_skipped(record)), {VERDICT: (Word.REGRESSED, Cause.NONE)}),
     "another memory mode":
         _one(lambda _: RecordChange(("stream",), {"npu_cycles": 2}, record={"memory_mode": "Sram_Only"}),
              {VERDICT: (Word.INCOMPARABLE, Cause.MEMORY_MODE), "npu_cycles": (Word.INCOMPARABLE, Cause.MEMORY_MODE)}),
@@ -234,14 +236,14 @@ REGRESSIONS: Mapping[str, Regression] = MappingProxyType({
     "an FVP in place of the virtual board":
         _one(lambda _: RecordChange(record={"target": _FVP}), {VERDICT: (Word.INCOMPARABLE, Cause.PLACE)}),
     "a number of another provenance":
-        _one(lambda each: RecordChange(record={"metrics": tuple(
+        _one(lambda record: RecordChange(record={"metrics": tuple(
                  replace(metric, provenance="vela") if metric.name == "npu_cycles" else metric
-                 for metric in each.metrics)}),
+                 for metric in record.metrics)}),
              {"npu_cycles": (Word.INCOMPARABLE, Cause.PROVENANCE)}),
     "a number that is gone": _one(_without("axi0_read_beats"), {"axi0_read_beats": (Word.MISSING, Cause.NONE)}),
     "a new number":
-        _one(lambda each: RecordChange(
-                 record={"metrics": (*each.metrics, Metric("flash_reads", 7, "beats", "modelled"))}),
+        _one(lambda record: RecordChange(
+                 record={"metrics": (*record.metrics, Metric("flash_reads", 7, "beats", "modelled"))}),
              {"flash_reads": (Word.NEW, Cause.NONE)}),
     "cycles that differ by themselves":
         _one(lambda _: RecordChange(metrics={"npu_cycles": 1.02}), {"npu_cycles": (Word.UNSTABLE, Cause.NONE)}),

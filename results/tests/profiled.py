@@ -15,9 +15,9 @@ HOSTILE = 'a;b "c" \\ \n\r\t\x00\x1b[2J \u202e\u2028 </script><!-- \udc80\ud83d 
 
 
 def op(number: int, module: str, cycles: int | None, **other: Any) -> Op:
-    found = Op(f"npu{number:05d}", f"Conv{number}", "CONV2D", ("aten.conv2d.default", "aten.relu.default"), module,
+    row = Op(f"npu{number:05d}", f"Conv{number}", "CONV2D", ("aten.conv2d.default", "aten.relu.default"), module,
                f"net.py:{number}", cycles, "modelled", (f"net.py:{number}", "net.py:99"), CALL, "prefix")  # fmt: skip
-    return dataclasses.replace(found, **other)
+    return dataclasses.replace(row, **other)
 
 
 def cost(memory: str = "Sram") -> OpCost:
@@ -96,18 +96,18 @@ def hostile() -> Record:
             timeline_from=HOSTILE,
             costs={row: cost(HOSTILE) for row in profile.costs},
             cpu=tuple(dataclasses.replace(row, operator=HOSTILE, module=HOSTILE) for row in profile.cpu),
-            timeline=tuple(dataclasses.replace(each, name=HOSTILE) for each in profile.timeline),
-            buffers=tuple(dataclasses.replace(each, memory=HOSTILE, tensor=HOSTILE) for each in profile.buffers),
+            timeline=tuple(dataclasses.replace(entry, name=HOSTILE) for entry in profile.timeline),
+            buffers=tuple(dataclasses.replace(buffer, memory=HOSTILE, tensor=HOSTILE) for buffer in profile.buffers),
         ),
         model=HOSTILE,
-        ops=tuple(each if each.id == JOB else dataclasses.replace(each, **names) for each in of.ops),
+        ops=tuple(op if op.id == JOB else dataclasses.replace(op, **names) for op in of.ops),
     )
 
 
 def large(slices: int, rows: int = 100) -> Record:
     """A record as of a network: as many slices and rows."""
     ops = tuple(op(row, f"features.{row // 4}.conv.{row % 4}", 1000 + row) for row in range(rows))
-    names = [each.id for each in ops for _ in range(slices // rows)]
+    names = [op.id for op in ops for _ in range(slices // rows)]
     timeline = tuple(
         Slice("dma", "DMA", 100 * number, 100 * number + 90, row, 0, (0, 640), (640, 0))
         if number % 3 == 2
@@ -117,7 +117,7 @@ def large(slices: int, rows: int = 100) -> Record:
     buffers = tuple(Buffer(CALL, "Sram", f"t{row}", f"npu{row:05d}", 1000 + row, row, row + 2) for row in range(rows))
     return with_profile(
         dataclasses.replace(record(), ops=ops),
-        costs={each.id: cost() for each in ops},
+        costs={op.id: cost() for op in ops},
         timeline=timeline,
         buffers=buffers,
         cpu=(),

@@ -33,7 +33,7 @@ def early(record: Record, kind: FailureKind = FailureKind.COMPILE) -> Record:
 
 
 def stands(*records: Record) -> list[Standing]:
-    return [each.standing for each in take_account(RunResults("run", "", records)).tests]
+    return [test.standing for test in take_account(RunResults("run", "", records)).tests]
 
 
 def test_what_stopped_before_it_had_a_place_is_an_attempt_at_the_only_test_of_its_name() -> None:
@@ -62,17 +62,17 @@ def test_a_point_that_was_refused_is_red_in_a_night_where_the_point_is_not_to_bl
     kind: FailureKind, part: str
 ) -> None:
     point = replace(early(ONE, kind), test=None, bench=BenchInfo("grid", "net", "net"), run=RunInfo("r", part=part))
-    (found,) = take_account(RunResults("run", "", (point,))).tests
-    assert found.standing is Standing.REFUSED
-    assert found.red == (f"{kind}: no" if part and REFUSED[kind] else "")
+    (test,) = take_account(RunResults("run", "", (point,))).tests
+    assert test.standing is Standing.REFUSED
+    assert test.red == (f"{kind}: no" if part and REFUSED[kind] else "")
 
 
 def test_a_known_defect_has_its_reason_and_nothing_else_has() -> None:
     assert ONE.test is not None
     declared = replace(ONE, test=replace(ONE.test, defect="vela-x"))
     for record, reason in ((early(declared), "vela-x"), (declared, ""), (early(ONE), ""), (NIGHT[-1], "")):
-        (found,) = take_account(RunResults("run", "", (record,))).tests
-        assert found.reason == reason
+        (test,) = take_account(RunResults("run", "", (record,))).tests
+        assert test.reason == reason
 
 
 def test_what_needs_no_npu_and_what_failed_late_have_a_place_too() -> None:
@@ -88,20 +88,20 @@ def test_of_attempts_that_could_not_be_made_the_last_counts_and_the_others_were_
         replace(early(ONE, kind), run=RunInfo("night", attempt=at))
         for at, kind in enumerate((FailureKind.LINK, FailureKind.PROBE, FailureKind.TIMEOUT), start=1)
     )
-    (found,) = take_account(RunResults("run", "", (third, first, second))).tests
-    assert (found.record, found.spoilt, found.attempts) == (third, (first, second), 3)
-    made = replace(ONE, run=RunInfo("night", attempt=3))
-    (found,) = take_account(RunResults("run", "", (first, made, second))).tests
-    assert (found.record, found.spoilt) == (made, (first, second))
+    (test,) = take_account(RunResults("run", "", (third, first, second))).tests
+    assert (test.record, test.spoilt, test.attempts) == (third, (first, second), 3)
+    last = replace(ONE, run=RunInfo("night", attempt=3))
+    (test,) = take_account(RunResults("run", "", (first, last, second))).tests
+    assert (test.record, test.spoilt) == (last, (first, second))
 
 
 def test_attempts_are_those_of_one_shard() -> None:
     """Each shard runs the model that is known to be right: two shards are not two attempts."""
     runs = [RunInfo("night", shard=shard, attempt=at) for shard, at in (("1/2", 1), ("1/2", 2), ("2/2", 1))]
-    (found,) = take_account(RunResults("run", "", tuple(replace(ONE, run=run) for run in runs))).tests
-    assert found.attempts == 2
-    (found,) = take_account(RunResults("run", "", (replace(ONE, run=None),) * 3)).tests
-    assert found.attempts == 3, "an earlier version does not say which shard it was"
+    (test,) = take_account(RunResults("run", "", tuple(replace(ONE, run=run) for run in runs))).tests
+    assert test.attempts == 2
+    (test,) = take_account(RunResults("run", "", (replace(ONE, run=None),) * 3)).tests
+    assert test.attempts == 3, "an earlier version does not say which shard it was"
     assert (attempt_of(replace(ONE, run=None)), attempt_of(replace(ONE, run=runs[1]))) == (1, 2)
 
 
@@ -121,42 +121,42 @@ def ended(*chosen: Selected, ends: tuple[SessionEnd, ...] = (), records: tuple[R
 )  # fmt: skip
 def test_what_has_no_record_is_told_by_what_was_chosen(chosen: Selected, sentence: str) -> None:
     """It was tried once: it is not called flaky."""
-    (found,) = ended(chosen).tests
-    assert (found.standing, found.attempts, found.spoilt) == (Standing.MISSING, 1, ())
-    said = "it was chosen and has no record: it did not run, or what ran it ended before there was one"
-    assert found.sentence == f"{sentence}: internal: {said}"
+    (test,) = ended(chosen).tests
+    assert (test.standing, test.attempts, test.spoilt) == (Standing.MISSING, 1, ())
+    message = "it was chosen and has no record: it did not run, or what ran it ended before there was one"
+    assert test.sentence == f"{sentence}: internal: {message}"
     model = f"{chosen.operator}_{chosen.case}" if chosen.operator else chosen.id
-    assert found.record.model == model
+    assert test.record.model == model
 
 
 def test_what_has_no_record_is_told_by_its_models_and_parts_target() -> None:
     def target(npu: str, parts: dict[str, str] | None) -> tuple[str, str]:
         selection = Selection("ops", tests=(Selected("a::b", "conv2d", npu=npu),))
-        (found,) = take_account(RunResults("run", "", (), selections=(selection,)), parts=parts).tests
-        return found.record.model, found.record.target.name
+        (test,) = take_account(RunResults("run", "", (), selections=(selection,)), parts=parts).tests
+        return test.record.model, test.record.target.name
 
     assert target("ethos-u55-128", {"ops": "my-board"}) == ("conv2d", "my-board")
     assert target("", {"ops": "my-board"}) == target("ethos-u55-128", None) == ("conv2d", "none")
 
 
 def test_how_a_test_came_to_have_no_record_is_told_where_pytest_says_so() -> None:
-    one, two, three = Selected("t::one"), Selected("t::two"), Selected("t::three")
+    first, second, third = Selected("t::one"), Selected("t::two"), Selected("t::three")
     crash, failed = ReportedFailure("t::one", "crash", "killed by 9"), ReportedFailure("t::two", "call", "no")
     ends = (SessionEnd("", 1, 1, (failed, crash)), SessionEnd("", 2, 0, ran=frozenset({"t::three"})))
-    found = ended(one, two, three, ends=ends)
-    how = {each.name: each.red.partition("has no record: ")[2] for each in found.tests}
+    account = ended(first, second, third, ends=ends)
+    how = {test.name: test.red.partition("has no record: ")[2] for test in account.tests}
     assert how == {
         "t::one": "killed by 9",
         "t::two": "it did not run, or what ran it ended before there was one",
         "t::three": "a mark or a hook of pytest skipped it",
     }
-    assert found.problems == ()
+    assert account.problems == ()
 
 
 @pytest.mark.parametrize(("when", "whole"), [("call", True), ("teardown", True), ("collect", False), ("crash", False)])
 def test_a_complaint_leaves_a_gap_where_tests_may_be_lost_by_it(when: str, whole: bool) -> None:
-    found = ended(ends=(SessionEnd("", 1, 1, (ReportedFailure("t::one", when, "no"),)),))
-    assert (found.whole, found.green) == (whole, False)
+    account = ended(ends=(SessionEnd("", 1, 1, (ReportedFailure("t::one", when, "no"),)),))
+    assert (account.whole, account.green) == (whole, False)
 
 
 def test_an_audited_test_needs_one_answer_of_its_second_run() -> None:
@@ -171,7 +171,7 @@ def test_an_audited_test_needs_one_answer_of_its_second_run() -> None:
 
     def problems(*records: Record) -> list[str]:
         results = RunResults("run", "", records, selections=(selection,))
-        return [each.text for each in take_account(results).problems]
+        return [problem.text for problem in take_account(results).problems]
 
     assert problems() == [f"{part}: {ONE.name} was chosen and has no record"]
     assert problems(*lost) == [f"{part}: {ONE.name} could not run a second time: probe: gone"]
@@ -188,8 +188,8 @@ def test_a_quarantine_of_a_target_is_about_what_ran_there() -> None:
 
     def standing(record: Record, parts: dict[str, str] | None) -> Standing:
         account = take_account(RunResults("r", "", (record,)), parts=parts, quarantine=[entry], today=date(2026, 11, 1))
-        (found,) = account.tests
-        return found.standing
+        (test,) = account.tests
+        return test.standing
 
     assert standing(early_one, {"p": "board"}) is Standing.QUARANTINED
     assert standing(wrong, {"p": "board"}) is standing(early_one, {"p": "virtual"}) is Standing.FAILED
@@ -199,9 +199,9 @@ def test_a_quarantine_of_a_target_is_about_what_ran_there() -> None:
 def test_a_run_is_green_only_if_its_targets_were_up_and_nothing_is_red() -> None:
     red, loud = Account((), (Problem("a shard is missing"),)), Account((), (Problem("not so bad", gap=False),))
     down = Account((), down={"board": "no probe"})
-    assert [each.green for each in (Account(()), red, loud, down)] == [True, False, False, False]
-    assert [each.whole for each in (Account(()), red, loud, down)] == [True, False, True, False]
-    assert [each.colour for each in (Account(()), red, down)] == ["green", "red: 1", "infrastructure"]
+    assert [account.green for account in (Account(()), red, loud, down)] == [True, False, False, False]
+    assert [account.whole for account in (Account(()), red, loud, down)] == [True, False, True, False]
+    assert [account.colour for account in (Account(()), red, down)] == ["green", "red: 1", "infrastructure"]
     assert down.beside == ("board could not be used: no probe",)
     assert Account((), functions=3).sentence == "test functions without a record: 3; green"
     assert Account(()).sentence == "nothing ran; green"
@@ -211,19 +211,24 @@ def test_the_gate_fails_for_all_but_what_is_in_quarantine() -> None:
     """Neither more nor less: one entry hides nothing of the other tests."""
     flaky, other = NIGHT[0], NIGHT[1]
     failed = [
-        replace(each, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no")) for each in (flaky, other)
+        replace(record, verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "no"))
+        for record in (flaky, other)
     ]
     entry = Quarantined(flaky.name, FailureKind.MISMATCH, "flaky", "issue/9", "ada", date(2026, 12, 1))
     account = take_account(RunResults("run", "", tuple(failed)), quarantine=[entry], today=date(2026, 11, 1))
     changed = compare_runs(observations([flaky, other]), observations(failed), names=("monday", "tuesday"))
     assert len(changed.failing) == 2
-    found = account.compared(changed, observations(failed))
-    assert [each.subject.label for each in found.failing] == [other.label]
-    assert found.sentence == "1 quarantined, 1 failed; the gate fails for 1 against monday; red: 2"
-    assert found.red[-1].startswith(f"regressed: {other.label} {other.npu}: verdict verified became failed: mismatch: ")
+    result = account.compared(changed, observations(failed))
+    assert [change.subject.label for change in result.failing] == [other.label]
+    assert result.sentence == "1 quarantined, 1 failed; the gate fails for 1 against monday; red: 2"
+    assert result.red[-1].startswith(
+        f"regressed: {other.label} {other.npu}: verdict verified became failed: mismatch: "
+    )
     quiet = compare_runs(observations([flaky]), observations([flaky]), names=("monday", "tuesday"))
-    one = take_account(RunResults("run", "", (flaky,)))
-    assert one.compared(quiet).sentence == "1 verified; the gate passes against monday; green"
-    assert one.compared(None).sentence == "1 verified; green"
+    single = take_account(RunResults("run", "", (flaky,)))
+    assert single.compared(quiet).sentence == "1 verified; the gate passes against monday; green"
+    assert single.compared(None).sentence == "1 verified; green"
     twice = observations([flaky, failed[0]])
-    assert one.compared(None, twice).beside == (f"{flaky.label} (verdict) differs between two executions of this run",)
+    assert single.compared(None, twice).beside == (
+        f"{flaky.label} (verdict) differs between two executions of this run",
+    )

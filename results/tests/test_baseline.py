@@ -48,21 +48,21 @@ def difference(before: str, after: str) -> list[str]:
 def test_a_baseline_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = written(tmp_path, NIGHT)
     assert is_baseline(path)
-    found = read_baseline(path)
-    assert dumps(found) == path.read_text()
-    comparison = compare_runs(found, observations(NIGHT))
+    baseline = read_baseline(path)
+    assert dumps(baseline) == path.read_text()
+    comparison = compare_runs(baseline, observations(NIGHT))
     assert (comparison.changes, comparison.passed, comparison.subjects) == ((), True, len(NIGHT))
 
 
 def test_a_number_keeps_its_fraction_and_a_whole_one_has_none(tmp_path: Path) -> None:
-    one = observations(NIGHT[:1])[0]
+    first = observations(NIGHT[:1])[0]
     numbers = {("npu_cycles", "modelled"): Number(12.0, "cycles", (12.0,)), ("x", "vela"): Number(0.75, "", (0.75,))}
     path = tmp_path / "baseline.jsonl"
-    path.write_text(dumps([replace(one, numbers=numbers)]))
+    path.write_text(dumps([replace(first, numbers=numbers)]))
     assert [json.loads(line)[4] for line in path.read_text().splitlines() if line.startswith("[")] == [12, 0.75]
     assert ',"modelled",12,' in path.read_text()
-    (found,) = read_baseline(path)
-    assert {key: number.value for key, number in found.numbers.items()} == {
+    (observation,) = read_baseline(path)
+    assert {key: number.value for key, number in observation.numbers.items()} == {
         ("npu_cycles", "modelled"): 12,
         ("x", "vela"): 0.75,
     }
@@ -70,10 +70,10 @@ def test_a_number_keeps_its_fraction_and_a_whole_one_has_none(tmp_path: Path) ->
 
 def test_every_regression_is_found_against_a_baseline_too(tmp_path: Path) -> None:
     """It has the digests, so the words and causes are those of two runs."""
-    found = read_baseline(written(tmp_path, NIGHT))
+    baseline = read_baseline(written(tmp_path, NIGHT))
     for what, regression in REGRESSIONS.items():
         bad, expected = regression(list(NIGHT), random.Random(2))
-        changes = compare_runs(found, observations(bad)).changes
+        changes = compare_runs(baseline, observations(bad)).changes
         assert {(c.subject.label, c.metric): (c.word, c.cause) for c in changes} == expected, what
     for what, edit in EDITS.items():
         before, after, expected = edit(with_models(NIGHT), random.Random(2))
@@ -97,24 +97,24 @@ def test_what_did_not_change_keeps_its_lines_whatever_ran_it() -> None:
     subject's, and the environment's.
     """
     before = accept((), observations(NIGHT)).observations
-    after = [replace(each, firmware_sha256="5" * 64, timing_model="6" * 16) for each in NIGHT]
+    after = [replace(record, firmware_sha256="5" * 64, timing_model="6" * 16) for record in NIGHT]
     assert dumps(accept(before, observations(after)).observations) == dumps(before)
     first = after[0].metrics[0]
     after[0] = replace(after[0], metrics=(replace(first, value=first.value + 1), *after[0].metrics[1:]))
-    found = accept(before, observations(after))
-    assert [subject.label for subject in found.updated] == [NIGHT[0].test.id]  # type: ignore[union-attr]
-    changed = difference(dumps(before), dumps(found.observations))
+    result = accept(before, observations(after))
+    assert [subject.label for subject in result.updated] == [NIGHT[0].test.id]  # type: ignore[union-attr]
+    changed = difference(dumps(before), dumps(result.observations))
     assert sorted(changed) == ["+", "+", "+", "-", "-"]
 
 
 def test_a_part_is_accepted_and_the_rest_stays() -> None:
     before = accept((), observations(NIGHT)).observations
-    later = [replace(each, metrics=tuple(replace(m, value=m.value + 1) for m in each.metrics)) for each in NIGHT]
-    part = [each for each in observations(later) if "case01" in each.subject.label]
-    found = accept(before, part)
-    assert {subject.label for subject in found.updated} == {each.subject.label for each in part}
-    assert len(found.observations) == len(NIGHT)
-    assert (found.added, found.removed, found.refused) == ((), (), ())
+    later = [replace(record, metrics=tuple(replace(m, value=m.value + 1) for m in record.metrics)) for record in NIGHT]
+    part = [observation for observation in observations(later) if "case01" in observation.subject.label]
+    result = accept(before, part)
+    assert {subject.label for subject in result.updated} == {observation.subject.label for observation in part}
+    assert len(result.observations) == len(NIGHT)
+    assert (result.added, result.removed, result.refused) == ((), (), ())
 
 
 def test_only_what_is_asked_for_is_removed() -> None:
@@ -139,27 +139,27 @@ def test_a_failure_is_not_accepted_unless_that_is_asked_for_or_declared() -> Non
 def test_a_failure_before_lowering_is_refused_once_and_not_added() -> None:
     before = accept((), observations(NIGHT)).observations
     early = replace(FAILED, memory_mode="", artifact=None, metrics=())
-    found = accept(before, observations([early]), failures=True)
-    assert (len(found.updated), found.added) == (1, ())
-    assert len(found.observations) == len(NIGHT)
+    result = accept(before, observations([early]), failures=True)
+    assert (len(result.updated), result.added) == (1, ())
+    assert len(result.observations) == len(NIGHT)
 
 
 def test_what_failed_early_and_may_be_any_of_several_is_pruned_and_what_a_failure_does_not_know_is_kept() -> None:
-    schemes = [each for each in with_models(NIGHT) if each.label == KEYWORDS]
+    schemes = [record for record in with_models(NIGHT) if record.label == KEYWORDS]
     early = replace(schemes[0], **EARLY)
     failed = accept((), observations([early]), failures=True).observations
     for prune, count in ((False, 3), (True, 2)):
         assert len(accept(failed, observations(schemes), prune=prune).observations) == count
     before = accept((), observations(schemes[:1])).observations
-    (found,) = accept(before, observations([early]), failures=True).observations
-    assert (found.subject, found.verdict) == (before[0].subject, "failed: compile")
+    (observation,) = accept(before, observations([early]), failures=True).observations
+    assert (observation.subject, observation.verdict) == (before[0].subject, "failed: compile")
 
 
 def test_samples_of_a_board_are_kept(tmp_path: Path) -> None:
     samples = tuple(float(value) for value in range(100, 112))
     board = replace(NIGHT[0], metrics=(Metric("npu_cycles", 105, "cycles", "measured", samples),))
-    (found,) = read_baseline(written(tmp_path, [board]))
-    assert found.numbers["npu_cycles", "measured"].samples == samples
+    (observation,) = read_baseline(written(tmp_path, [board]))
+    assert observation.numbers["npu_cycles", "measured"].samples == samples
 
 
 def test_a_name_in_any_script_is_read_as_it_was_written_and_the_file_is_ascii(tmp_path: Path) -> None:
@@ -170,9 +170,9 @@ def test_a_name_in_any_script_is_read_as_it_was_written_and_the_file_is_ascii(tm
     assert records[0].label == label
     path = written(tmp_path, records)
     assert path.read_bytes().isascii()
-    (found,) = read_baseline(path)
-    assert found.subject.label == label
-    assert compare_runs([found], observations(records)).changes == ()
+    (observation,) = read_baseline(path)
+    assert observation.subject.label == label
+    assert compare_runs([observation], observations(records)).changes == ()
 
 
 def _edited(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
@@ -213,13 +213,13 @@ def test_a_policy_is_read(tmp_path: Path) -> None:
         'schema_version = 1\n[gate]\nimproved = "fail"\n[[rule]]\nmetric = "npu_cycles"\nallowed_percent = 0.5\n'
         'effects = {new = "ignore"}\n[aliases]\n"a" = "b"\n'
     )
-    found = read_policy(path)
-    assert found.effects[Word.IMPROVED] is Effect.FAIL
-    assert found.effects[Word.REGRESSED] is Effect.FAIL
-    assert found.of("npu_cycles", "modelled", "x", "y").allowed_percent == 0.5
-    assert found.of("npu_cycles", "modelled", "x", "y").effects[Word.NEW] is Effect.IGNORE
-    assert found.of("sram_used", "reported", "x", "y").allowed_percent == 0
-    assert found.aliases == {"a": "b"}
+    policy = read_policy(path)
+    assert policy.effects[Word.IMPROVED] is Effect.FAIL
+    assert policy.effects[Word.REGRESSED] is Effect.FAIL
+    assert policy.of("npu_cycles", "modelled", "x", "y").allowed_percent == 0.5
+    assert policy.of("npu_cycles", "modelled", "x", "y").effects[Word.NEW] is Effect.IGNORE
+    assert policy.of("sram_used", "reported", "x", "y").allowed_percent == 0
+    assert policy.aliases == {"a": "b"}
 
 
 BAD_POLICIES = {
@@ -267,14 +267,14 @@ def test_a_baseline_of_an_earlier_version_is_read_and_its_tests_keep_their_lines
             assert [row["subject"].pop(name, None) is not None for name in ("scheme",)] == [is_model]
     # Before, what is about one model was one subject, so keep those of which there is one.
     several = {KEYWORDS, "nets/net.py:net"}
-    old = [each for each in records if each.label not in several]
+    old = [record for record in records if record.label not in several]
     path = tmp_path / "old.jsonl"
     path.write_text(text(old).replace(',"scheme":"a8w8"', ""))
     assert '"scheme"' not in path.read_text()
-    found = read_baseline(path)
-    comparison = compare_runs(found, observations(old))
+    baseline = read_baseline(path)
+    comparison = compare_runs(baseline, observations(old))
     assert (comparison.changes, comparison.passed, comparison.subjects) == ((), True, len(old))
-    done = accept(found, observations(old))
+    done = accept(baseline, observations(old))
     assert {subject.label for subject in done.updated} == {"nets/wake.py:wake"}
     assert (done.added, done.removed, dumps(done.observations)) == ((), (), text(old))
 
@@ -289,12 +289,15 @@ def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
     history = tmp_path / "history"
     given = (str(folder.path), str(tmp_path / "runs"), str(baseline), str(lines), "night1", "last",
              str(history / "night1.parquet"))  # fmt: skip
-    found = [side(text, history) for text in given]
-    for one in found:
-        assert len(one.observations) == len(NIGHT)
-        for other in found:
-            comparison = compare_runs(one.observations, other.observations)
-            assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True), (one.name, other.name)
+    sides = [side(text, history) for text in given]
+    for before in sides:
+        assert len(before.observations) == len(NIGHT)
+        for after in sides:
+            comparison = compare_runs(before.observations, after.observations)
+            assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True), (
+                before.name,
+                after.name,
+            )
 
 
 def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:

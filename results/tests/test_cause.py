@@ -71,7 +71,7 @@ def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> 
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "detail"),
     [
         ("", "--x", "nothing became --x"),
         ("--x", "", "--x became nothing"),
@@ -80,9 +80,9 @@ def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> 
         ("--a --b", "--b --a", None),
     ],
 )
-def test_only_the_arguments_that_differ_are_told(before: str, after: str, told: str | None) -> None:
+def test_only_the_arguments_that_differ_are_told(before: str, after: str, detail: str | None) -> None:
     sides = [replace(ONE, flags=tuple(flags.split()), lowering=f"of {flags}") for flags in (before, after)]
-    why = f"Vela's arguments: {told}" if told else "our lowering is another one"
+    why = f"Vela's arguments: {detail}" if detail else "our lowering is another one"
     for cause, head in (
         (Cause.WEIGHTS, "other encoded weights"),
         (Cause.STREAM, "another command stream"),
@@ -101,8 +101,8 @@ def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> 
     assert words(Cause.PROGRAM, *sides) == f"another program around the delegates: {tools}"
     assert words(Cause.WEIGHTS, *sides) == "other encoded weights: ethos-u-vela 5.0 became 5.1"
     other = replace(sides[1], flags=("--x",))
-    told = "ethos-u-vela 5.0 became 5.1; Vela's arguments: nothing became --x"
-    assert words(Cause.STREAM, sides[0], other) == f"another command stream: {told}"
+    detail = "ethos-u-vela 5.0 became 5.1; Vela's arguments: nothing became --x"
+    assert words(Cause.STREAM, sides[0], other) == f"another command stream: {detail}"
     moved = with_facts(FIRMWARE="b", TIMING_MODEL="c")
     assert words(Cause.FIRMWARE, ONE, moved) == "another firmware: firmware 1 became b"
     assert words(Cause.TIMING_MODEL, ONE, moved) == "another timing model: timing-model 1 became c"
@@ -111,13 +111,13 @@ def test_a_cause_names_the_tools_that_decide_it_where_both_sides_know_them() -> 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_failure_that_nothing_else_explains_is_its_own_cause_and_a_long_one_is_cut(more: int) -> None:
     record = next(nights(1, count=1, tests=1))[0].record
-    said = "timeout: " + "x" * (291 + more)
+    message = "timeout: " + "x" * (291 + more)
     failed = replace(
-        record, verdict=Verdict.FAILED, failure=Failure(FailureKind.TIMEOUT, said.removeprefix("timeout: "))
+        record, verdict=Verdict.FAILED, failure=Failure(FailureKind.TIMEOUT, message.removeprefix("timeout: "))
     )
     (change,) = compare_runs([of_record(record)], [of_record(failed)]).changes
     assert change.cause is Cause.NONE
-    assert change.detail == said[:300] + (" ... (1 bytes left out)" if more else "")
+    assert change.detail == message[:300] + (" ... (1 bytes left out)" if more else "")
     (change,) = compare_runs([of_record(record)], [replace(of_record(failed), record=None)]).changes
     assert change.detail == "nothing that the records name is different"
     other = replace(failed, firmware_sha256="5" * 64)

@@ -18,10 +18,10 @@ from ethos_hil.results.comparison import Incomparable, RowChange, compare
 
 
 def row(number: int, cycles: int | None, module: str, *aten: str, lines: Sequence[int] = (), **other: Any) -> Op:
-    named = tuple(f"net.py:{each}" for each in lines)
-    found = Op(f"npu{number:05d}", "Conv2D", "CONV2D", aten, module, named[0] if named else "", cycles, "modelled",
+    named = tuple(f"net.py:{line}" for line in lines)
+    op = Op(f"npu{number:05d}", "Conv2D", "CONV2D", aten, module, named[0] if named else "", cycles, "modelled",
                named, 1, "shares")  # fmt: skip
-    return dataclasses.replace(found, **other)
+    return dataclasses.replace(op, **other)
 
 
 def record(*ops: Op, **other: Any) -> Record:
@@ -38,18 +38,18 @@ HEAD = row(2, 70, "head", "mm", lines=[3])
 
 def told(before: Record, after: Record) -> list[tuple[RowChange, tuple[str, ...], tuple[str, ...], int]]:
     """Return the rows of a comparison, after a check that all rows of both sides are in it, once."""
-    found = compare(before, after)
+    result = compare(before, after)
     total = sum(op.cycles or 0 for op in after.ops) - sum(op.cycles or 0 for op in before.ops)
-    assert sum(each.delta for each in found.npu) == total
-    assert sorted(name for each in found.npu for name in each.before) == sorted(op.id for op in before.ops)
-    assert sorted(name for each in found.npu for name in each.after) == sorted(op.id for op in after.ops)
-    return [(each.change, each.before, each.after, each.delta) for each in found.npu]
+    assert sum(row.delta for row in result.npu) == total
+    assert sorted(name for row in result.npu for name in row.before) == sorted(op.id for op in before.ops)
+    assert sorted(name for row in result.npu for name in row.after) == sorted(op.id for op in after.ops)
+    return [(row.change, row.before, row.after, row.delta) for row in result.npu]
 
 
 def test_equal_records_are_equal() -> None:
-    found = compare(record(STEM, RELU, HEAD), record(STEM, RELU, HEAD))
-    assert found.equal
-    assert {each.change for each in found.npu} == {RowChange.UNCHANGED}
+    result = compare(record(STEM, RELU, HEAD), record(STEM, RELU, HEAD))
+    assert result.equal
+    assert {row.change for row in result.npu} == {RowChange.UNCHANGED}
 
 
 def test_a_new_row_before_others_moves_none_of_them() -> None:
@@ -81,8 +81,8 @@ def test_one_operation_cut_into_two_alike_is_split() -> None:
 
 
 def test_the_same_operator_elsewhere_is_another_one() -> None:
-    found = told(record(STEM), record(row(0, 9, "other", "conv", lines=[7])))
-    assert {each[0] for each in found} == {RowChange.NEW, RowChange.VANISHED}
+    rows = told(record(STEM), record(row(0, 9, "other", "conv", lines=[7])))
+    assert {row[0] for row in rows} == {RowChange.NEW, RowChange.VANISHED}
 
 
 def test_rows_with_their_cycles_elsewhere_count_once() -> None:
@@ -101,8 +101,8 @@ def test_the_cpus_rows_are_compared_where_both_are_counted_alike() -> None:
         kernel = CpuRow("cpu00000.kernel", 0, "kernel", "q::quantize", count, unit, "instructions")
         return record(STEM, profile=InferenceProfile(cpu=(kernel,)))
 
-    (found,) = compare(with_cpu(10, "instructions"), with_cpu(13, "instructions")).cpu
-    assert (found.change, found.delta) == (RowChange.SLOWER, 3)
+    (row,) = compare(with_cpu(10, "instructions"), with_cpu(13, "instructions")).cpu
+    assert (row.change, row.delta) == (RowChange.SLOWER, 3)
     assert compare(with_cpu(10, "instructions"), with_cpu(13, "cycles")).cpu == ()
 
 

@@ -68,12 +68,12 @@ def test_csv_has_every_field_of_every_operation() -> None:
     assert tuple(header) == COLUMNS
     assert len(rows) == len(OPS)
     for op, row in zip(OPS, rows, strict=True):
-        found = dict(zip(header, row, strict=True))
-        assert found["npu_op"] == op.npu_op
-        assert tuple(found["aten_ops"].split()) == op.aten_ops
-        assert tuple(found["sources"].split()) == op.sources
-        assert found["cycles"] == ("" if op.cycles is None else str(op.cycles))
-        assert (found["id"], found["module"], found["provenance"]) == (op.id, op.module, op.provenance)
+        cells = dict(zip(header, row, strict=True))
+        assert cells["npu_op"] == op.npu_op
+        assert tuple(cells["aten_ops"].split()) == op.aten_ops
+        assert tuple(cells["sources"].split()) == op.sources
+        assert cells["cycles"] == ("" if op.cycles is None else str(op.cycles))
+        assert (cells["id"], cells["module"], cells["provenance"]) == (op.id, op.module, op.provenance)
 
 
 def test_csv_has_what_a_profile_says_of_costs() -> None:
@@ -84,8 +84,8 @@ def test_csv_has_what_a_profile_says_of_costs() -> None:
     assert first["bound_by"] == "", "a job has no cost"
     rows = {row["id"]: row for row in csv.DictReader(io.StringIO(text_of("csv", of), newline=""))}
     cost = of.profile.costs["npu00000"]
-    found = [rows["npu00000"][name] for name in ("bound_by", "macs", "weight_bytes", "vela_cycles")]
-    assert found == [cost.bound_by, str(cost.macs), str(cost.weight_bytes), str(cost.vela_cycles)]
+    values = [rows["npu00000"][name] for name in ("bound_by", "macs", "weight_bytes", "vela_cycles")]
+    assert values == [cost.bound_by, str(cost.macs), str(cost.weight_bytes), str(cost.vela_cycles)]
     assert rows["npu00003"]["samples"].split() == ["250", str(1 << 60), "249"]
 
 

@@ -20,23 +20,23 @@ def stacks(of: Record) -> dict[tuple[str, ...], int]:
     """Read a file as readers do."""
     text = folded.write(of)
     assert text.endswith("\n")
-    found: dict[tuple[str, ...], int] = {}
+    counts: dict[tuple[str, ...], int] = {}
     for line in text[:-1].split("\n"):
         assert line.isprintable()
         match = LINE.fullmatch(line)
         assert match is not None
         assert LINE.fullmatch(match[1]) is None, "a second number would make it a line of a comparison"
         frames = tuple(match[1].split(";"))
-        assert frames not in found
+        assert frames not in counts
         assert all(frames)
-        found[frames] = int(match[2])
-    return found
+        counts[frames] = int(match[2])
+    return counts
 
 
 def total(of: Record) -> int:
     """All cycles of the rows, but those in which the CPU waits for the NPU."""
     cpu = () if of.profile is None else of.profile.cpu
-    npu = sum(each.cycles or 0 for each in of.ops)
+    npu = sum(op.cycles or 0 for op in of.ops)
     return npu + sum(row.count or 0 for row in cpu if row.part != "wait")
 
 

@@ -41,12 +41,12 @@ def compared(before: Sequence[Record], after: Sequence[Record], policy: Policy |
     return compare_runs(observations(before), observations(after), policy=policy or Policy())
 
 
-def told(found: RunComparison) -> dict[tuple[str, str], tuple[Word, Cause]]:
-    return {(change.subject.label, change.metric): (change.word, change.cause) for change in found.changes}
+def told(comparison: RunComparison) -> dict[tuple[str, str], tuple[Word, Cause]]:
+    return {(change.subject.label, change.metric): (change.word, change.cause) for change in comparison.changes}
 
 
-def only(found: RunComparison) -> Change:
-    (change,) = found.changes
+def only(comparison: RunComparison) -> Change:
+    (change,) = comparison.changes
     return change
 
 
@@ -54,22 +54,22 @@ def only(found: RunComparison) -> Change:
 @pytest.mark.parametrize("what", REGRESSIONS)
 def test_each_regression_is_found_and_nothing_else(what: str, seed: int) -> None:
     bad, expected = REGRESSIONS[what](list(NIGHT), random.Random(seed))
-    found = compared(NIGHT, bad)
-    assert told(found) == expected
-    assert sum(found.counts.values()) > TESTS * 10
-    check_values(found, NIGHT, bad)
+    comparison = compared(NIGHT, bad)
+    assert told(comparison) == expected
+    assert sum(comparison.counts.values()) > TESTS * 10
+    check_values(comparison, NIGHT, bad)
 
 
 FAILING = {Word.REGRESSED, Word.MISSING, Word.INCOMPARABLE, Word.UNSTABLE}
 
 
-def check_values(found: RunComparison, before: Sequence[Record], after: Sequence[Record]) -> None:
+def check_values(comparison: RunComparison, before: Sequence[Record], after: Sequence[Record]) -> None:
     """Check that a change has the numbers of the records, and the effect of its word."""
     sides = [observations(records) for records in (before, after)]
-    for change in found.changes:
+    for change in comparison.changes:
         if change.metric != VERDICT and change.before is not None and change.after is not None:
-            values = [{number.value for each in side if each.subject.label == change.subject.label
-                       for (name, _), number in each.numbers.items() if name == change.metric}
+            values = [{number.value for observation in side if observation.subject.label == change.subject.label
+                       for (name, _), number in observation.numbers.items() if name == change.metric}
                       for side in sides]  # fmt: skip
             assert change.before in values[0]
             assert change.after in values[1]
@@ -77,16 +77,16 @@ def check_values(found: RunComparison, before: Sequence[Record], after: Sequence
         moved = change.word is Word.INCOMPARABLE and change.metric != VERDICT and change.cause is not Cause.PROVENANCE
         fails = change.word in FAILING and not moved
         assert change.effect is (Effect.FAIL if fails else Effect.WARN)
-    assert found.passed == all(change.effect is Effect.WARN for change in found.changes)
+    assert comparison.passed == all(change.effect is Effect.WARN for change in comparison.changes)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("what", EDITS)
 def test_each_edit_and_repair_is_called_so_and_nothing_else_is_found(what: str, seed: int) -> None:
     before, after, expected = EDITS[what](list(NIGHT), random.Random(seed))
-    found = compared(before, after)
-    assert told(found) == expected
-    check_values(found, before, after)
+    comparison = compared(before, after)
+    assert told(comparison) == expected
+    check_values(comparison, before, after)
 
 
 def test_there_are_enough_of_them() -> None:
@@ -96,10 +96,10 @@ def test_there_are_enough_of_them() -> None:
 
 def test_an_edit_names_both_sides_of_what_moved() -> None:
     before, after, _ = EDITS["edited code with fewer blocks"](list(NIGHT), random.Random(0))
-    found = compared(before, after)
-    (cycles,) = (change for change in found.changes if change.metric == "npu_cycles")
+    comparison = compared(before, after)
+    (cycles,) = (change for change in comparison.changes if change.metric == "npu_cycles")
     assert cycles.sentence == f"npu_cycles {cycles.before:,} became {cycles.after:,} (-15.0 %)"
-    assert {change.detail for change in found.changes} == {
+    assert {change.detail for change in comparison.changes} == {
         "the model was edited: its code, weights, example inputs or how it is lowered"
     }
 
@@ -107,9 +107,9 @@ def test_an_edit_names_both_sides_of_what_moved() -> None:
 def test_a_number_that_an_edit_brings_is_part_of_the_edit() -> None:
     before, after, _ = EDITS["edited code with fewer blocks"](list(NIGHT), random.Random(0))
     (edited,) = {change.subject for change in compared(before, after).changes}
-    found = compared(before, [replace(each, metrics=(*each.metrics, Metric("more", 1.0, "", "modelled")))
-                              if each.label == edited.label else each for each in after])  # fmt: skip
-    words = {change.subject == edited: change.word for change in found.changes if change.metric == "more"}
+    comparison = compared(before, [replace(record, metrics=(*record.metrics, Metric("more", 1.0, "", "modelled")))
+                              if record.label == edited.label else record for record in after])  # fmt: skip
+    words = {change.subject == edited: change.word for change in comparison.changes if change.metric == "more"}
     assert words == {True: Word.EDITED, False: Word.NEW}, "the model's other scheme was not edited"
 
 
@@ -118,18 +118,22 @@ def test_a_policy_asks_to_accept_edits() -> None:
     before, after, _ = EDITS["edited weights"](list(NIGHT), random.Random(0))
     sides = observations(before), observations(after)
     for effect, passes, shown in ((Effect.FAIL, False, True), (Effect.WARN, True, True), (Effect.IGNORE, True, False)):
-        found = compare_runs(*sides, policy=Policy(effects={**Policy().effects, Word.EDITED: effect}))
-        assert (found.passed, bool(found.changes)) == (passes, shown)
+        comparison = compare_runs(*sides, policy=Policy(effects={**Policy().effects, Word.EDITED: effect}))
+        assert (comparison.passed, bool(comparison.changes)) == (passes, shown)
     accepting = Policy(effects={**Policy().effects, Word.EDITED: Effect.ACCEPT})
     for baseline in (None, sides[0]):
-        found = compare_runs(*sides, policy=accepting, baseline=baseline)
-        assert {change.effect for change in found.changes} == {Effect.FAIL}
-        assert found.notes == (
+        comparison = compare_runs(*sides, policy=accepting, baseline=baseline)
+        assert {change.effect for change in comparison.changes} == {Effect.FAIL}
+        assert comparison.notes == (
             "3 of the changes fail because the policy asks to accept them: `ethos-hil accept RUN --baseline FILE`, "
             "then compare with --baseline FILE",
         )
-    found = compare_runs(*sides, policy=accepting, baseline=sides[1])
-    assert ({change.word for change in found.changes}, found.passed, found.notes) == ({Word.ACCEPTED}, True, ())
+    comparison = compare_runs(*sides, policy=accepting, baseline=sides[1])
+    assert ({change.word for change in comparison.changes}, comparison.passed, comparison.notes) == (
+        {Word.ACCEPTED},
+        True,
+        (),
+    )
 
 
 def edited(record: Record, **changes: object) -> Record:
@@ -144,13 +148,13 @@ def test_an_edit_explains_no_number_of_another_kind() -> None:
         (replace(cycles, provenance="vela"), Word.INCOMPARABLE),
         (replace(cycles, unit="beats"), Word.INCOMPARABLE),
     ):
-        found = compared([NIGHT[0]], [edited(NIGHT[0], metrics=(other, *rest))])
-        assert {change.metric: (change.word, change.effect) for change in found.changes} == {
+        comparison = compared([NIGHT[0]], [edited(NIGHT[0], metrics=(other, *rest))])
+        assert {change.metric: (change.word, change.effect) for change in comparison.changes} == {
             VERDICT: (Word.EDITED, Effect.WARN), "npu_cycles": (word, Effect.FAIL)
         }  # fmt: skip
     twice = [edited(NIGHT[0], metrics=(replace(cycles, value=cycles.value + at), *rest)) for at in (1, 2)]
-    found = compared([NIGHT[0]], twice)
-    assert {change.metric: change.word for change in found.failing} == {"npu_cycles": Word.UNSTABLE}
+    comparison = compared([NIGHT[0]], twice)
+    assert {change.metric: change.word for change in comparison.failing} == {"npu_cycles": Word.UNSTABLE}
 
 
 def test_numbers_of_an_edit_after_a_wrong_answer_and_of_a_move_that_is_ignored_are_not_shown() -> None:
@@ -159,8 +163,8 @@ def test_numbers_of_an_edit_after_a_wrong_answer_and_of_a_move_that_is_ignored_a
     assert only(compared([broken], [slower])).metric == VERDICT
     moved = replace(NIGHT[0], memory_mode="Sram_Only", metrics=(Metric("npu_cycles", 1, "cycles", "modelled"),))
     for effect, count in ((Effect.WARN, 2), (Effect.IGNORE, 0)):
-        found = compared([NIGHT[0]], [moved], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
-        assert (found.passed, len(found.changes)) == (True, count)
+        comparison = compared([NIGHT[0]], [moved], Policy(effects={**Policy().effects, Word.INCOMPARABLE: effect}))
+        assert (comparison.passed, len(comparison.changes)) == (True, count)
     wrong = replace(moved, verdict=Verdict.FAILED, failure=Failure(FailureKind.FAULT, "no"))
     assert only(compared([NIGHT[0]], [wrong])).effect is Effect.FAIL
 
@@ -187,13 +191,13 @@ WORST_FIRST = (Verdict.FAILED, Verdict.SKIPPED, Verdict.COMPILED_ONLY, Verdict.U
 @pytest.mark.parametrize("new", WORST_FIRST)
 def test_a_verdict_that_gets_worse_has_regressed_whatever_it_was(old: Verdict, new: Verdict) -> None:
     before, after = (ended(verdict, FailureKind.INTERNAL) for verdict in (old, new))
-    found = compared([before], [after])
+    comparison = compared([before], [after])
     if old is new:
-        assert found.changes == ()
+        assert comparison.changes == ()
         return
     worse = WORST_FIRST.index(new) < WORST_FIRST.index(old)
-    assert only(found).word is (Word.REGRESSED if worse else Word.IMPROVED)
-    assert found.passed is not worse
+    assert only(comparison).word is (Word.REGRESSED if worse else Word.IMPROVED)
+    assert comparison.passed is not worse
     kind = ended(old, FailureKind.FAULT)
     if before.failure is not None:
         assert only(compared([before], [kind])).word is Word.CHANGED
@@ -219,11 +223,11 @@ def test_a_declared_defect_is_worse_than_an_answer_that_is_right_and_than_nothin
 
 def test_what_failed_early_and_may_be_one_of_several_is_paired_with_none() -> None:
     """A model in two schemes could not be exported: its failures are one, and the repair is not a lost test."""
-    schemes = [each for each in NIGHT if each.label == KEYWORDS]
+    schemes = [record for record in NIGHT if record.label == KEYWORDS]
     early = replace(schemes[0], **EARLY)
-    found = compared([early], schemes)
-    assert sorted(change.word for change in found.changes) == [Word.MISSING, Word.NEW, Word.NEW]
-    assert found.passed
+    comparison = compared([early], schemes)
+    assert sorted(change.word for change in comparison.changes) == [Word.MISSING, Word.NEW, Word.NEW]
+    assert comparison.passed
     broken = compared(schemes, [early])
     assert sorted(change.word for change in broken.changes) == [Word.MISSING, Word.MISSING, Word.NEW]
     assert not broken.passed
@@ -232,24 +236,24 @@ def test_what_failed_early_and_may_be_one_of_several_is_paired_with_none() -> No
 def test_a_run_of_an_earlier_version_knows_neither_scheme_nor_case() -> None:
     """Histories and baselines that were written before do not have them; each goes on where it can be only one."""
     new = observations(NIGHT)
-    old = [replace(each, subject=replace(each.subject, case="", scheme="")) for each in new]
+    old = [replace(observation, subject=replace(observation.subject, case="", scheme="")) for observation in new]
     of_two = {KEYWORDS, "nets/net.py:net"}
-    for one, two in ((old, new), (new, old)):
-        chosen = [[each for each in side if each.subject.label not in of_two] for side in (one, two)]
+    for before, after in ((old, new), (new, old)):
+        chosen = [[record for record in side if record.subject.label not in of_two] for side in (before, after)]
         assert compare_runs(*chosen).changes == ()
     for number in range(2):  # of several, the question tells which
-        (was,) = (each for each in old[number : number + 1])
+        (was,) = (observation for observation in old[number : number + 1])
         assert compare_runs([was], new[number : number + 1]).changes == ()
-    models = [each for each in new if each.subject.label == KEYWORDS]
+    models = [observation for observation in new if observation.subject.label == KEYWORDS]
     was = replace(models[1], subject=replace(models[1].subject, scheme=""))
     assert {change.word for change in compare_runs([was], models).changes} == {Word.NEW}
 
 
 def test_the_accuracy_of_an_unedited_model_warns_and_its_last_digits_do_not_count() -> None:
-    (model, *_) = (each for each in NIGHT if each.label == KEYWORDS)
-    digits = replace(model, accuracy=tuple(replace(each, sqnr_db=each.sqnr_db + 1e-9) for each in model.accuracy))  # type: ignore[operator]
+    (model, *_) = (record for record in NIGHT if record.label == KEYWORDS)
+    digits = replace(model, accuracy=tuple(replace(entry, sqnr_db=entry.sqnr_db + 1e-9) for entry in model.accuracy))  # type: ignore[operator]
     assert compared([model], [digits]).changes == ()
-    lower = replace(model, accuracy=tuple(replace(each, sqnr_db=12.0) for each in model.accuracy))
+    lower = replace(model, accuracy=tuple(replace(entry, sqnr_db=12.0) for entry in model.accuracy))
     change = only(compared([model], [lower]))
     assert (change.word, change.effect, change.before, change.after) == (Word.REGRESSED, Effect.WARN, 30.0, 12.0)
     assert only(compared([lower], [model])).word is Word.IMPROVED
@@ -258,7 +262,7 @@ def test_the_accuracy_of_an_unedited_model_warns_and_its_last_digits_do_not_coun
     edited = replace(none, artifact=replace(none.artifact, question="e" * 64))  # type: ignore[type-var]
     assert only(compared([edited], [model])).metric == VERDICT
     assert only(compared([model], [none])).effect is Effect.WARN
-    equal = replace(model, accuracy=tuple(replace(each, sqnr_db=float("inf")) for each in model.accuracy))
+    equal = replace(model, accuracy=tuple(replace(entry, sqnr_db=float("inf")) for entry in model.accuracy))
     assert only(compared([model], [equal])).sentence == "sqnr_db 30 became inf"
 
 
@@ -291,8 +295,8 @@ def test_a_rule_that_fits_nothing_is_told() -> None:
         PolicyRule(metric="npu_cycles", npu="ethos-u55-12"),
         PolicyRule(metric="npu_cycles", provenance="host"),
     )
-    found = compared(NIGHT, NIGHT, Policy(rules=(*Policy().rules, *rules)))
-    assert found.notes == (
+    comparison = compared(NIGHT, NIGHT, Policy(rules=(*Policy().rules, *rules)))
+    assert comparison.notes == (
         'the policy\'s rule 2 (metric = "npu_cycels") fits nothing: did you mean "npu_cycles"?',
         'the policy\'s rule 3 (label = "*mobilenet*") fits nothing',
         'the policy\'s rule 4 (metric = "npu_cycles", npu = "ethos-u55-12") fits nothing: '
@@ -310,10 +314,10 @@ def test_fifty_equal_nights_raise_no_alarm() -> None:
     for number in range(50):
         created = f"2026-02-{number % 28 + 1:02}T02:00:00+00:00"
         shuffled = chance.sample(before, len(before))
-        after = [replace(each, created=created, metrics=tuple(_later(each, chance))) for each in shuffled]
-        found = compared(before, after)
-        assert (found.changes, found.notes, found.passed) == ((), (), True)
-        assert set(found.counts) == {Word.UNCHANGED}
+        after = [replace(record, created=created, metrics=tuple(_later(record, chance))) for record in shuffled]
+        comparison = compared(before, after)
+        assert (comparison.changes, comparison.notes, comparison.passed) == ((), (), True)
+        assert set(comparison.counts) == {Word.UNCHANGED}
         before = after
 
 
@@ -339,8 +343,8 @@ def operator(change: Change) -> str:
 
 
 def test_equal_executions_of_one_run_are_not_unstable() -> None:
-    (one,) = observations([NIGHT[0], NIGHT[0]])
-    assert one.unstable == frozenset()
+    (observation,) = observations([NIGHT[0], NIGHT[0]])
+    assert observation.unstable == frozenset()
     assert compared([NIGHT[0]], [NIGHT[0], NIGHT[0]]).changes == ()
 
 
@@ -352,21 +356,29 @@ def test_a_subject_is_called_by_what_tells_it_from_others() -> None:
 
 
 def test_another_place_is_told_with_both_of_them() -> None:
-    one = observations(NIGHT[:1])[0].subject
-    here, there = replace(one, system_config=""), replace(one, system_config="fast")
+    subject = observations(NIGHT[:1])[0].subject
+    here, there = replace(subject, system_config=""), replace(subject, system_config="fast")
     assert place_cause(here, there)[1] == "another system config: none became fast"
     assert place_cause(there, here)[1] == "another system config: fast became none"
     assert place_cause(here, here) == (Cause.NONE, "")
 
 
 def test_a_cause_names_our_lowering_where_nothing_else_is_another_one() -> None:
-    one = replace(observations(NIGHT[:1])[0], lowering="a")
-    told = "another TOSA program: {}"
-    assert words(Cause.TOSA, one, replace(one, lowering="b")) == told.format("our lowering is another one")
-    same = told.format("versions, arguments and lowering are the same")
-    assert words(Cause.TOSA, one, one) == words(Cause.TOSA, one, replace(one, lowering="")) == same
-    newer = replace(one, lowering="b", versions={**one.versions, "executorch": "9"})
-    assert words(Cause.TOSA, one, newer) == told.format(f"executorch {one.versions['executorch']} became 9")
+    observation = replace(observations(NIGHT[:1])[0], lowering="a")
+    text = "another TOSA program: {}"
+    assert words(Cause.TOSA, observation, replace(observation, lowering="b")) == text.format(
+        "our lowering is another one"
+    )
+    same = text.format("versions, arguments and lowering are the same")
+    assert (
+        words(Cause.TOSA, observation, observation)
+        == words(Cause.TOSA, observation, replace(observation, lowering=""))
+        == same
+    )
+    newer = replace(observation, lowering="b", versions={**observation.versions, "executorch": "9"})
+    assert words(Cause.TOSA, observation, newer) == text.format(
+        f"executorch {observation.versions['executorch']} became 9"
+    )
 
 
 def test_a_cause_names_the_versions_and_arguments_behind_it() -> None:
@@ -374,11 +386,11 @@ def test_a_cause_names_the_versions_and_arguments_behind_it() -> None:
     assert (
         only(compared(NIGHT, bad)).detail == "another command stream: Vela's arguments: nothing became --optimise=Size"
     )
-    newer = [replace(each, versions={**each.versions, "ethos-u-vela": "5.2.0"}) for each in bad]
-    found = compared(NIGHT, newer)
-    assert "ethos-u-vela 5.0.0 became 5.2.0; Vela's arguments" in only(found).detail
-    assert found.notes == ("ethos-u-vela 5.0.0 became 5.2.0",)
-    assert list(found.by_cause()) == [(Cause.STREAM, only(found).detail)]
+    newer = [replace(record, versions={**record.versions, "ethos-u-vela": "5.2.0"}) for record in bad]
+    comparison = compared(NIGHT, newer)
+    assert "ethos-u-vela 5.0.0 became 5.2.0; Vela's arguments" in only(comparison).detail
+    assert comparison.notes == ("ethos-u-vela 5.0.0 became 5.2.0",)
+    assert list(comparison.by_cause()) == [(Cause.STREAM, only(comparison).detail)]
 
 
 def test_changes_of_one_cause_are_one_group() -> None:
@@ -457,9 +469,9 @@ def test_a_median_has_to_differ_by_more_than_two_percent() -> None:
 
 
 def test_too_few_samples_are_not_enough_to_tell() -> None:
-    found = compared([on_a_board(100_000, 100_100)], [on_a_board(110_000)])
-    assert (only(found).word, found.passed) == (Word.UNKNOWN, True)
-    assert only(found).detail == "2 and 1 samples; each side needs 10"
+    comparison = compared([on_a_board(100_000, 100_100)], [on_a_board(110_000)])
+    assert (only(comparison).word, comparison.passed) == (Word.UNKNOWN, True)
+    assert only(comparison).detail == "2 and 1 samples; each side needs 10"
     assert compared([on_a_board(100_000)], [on_a_board(100_000)]).changes == ()
 
 
@@ -468,10 +480,10 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
     (name,) = {change.subject.label for change in compared(NIGHT, bad).changes}
     for percent, passes in ((6.9, False), (7.1, True)):
         allowing = Policy(rules=(*Policy().rules, PolicyRule(metric="npu_*", label=name, allowed_percent=percent)))
-        found = compared(NIGHT, bad, allowing)
-        assert found.passed is passes
-        assert only(found).word is (Word.CHANGED if passes else Word.REGRESSED)
-        assert only(found).allowed == f"{percent} %"
+        comparison = compared(NIGHT, bad, allowing)
+        assert comparison.passed is passes
+        assert only(comparison).word is (Word.CHANGED if passes else Word.REGRESSED)
+        assert only(comparison).allowed == f"{percent} %"
     elsewhere = Policy(rules=(*Policy().rules, PolicyRule(label="another", allowed_percent=50)))
     assert not compared(NIGHT, bad, elsewhere).passed
     strict = Policy(effects={**Policy().effects, Word.IMPROVED: Effect.FAIL})
@@ -485,7 +497,7 @@ def test_a_policy_allows_what_it_says_and_no_more() -> None:
 def test_an_alias_keeps_a_renamed_test_quiet() -> None:
     bad, expected = REGRESSIONS["a renamed test"](list(NIGHT), random.Random(0))
     ((new, _),) = expected
-    (old,) = {each.test.id for each in NIGHT if each.test} - {each.test.id for each in bad if each.test}
+    (old,) = {record.test.id for record in NIGHT if record.test} - {record.test.id for record in bad if record.test}
     assert compared(NIGHT, bad, Policy(aliases={new: old})).changes == ()
 
 
@@ -504,10 +516,12 @@ def test_a_renamed_test_has_its_own_change_and_those_of_its_numbers() -> None:
 
 
 def test_notes_say_what_is_different_of_both_sides_where_both_know_it() -> None:
-    one = observations(NIGHT[:1])[0]
+    observation = observations(NIGHT[:1])[0]
 
     def notes(before: dict[Cause, str], after: dict[Cause, str], old: dict[str, str], new: dict[str, str]) -> list[str]:
-        sides = [replace(one, facts=facts, versions=versions) for facts, versions in ((before, old), (after, new))]
+        sides = [
+            replace(observation, facts=facts, versions=versions) for facts, versions in ((before, old), (after, new))
+        ]
         return list(compare_runs(sides[:1], sides[1:]).notes)
 
     here, there = {Cause.FIRMWARE: "1.0"}, {Cause.FIRMWARE: "1.1"}
@@ -520,21 +534,23 @@ def test_notes_say_what_is_different_of_both_sides_where_both_know_it() -> None:
 
 
 def test_only_some_of_the_tests_are_compared_and_that_leaves_some() -> None:
-    one, two, three = (Side(name, observations(NIGHT[:count])) for name, count in (("a", 3), ("b", 2), ("c", 3)))
-    labels = [each.subject.label for each in one.observations]
-    (gone,) = {each.subject.label for each in one.observations} - {each.subject.label for each in two.observations}
-    assert {change.subject.label: change.word for change in gate(one, two).changes} == {gone: Word.MISSING}
-    assert gate(one, two, partial=True).passed
-    assert not gate(one, two, only=[gone, "no such test"]).passed
-    assert not gate(one, two, only=[f"{gone[:-1]}?"]).passed
+    first, second, third = (Side(name, observations(NIGHT[:count])) for name, count in (("a", 3), ("b", 2), ("c", 3)))
+    labels = [observation.subject.label for observation in first.observations]
+    (gone,) = {observation.subject.label for observation in first.observations} - {
+        observation.subject.label for observation in second.observations
+    }
+    assert {change.subject.label: change.word for change in gate(first, second).changes} == {gone: Word.MISSING}
+    assert gate(first, second, partial=True).passed
+    assert not gate(first, second, only=[gone, "no such test"]).passed
+    assert not gate(first, second, only=[f"{gone[:-1]}?"]).passed
     there = next(label for label in labels if label != gone)
-    found = gate(one, two, only=[there])
-    assert (found.passed, found.subjects) == (True, 1)
+    comparison = gate(first, second, only=[there])
+    assert (comparison.passed, comparison.subjects) == (True, 1)
     with pytest.raises(UsageError, match="no test or model has 'no such test' in its name"):
-        gate(one, two, only=["no such test"])
-    assert {change.word for change in gate(one, two, baseline=two).changes} == {Word.ACCEPTED}
-    assert {change.word for change in gate(one, two, baseline=three).changes} == {Word.MISSING}
-    assert (gate(one, baseline=three).before, gate(one, baseline=three).after) == ("c", "a")
+        gate(first, second, only=["no such test"])
+    assert {change.word for change in gate(first, second, baseline=second).changes} == {Word.ACCEPTED}
+    assert {change.word for change in gate(first, second, baseline=third).changes} == {Word.MISSING}
+    assert (gate(first, baseline=third).before, gate(first, baseline=third).after) == ("c", "a")
 
 
 def test_two_tests_of_one_question_are_not_taken_for_renamed_ones() -> None:
@@ -563,31 +579,34 @@ def test_what_the_baseline_has_is_accepted() -> None:
         if what == "a test that differs within one night":
             continue  # no baseline can have both
         sides = observations(NIGHT), observations(bad)
-        found = compare_runs(*sides, baseline=sides[1])
-        assert {change.word for change in found.changes} <= {Word.ACCEPTED}, what
-        assert len(found.changes) == len(expected)
-        assert found.passed
+        comparison = compare_runs(*sides, baseline=sides[1])
+        assert {change.word for change in comparison.changes} <= {Word.ACCEPTED}, what
+        assert len(comparison.changes) == len(expected)
+        assert comparison.passed
         assert told(compare_runs(*sides, baseline=sides[0])) == expected, what
 
 
 def test_one_number_is_accepted_and_another_is_not() -> None:
     bad, _ = REGRESSIONS["a Vela flag makes another stream, faster, in more SRAM"](list(NIGHT), random.Random(5))
-    half = [replace(each, metrics=tuple(replace(m, value=m.value + 1) if m.name == "sram_used" else m
-                                        for m in each.metrics)) for each in bad]  # fmt: skip
-    found = compare_runs(observations(NIGHT), observations(half), baseline=observations(bad))
-    words = {change.metric: change.word for change in found.changes if change.metric != "sram_used"}
+    half = [replace(record, metrics=tuple(replace(m, value=m.value + 1) if m.name == "sram_used" else m
+                                        for m in record.metrics)) for record in bad]  # fmt: skip
+    comparison = compare_runs(observations(NIGHT), observations(half), baseline=observations(bad))
+    words = {change.metric: change.word for change in comparison.changes if change.metric != "sram_used"}
     assert words == {"npu_cycles": Word.ACCEPTED}
-    assert {change.word for change in found.changes if change.metric == "sram_used"} == {Word.REGRESSED, Word.UNSTABLE}
+    assert {change.word for change in comparison.changes if change.metric == "sram_used"} == {
+        Word.REGRESSED,
+        Word.UNSTABLE,
+    }
 
 
 def test_a_comparison_as_json_has_all_words_and_changes() -> None:
     bad, _ = REGRESSIONS["a lost delegation"](list(NIGHT), random.Random(0))
-    found = compared(NIGHT, bad)
-    data = found.to_json()
+    comparison = compared(NIGHT, bad)
+    data = comparison.to_json()
     assert data["counts"].keys() == set(Word)
-    assert [change["metric"] for change in data["changes"]] == [change.metric for change in found.changes]
-    assert data["changes"][0]["subject"]["label"] == found.changes[0].subject.label
-    assert all(change.metric != VERDICT for change in found.changes)
+    assert [change["metric"] for change in data["changes"]] == [change.metric for change in comparison.changes]
+    assert data["changes"][0]["subject"]["label"] == comparison.changes[0].subject.label
+    assert all(change.metric != VERDICT for change in comparison.changes)
 
 
 def test_a_run_that_lost_a_record_does_not_pass(tmp_path: Path) -> None:
@@ -602,10 +621,10 @@ def test_a_run_that_lost_a_record_does_not_pass(tmp_path: Path) -> None:
     assert gate(*folders).passed
     assert records[0].test is not None
     Selection("", tests=(Selected(records[0].label, "a"), Selected("test_lost_BI", "a"))).write(folders[1])
-    found = gate(*folders)
-    assert not found.passed
-    assert found.failing == ()
-    (gap,) = found.gaps
+    comparison = gate(*folders)
+    assert not comparison.passed
+    assert comparison.failing == ()
+    (gap,) = comparison.gaps
     assert gap.startswith("M test_lost_BI on none: internal: it was chosen and has no record")
     assert gate(folders[1], folders[0]).passed, "the run before may lack what it will"
     path = next(folders[0].glob("records-*.jsonl"))

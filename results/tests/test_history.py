@@ -48,8 +48,8 @@ def record(cycles: float = 1234, *, day: int = 1, provenance: str = "modelled", 
 
 def history(folder: Path, *records: Record) -> History:
     """A history with one record in each run."""
-    for number, each in enumerate(records):
-        compact_records([StoredRecord(f"run{number}", each.created, each)], folder)
+    for number, record in enumerate(records):
+        compact_records([StoredRecord(f"run{number}", record.created, record)], folder)
     return History(folder)
 
 
@@ -57,10 +57,10 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs", shard="2/4")
     folder.append(record())
     folder.append(record(2.0**53 - 1, npu="ethos-u85-256"))
-    made = compact(folder.path, tmp_path / "history")
-    assert (made.records, made.fresh, made.skipped) == (2, True, ())
-    found = History(tmp_path / "history")
-    (row,) = found.rows(
+    result = compact(folder.path, tmp_path / "history")
+    assert (result.records, result.fresh, result.skipped) == (2, True, ())
+    archive = History(tmp_path / "history")
+    (row,) = archive.rows(
         "SELECT * EXCLUDE (subject, numbers, metrics, created) FROM records WHERE npu = 'ethos-u55-128'"
     )
     expected = {
@@ -78,7 +78,7 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
     assert {name: row.pop(name) for name in expected} == expected
     assert row.keys() == {"tosa", "weights", "stream"}
     assert all(len(digest) == 16 for digest in row.values())
-    points = found.rows("SELECT npu, metric, value, unit, provenance, samples FROM points ORDER BY npu, metric")
+    points = archive.rows("SELECT npu, metric, value, unit, provenance, samples FROM points ORDER BY npu, metric")
     assert [tuple(point.values()) for point in points] == [
         ("ethos-u55-128", "npu_cycles", 1234, "cycles", "modelled", [1234]),
         ("ethos-u55-128", "sqnr_db", -math.inf, "dB", "computed", []),
@@ -91,9 +91,9 @@ def test_what_is_compacted_is_found_again(tmp_path: Path) -> None:
 
 def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
     history(tmp_path, record())
-    found = fastparquet.ParquetFile(str(tmp_path / "run0.parquet"))
-    assert {name.partition(".")[0] for name in found.columns} == set(COLUMNS)
-    assert found.to_pandas(["label", "verdict", "pte_bytes"]).to_dict("records") == [
+    file = fastparquet.ParquetFile(str(tmp_path / "run0.parquet"))
+    assert {name.partition(".")[0] for name in file.columns} == set(COLUMNS)
+    assert file.to_pandas(["label", "verdict", "pte_bytes"]).to_dict("records") == [
         {"label": LABEL, "verdict": "failed", "pte_bytes": 4096}
     ]
 
@@ -101,12 +101,12 @@ def test_another_reader_of_parquet_finds_the_same(tmp_path: Path) -> None:
 def test_a_run_that_is_there_already_is_left_alone_until_it_has_more(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "runs")
     folder.append(record())
-    made = compact(folder.path, tmp_path / "history")
+    result = compact(folder.path, tmp_path / "history")
 
     def written() -> tuple[int, ...]:
         """What changes when the file is written, and not when it is read, as the time of its last access does."""
-        found = made.path.stat()
-        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+        state = result.path.stat()
+        return state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns
 
     before = written()
     assert not compact(folder.path, tmp_path / "history").fresh
@@ -122,24 +122,24 @@ def test_a_record_cut_short_is_told_and_the_others_are_kept(tmp_path: Path) -> N
     folder.append(record())
     (path,) = folder.path.glob("*.jsonl")
     path.write_bytes(path.read_bytes() + path.read_bytes()[:99])
-    made = compact(folder.path, tmp_path / "history")
-    assert (made.records, [each.where for each in made.skipped]) == (1, [f"{path}:2"])
+    result = compact(folder.path, tmp_path / "history")
+    assert (result.records, [line.where for line in result.skipped]) == (1, [f"{path}:2"])
 
 
 def test_runs_of_several_machines_are_merged_by_being_in_one_folder(tmp_path: Path) -> None:
     for number, machine in enumerate(("a", "b")):
         compact_records([StoredRecord(machine, "", record(number + 1, day=number + 1))], tmp_path / machine)
     (tmp_path / "b" / "b.parquet").rename(tmp_path / "a" / "b.parquet")
-    assert [(each.old, each.new) for each in History(tmp_path / "a").changes()] == [(1, 2)]
+    assert [(change.old, change.new) for change in History(tmp_path / "a").changes()] == [(1, 2)]
 
 
 def test_a_series_is_in_the_order_of_time_whatever_its_runs_are_called(tmp_path: Path) -> None:
     """A clock that went backwards gives a run an earlier name; a record says when it was made."""
-    found = history(tmp_path, record(3, day=3), record(1, day=1), record(2, day=2))
-    assert [point.value for point in found.points("test_add")] == [1, 2, 3]
-    assert [(each.old, each.new) for each in found.changes()] == [(2, 3), (1, 2)]
-    assert [each.new for each in found.changes(since=datetime(2026, 1, 3))] == [3]
-    assert found.changes("test_sub") == []
+    archive = history(tmp_path, record(3, day=3), record(1, day=1), record(2, day=2))
+    assert [point.value for point in archive.points("test_add")] == [1, 2, 3]
+    assert [(change.old, change.new) for change in archive.changes()] == [(2, 3), (1, 2)]
+    assert [change.new for change in archive.changes(since=datetime(2026, 1, 3))] == [3]
+    assert archive.changes("test_sub") == []
 
 
 def artifact(**changes: object) -> dict[str, object]:
@@ -163,16 +163,16 @@ CHANGED: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("cause", CHANGED)
 def test_a_change_has_the_first_thing_that_differs_as_its_cause(tmp_path: Path, cause: str) -> None:
     later = [dataclasses.replace(record(2, day=day), **CHANGED[cause]) for day in (2, 3)]  # type: ignore[arg-type]
-    found = history(tmp_path, record(1), *later)
-    (change,) = found.changes()
+    archive = history(tmp_path, record(1), *later)
+    (change,) = archive.changes()
     assert (change.label, change.metric, change.old, change.new) == (LABEL, "npu_cycles", 1, 2)
     assert (change.before, change.run, change.cause) == ("run0", "run1", cause)
     assert set(CHANGED) == {EDITED, *CAUSES, ""}
 
 
 def test_edited_inputs_are_a_change_in_the_series_and_unknown_ones_are_not(tmp_path: Path) -> None:
-    found = history(tmp_path, record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256=""))
-    assert [(each.new, each.cause) for each in found.changes()] == [(3, ""), (2, EDITED)]
+    archive = history(tmp_path, record(1), record(2, day=2, inputs_sha256="other"), record(3, day=3, inputs_sha256=""))
+    assert [(change.new, change.cause) for change in archive.changes()] == [(3, ""), (2, EDITED)]
 
 
 def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", question: str = "1") -> Record:
@@ -184,9 +184,9 @@ def model(cycles: float, day: int, *, scheme: str = "a8w8", case: str = "", ques
 
 def night(folder: Path, day: int, *records: Record, before: bool = False) -> None:
     """Put a night into a history; as a version did it that knew neither cases nor schemes."""
-    made = compact_records([StoredRecord(f"night{day}", each.created, each) for each in records], folder)
+    file = compact_records([StoredRecord(f"night{day}", record.created, record) for record in records], folder)
     if before:
-        as_before(made.path)
+        as_before(file.path)
 
 
 def as_before(path: Path) -> None:
@@ -203,7 +203,7 @@ def as_before(path: Path) -> None:
 
 
 def told(folder: Path) -> list[tuple[str, float, float, str]]:
-    return [(each.run, each.old, each.new, each.cause) for each in History(folder).changes()]
+    return [(change.run, change.old, change.new, change.cause) for change in History(folder).changes()]
 
 
 def test_two_schemes_and_two_cases_of_a_model_are_series_of_their_own(tmp_path: Path) -> None:
@@ -220,8 +220,10 @@ def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
     night(tmp_path, 1, record(1), model(5, 1), before=True)
     night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
     night(tmp_path, 3, record(3, day=3), model(7, 3, question="2", case="wide"))
-    found = {(each.run, each.label): (each.old, each.new, each.cause) for each in History(tmp_path).changes()}
-    assert found == {
+    changes = {
+        (change.run, change.label): (change.old, change.new, change.cause) for change in History(tmp_path).changes()
+    }
+    assert changes == {
         ("night2", LABEL): (1, 2, ""), ("night2", "net.py:net"): (5, 6, EDITED),
         ("night3", LABEL): (2, 3, ""), ("night3", "net.py:net"): (6, 7, ""),
     }  # fmt: skip
@@ -241,10 +243,10 @@ def test_an_older_history_by_itself_is_read(tmp_path: Path) -> None:
 def test_what_nothing_tells_apart_in_an_older_history_is_followed_by_its_question(tmp_path: Path, later: bool) -> None:
     """Two cases of one model would be one series that jumps each night."""
     for day in (1, 2):
-        cases = [model(10 * each, day, question=str(each)) for each in (1, 2)]
+        cases = [model(10 * number, day, question=str(number)) for number in (1, 2)]
         night(tmp_path, day, *(cases[:1] if later else cases), before=True)
     if later:
-        night(tmp_path, 3, *(model(30 * each, 3, case=f"case{each}", question=str(each)) for each in (1, 2)))
+        night(tmp_path, 3, *(model(30 * number, 3, case=f"case{number}", question=str(number)) for number in (1, 2)))
     assert told(tmp_path) == []
 
 
@@ -260,7 +262,7 @@ def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Pa
     night(tmp_path, 2, record(2, day=2))
     night(tmp_path, 3, record(3, day=3), before=True)
     assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 3
-    assert [each[:3] for each in told(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
+    assert [change[:3] for change in told(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -280,8 +282,8 @@ def test_a_change_is_seen_across_nights_without_the_number(tmp_path: Path) -> No
     """A run that failed has no cycles; and its other numbers may have moved at another time."""
     failed = dataclasses.replace(record(day=3), metrics=())
     partly = dataclasses.replace(record(day=4), metrics=(Metric("sram_used", 78, "bytes", "fvp"),))
-    found = history(tmp_path, record(1), record(1, day=2), failed, partly, record(2, day=5), record(2, day=6))
-    assert [(each.before, each.run, each.metric, each.old, each.new) for each in found.changes()] == [
+    archive = history(tmp_path, record(1), record(1, day=2), failed, partly, record(2, day=5), record(2, day=6))
+    assert [(change.before, change.run, change.metric, change.old, change.new) for change in archive.changes()] == [
         ("run1", "run4", "npu_cycles", 1, 2),
         ("run3", "run4", "sram_used", 78, 77),
         ("run1", "run3", "sram_used", 77, 78),
@@ -290,7 +292,7 @@ def test_a_change_is_seen_across_nights_without_the_number(tmp_path: Path) -> No
 
 def test_two_records_of_one_run_and_moment_are_in_their_order(tmp_path: Path) -> None:
     compact_records([StoredRecord("run", "", record(value)) for value in (3, 1, 2)], tmp_path)
-    assert [(each.old, each.new) for each in History(tmp_path).changes()] in ([(1, 2), (3, 1)], [(3, 1), (1, 2)])
+    assert [(change.old, change.new) for change in History(tmp_path).changes()] in ([(1, 2), (3, 1)], [(3, 1), (1, 2)])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -309,23 +311,23 @@ def test_changes_are_those_that_a_loop_over_all_points_finds(tmp_path: Path, see
                 if old != value:
                     expected.append((f"run{night:02}", npu, name, old, value))
                 last[npu, name] = value
-        compact_records([StoredRecord(f"run{night:02}", "", each) for each in records], tmp_path)
-    found = History(tmp_path).changes()
-    assert [(each.run, each.npu, each.metric, each.old, each.new) for each in found] == sorted(
+        compact_records([StoredRecord(f"run{night:02}", "", record) for record in records], tmp_path)
+    changes = History(tmp_path).changes()
+    assert [(change.run, change.npu, change.metric, change.old, change.new) for change in changes] == sorted(
         expected, key=lambda row: (-int(row[0][3:]), *row[1:3])
     )
     assert expected
 
 
 def test_wall_times_and_counts_of_boards_are_changes_only_when_asked_for(tmp_path: Path) -> None:
-    found = history(tmp_path, record(1, provenance="host"), record(2, day=2, provenance="host"))
-    assert found.changes() == []
-    assert len(found.changes(noisy=True)) == 1
+    archive = history(tmp_path, record(1, provenance="host"), record(2, day=2, provenance="host"))
+    assert archive.changes() == []
+    assert len(archive.changes(noisy=True)) == 1
 
 
 def test_text_that_unicode_does_not_allow_is_escaped(tmp_path: Path) -> None:
-    found = history(tmp_path, record(model="net\udc80'; DROP", test=None))
-    assert [point.label for point in found.points("'; DROP")] == ["net\\udc80'; DROP"]
+    archive = history(tmp_path, record(model="net\udc80'; DROP", test=None))
+    assert [point.label for point in archive.points("'; DROP")] == ["net\\udc80'; DROP"]
 
 
 def test_some_runs_of_a_history_are_a_history(tmp_path: Path) -> None:
@@ -355,8 +357,8 @@ def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path:
         database.execute(f"COPY (SELECT * EXCLUDE ({since}) FROM '{tmp_path}/old.parquet') TO '{tmp_path}/cut' "
                          f"(FORMAT parquet, KV_METADATA {{{kept}}})")  # fmt: skip
     (tmp_path / "cut").replace(tmp_path / "old.parquet")
-    found = History(tmp_path).rows("SELECT run, job FROM records ORDER BY run")
-    assert found == [{"run": "new", "job": ""}, {"run": "old", "job": None}]
+    rows = History(tmp_path).rows("SELECT run, job FROM records ORDER BY run")
+    assert rows == [{"run": "new", "job": ""}, {"run": "old", "job": None}]
     (tmp_path / "new.parquet").unlink()
     (old,) = History(tmp_path).runs()
     assert (old["run"], old["records"], old["plan"], old["whole"]) == ("old", 1, None, None)
@@ -366,9 +368,9 @@ def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path:
 def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, name: str) -> None:
     """DuckDB takes `lab[12]` for `lab1` and `lab2`, and `run=1` for a column."""
     for other in ("lab1", "a", name):
-        found = history(tmp_path / other, record(7 if other == name else 1))
+        archive = history(tmp_path / other, record(7 if other == name else 1))
     asked = "FROM points SELECT run, value WHERE metric = 'npu_cycles'"
-    assert found.rows(asked) == [{"run": "run0", "value": 7.0}]
+    assert archive.rows(asked) == [{"run": "run0", "value": 7.0}]
 
 
 def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
@@ -379,7 +381,7 @@ def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["lab[12]", "lab*", "lab?", "lab[!x]"])
 def test_a_folder_whose_name_is_a_pattern_is_not_the_one_beside_it(tmp_path: Path, name: str) -> None:
     history(tmp_path / "lab1", record(1), record(2, day=2))
-    assert [each.value for each in history(tmp_path / name, record(3)).points("test_add")] == [3]
+    assert [point.value for point in history(tmp_path / name, record(3)).points("test_add")] == [3]
 
 
 def foreign(path: Path) -> None:
@@ -451,13 +453,13 @@ def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
     """DuckDB opens no file of such a name, and one of them would keep the whole history from being read."""
     folder = RunFolder(tmp_path / "runs", name=os.fsdecode(b"night\xff"))
     folder.append(record())
-    made = compact(folder.path, tmp_path / "history")
-    assert made.path.name == "night\\udcff.parquet"
+    result = compact(folder.path, tmp_path / "history")
+    assert result.path.name == "night\\udcff.parquet"
     assert not compact(folder.path, tmp_path / "history").fresh
     assert [row["run"] for row in History(tmp_path / "history").runs()] == ["night\\udcff"]
     with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
         compact(folder.path, tmp_path / os.fsdecode(b"history\xff"))
-    made.path.rename(made.path.with_name(os.fsdecode(b"night\xff.parquet")))
+    result.path.rename(result.path.with_name(os.fsdecode(b"night\xff.parquet")))
     with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
         History(tmp_path / "history")
 
@@ -552,10 +554,10 @@ found.rows("SELECT count(*) FROM range(100000000) a, range(100000) b WHERE hash(
 
 
 def test_an_empty_question_is_no_question(tmp_path: Path) -> None:
-    found = history(tmp_path, record())
+    archive = history(tmp_path, record())
     for query in ("", " ", "-- nothing"):
         with pytest.raises(UsageError, match="the query is empty"):
-            found.rows(query)
+            archive.rows(query)
 
 
 def test_a_writer_that_is_killed_leaves_no_half_of_a_run(tmp_path: Path) -> None:
@@ -586,13 +588,13 @@ while True:
 
 
 def test_the_api_gives_tables_of_pandas(tmp_path: Path) -> None:
-    found = history(tmp_path, record(1), record(2, day=2, verdict=Verdict.VERIFIED, failure=None))
-    table = found.frame("SELECT verdict, value FROM points WHERE metric = ? ORDER BY created", ["npu_cycles"])
+    archive = history(tmp_path, record(1), record(2, day=2, verdict=Verdict.VERIFIED, failure=None))
+    table = archive.frame("SELECT verdict, value FROM points WHERE metric = ? ORDER BY created", ["npu_cycles"])
     assert json.loads(table.to_json(orient="records")) == [
         {"verdict": "failed", "value": 1}, {"verdict": "verified", "value": 2}
     ]  # fmt: skip
     with pytest.raises(UsageError, match="no_such_column"):
-        found.frame("SELECT no_such_column FROM points")
+        archive.frame("SELECT no_such_column FROM points")
 
 
 def test_series_of_a_history_that_the_version_before_wrote_go_on(tmp_path: Path) -> None:

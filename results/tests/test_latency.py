@@ -32,28 +32,28 @@ INSTRUCTIONS = Metric("cpu_instructions", 250_000, "instructions", "instructions
 
 
 def values(record: Record) -> dict[str, float]:
-    return {each.name: each.value for each in record.metrics if each.name in DERIVED}
+    return {metric.name: metric.value for metric in record.metrics if metric.name in DERIVED}
 
 
 def test_npu_cpu_and_total_are_apart() -> None:
-    found = with_latency(RECORD, StatedClock(250e6, "--clock 250MHz/1GHz", 1e9))
-    assert values(found) == {
+    record = with_latency(RECORD, StatedClock(250e6, "--clock 250MHz/1GHz", 1e9))
+    assert values(record) == {
         "npu_latency_seconds": 0.004,
         "cpu_latency_seconds": 0.00025,
         "latency_seconds": 0.00425,
         "inferences_per_second": pytest.approx(1 / 0.00425),
     }
-    assert found.clock == StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
-    assert {each.provenance for each in found.metrics} == {"fvp"}
-    assert Record.from_json(json.loads(found.dumps())) == found
+    assert record.clock == StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
+    assert {metric.provenance for metric in record.metrics} == {"fvp"}
+    assert Record.from_json(json.loads(record.dumps())) == record
 
 
 def test_without_a_clock_of_its_own_the_cpu_has_no_time() -> None:
     assert values(with_latency(RECORD)) == {"npu_latency_seconds": 0.002, "inferences_per_second": 500.0}
-    found = latency_of(RECORD)
-    assert found is not None
-    assert (found.total, found.counted, found.unit) == (None, 250_000, "cycles")
-    assert found.clock.of == "Vela's system configuration Ethos_U55_High_End_Embedded"
+    latency = latency_of(RECORD)
+    assert latency is not None
+    assert (latency.total, latency.counted, latency.unit) == (None, 250_000, "cycles")
+    assert latency.clock.of == "Vela's system configuration Ethos_U55_High_End_Embedded"
 
 
 def test_the_compilers_clock_is_none_of_a_board() -> None:
@@ -67,9 +67,9 @@ def test_the_compilers_clock_is_none_of_a_board() -> None:
 
 def test_instructions_are_never_time() -> None:
     record = dataclasses.replace(RECORD, metrics=(CYCLES, INSTRUCTIONS))
-    found = latency_of(record, StatedClock(1e9, "--clock 1GHz/1GHz", 1e9))
-    assert found is not None
-    assert (found.cpu, found.total, found.counted, found.unit) == (None, None, 250_000, "instructions")
+    latency = latency_of(record, StatedClock(1e9, "--clock 1GHz/1GHz", 1e9))
+    assert latency is not None
+    assert (latency.cpu, latency.total, latency.counted, latency.unit) == (None, None, 250_000, "instructions")
 
 
 def test_another_clock_replaces_the_times_and_no_cycles_have_none() -> None:
@@ -89,7 +89,7 @@ def test_another_clock_replaces_the_times_and_no_cycles_have_none() -> None:
 
 def test_a_slower_program_alarms_once_and_another_clock_never() -> None:
     slower = dataclasses.replace(RECORD, metrics=(dataclasses.replace(CYCLES, value=1_100_000), RECORD.metrics[1]))
-    sides = [observations([with_latency(each)]) for each in (RECORD, slower)]
+    sides = [observations([with_latency(record)]) for record in (RECORD, slower)]
     changed = [change.metric for change in compare_runs(*sides).changes if change.word != "unchanged"]
     assert changed == ["npu_cycles"]
     other = observations([with_latency(RECORD, StatedClock(1e9, "--clock 1GHz"))])
@@ -100,7 +100,7 @@ def test_a_slower_program_alarms_once_and_another_clock_never() -> None:
 
 def test_a_history_and_smaller_is_better_have_no_derived_numbers() -> None:
     record = with_latency(RECORD)
-    rows = [row_of(1, StoredRecord("a", "2026-11-24T09:30:00+00:00", each)) for each in (RECORD, record)]
+    rows = [row_of(1, StoredRecord("a", "2026-11-24T09:30:00+00:00", entry)) for entry in (RECORD, record)]
     assert rows[0] == rows[1]
     assert "npu_cycles" in str(rows[1]["metrics"])
     written = str(write(RunResults("a", "2026-11-24T09:30:00+00:00", (record,)), None))

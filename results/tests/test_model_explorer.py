@@ -30,33 +30,33 @@ def given() -> Record:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(text)
-    return found
+    data: dict[str, Any] = json.loads(text)
+    return data
 
 
 def nodes(record: Record) -> dict[str, dict[str, Any]]:
     (graph,) = parsed(model_explorer.graph(record))["graphs"]
-    found = {node["id"]: node for node in graph["nodes"]}
-    assert len(found) == len(graph["nodes"])
-    return found
+    by_id = {node["id"]: node for node in graph["nodes"]}
+    assert len(by_id) == len(graph["nodes"])
+    return by_id
 
 
 def test_every_row_is_a_node_in_the_box_of_its_module() -> None:
     record = given()
-    found = nodes(record)
-    assert {op.id for op in record.ops if op.id != JOB} <= found.keys()
-    assert JOB not in found
-    assert {"input 0", "output 0"} <= found.keys()
-    assert found["npu00000"]["namespace"] == "stem/conv1"
-    assert found["npu00004"]["namespace"] == ""
+    by_id = nodes(record)
+    assert {op.id for op in record.ops if op.id != JOB} <= by_id.keys()
+    assert JOB not in by_id
+    assert {"input 0", "output 0"} <= by_id.keys()
+    assert by_id["npu00000"]["namespace"] == "stem/conv1"
+    assert by_id["npu00004"]["namespace"] == ""
     assert "null" not in model_explorer.graph(record)
 
 
 def test_edges_are_those_of_the_record() -> None:
-    found = nodes(given())
-    edges = [(edge["sourceNodeId"], name) for name, node in found.items() for edge in node["incomingEdges"]]
+    by_id = nodes(given())
+    edges = [(edge["sourceNodeId"], name) for name, node in by_id.items() for edge in node["incomingEdges"]]
     assert sorted(edges) == sorted((edge.source, edge.target) for edge in EDGES)
-    assert [edge["targetNodeInputId"] for edge in found["npu00003"]["incomingEdges"]] == ["0", "1"]
+    assert [edge["targetNodeInputId"] for edge in by_id["npu00003"]["incomingEdges"]] == ["0", "1"]
 
 
 def test_overlays_have_the_records_cycles_and_velas_on_nodes_of_the_graph() -> None:
@@ -64,19 +64,19 @@ def test_overlays_have_the_records_cycles_and_velas_on_nodes_of_the_graph() -> N
     (graph,) = parsed(model_explorer.graph(record))["graphs"]
     cycles = parsed(model_explorer.cycles(record))[graph["id"]]
     rows = {op.id: op.cycles for op in record.ops if op.id != JOB and op.cycles is not None}
-    assert {name: each["value"] for name, each in cycles["results"].items()} == rows
+    assert {name: result["value"] for name, result in cycles["results"].items()} == rows
     assert cycles["name"] == "modelled cycles"
     vela = parsed(model_explorer.vela(record))[graph["id"]]
     assert vela["results"].keys() <= nodes(record).keys()
-    assert {each["value"] for each in vela["results"].values()} == {22}
+    assert {result["value"] for result in vela["results"].values()} == {22}
 
 
 def test_names_cannot_break_out_of_their_boxes() -> None:
     record = given()
     hostile = dataclasses.replace(record.ops[1], module=f"a/b.{profiled.HOSTILE}", npu_op=profiled.HOSTILE)
-    found = nodes(dataclasses.replace(record, model=profiled.HOSTILE, ops=(hostile, *record.ops[2:])))
-    assert found[hostile.id]["namespace"].startswith("a|b/")
-    assert "\x1b" not in found[hostile.id]["label"]
+    by_id = nodes(dataclasses.replace(record, model=profiled.HOSTILE, ops=(hostile, *record.ops[2:])))
+    assert by_id[hostile.id]["namespace"].startswith("a|b/")
+    assert "\x1b" not in by_id[hostile.id]["label"]
 
 
 def test_a_record_without_a_profile_is_refused() -> None:

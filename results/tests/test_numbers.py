@@ -20,32 +20,32 @@ NEWER = {**ONE.facts, Cause.PROGRAM: "another", Cause.STREAM: "another"}
 
 
 def observed(numbers: Mapping[Key, float | tuple[float, ...]], facts: Mapping[Cause, str] = ONE.facts) -> Observation:
-    found = {}
+    results = {}
     for key, value in numbers.items():
         samples = value if isinstance(value, tuple) else (value,)
-        found[key] = Number(sorted(samples)[len(samples) // 2], "cycles", samples)
-    return replace(ONE, numbers=found, facts=facts)
+        results[key] = Number(sorted(samples)[len(samples) // 2], "cycles", samples)
+    return replace(ONE, numbers=results, facts=facts)
 
 
 def compared(before: Observation, after: Observation, *rules: PolicyRule) -> RunComparison:
     return compare_runs([before], [after], policy=Policy(rules=(*Policy().rules, *rules)))
 
 
-def numbers(found: RunComparison) -> list[Change]:
-    return [change for change in found.changes if change.metric != VERDICT]
+def numbers(comparison: RunComparison) -> list[Change]:
+    return [change for change in comparison.changes if change.metric != VERDICT]
 
 
 def test_a_number_that_was_found_in_another_way_is_held_against_none() -> None:
     """It does not pass as new: it takes the place of one of its name, and only of one that is gone."""
     modelled, measured, reported = (("npu_cycles", how) for how in ("modelled", "measured", "reported"))
-    found = numbers(compared(observed({measured: 10, reported: 20}), observed({modelled: 30})))
-    assert [(each.word, each.provenance, each.before, each.after, each.detail) for each in found] == [
+    changes = numbers(compared(observed({measured: 10, reported: 20}), observed({modelled: 30})))
+    assert [(change.word, change.provenance, change.before, change.after, change.detail) for change in changes] == [
         (Word.INCOMPARABLE, "modelled", 10, 30, "another provenance: measured became modelled"),
         (Word.MISSING, "reported", 20, None, ""),
     ]
-    assert [each.effect for each in found] == [Effect.FAIL, Effect.FAIL]
-    (one,) = numbers(compared(observed({measured: 10, reported: 20}), observed({modelled: 30, measured: 10})))
-    assert (one.word, one.provenance, one.before, one.detail) == (
+    assert [change.effect for change in changes] == [Effect.FAIL, Effect.FAIL]
+    (moved,) = numbers(compared(observed({measured: 10, reported: 20}), observed({modelled: 30, measured: 10})))
+    assert (moved.word, moved.provenance, moved.before, moved.detail) == (
         Word.INCOMPARABLE, "modelled", 20, "another provenance: reported became modelled",
     )  # fmt: skip
     (new,) = numbers(compared(observed({measured: 10}), observed({modelled: 30, measured: 10})))
@@ -72,10 +72,10 @@ def test_an_exact_number_may_be_worse_by_what_a_policy_allows(
     """The limit itself passes, one more does not."""
     key = ("npu_cycles", "modelled")
     rule = PolicyRule(metric="npu_cycles", allowed_percent=percent)
-    found = numbers(compared(observed({key: before}), observed({key: after}, NEWER), rule))
-    assert [each.word for each in found] == [word for word in (word,) if word is not None]
-    assert {each.allowed for each in found} <= {f"{percent} %" if percent else ""}
-    assert all((each.effect is Effect.FAIL) is (word is Word.REGRESSED) for each in found)
+    changes = numbers(compared(observed({key: before}), observed({key: after}, NEWER), rule))
+    assert [change.word for change in changes] == [word for word in (word,) if word is not None]
+    assert {change.allowed for change in changes} <= {f"{percent} %" if percent else ""}
+    assert all((change.effect is Effect.FAIL) is (word is Word.REGRESSED) for change in changes)
 
 
 @pytest.mark.parametrize(("better", "words"), [("lower", "+-"), ("higher", "-+"), ("neither", "==")])
@@ -85,8 +85,8 @@ def test_a_policy_says_which_direction_is_the_better_one(better: str, words: str
     for key, spread in ((("npu_cycles", "modelled"), 1), (("npu_cycles", "measured"), 12)):
         low, high = (tuple(float(base + at) for at in range(spread)) for base in (1000, 2000))
         for old, new, expected in ((high, low, words[0]), (low, high, words[1])):
-            (found,) = numbers(compared(observed({key: old}), observed({key: new}, NEWER), rule))
-            assert found.word is word[expected]
+            (change,) = numbers(compared(observed({key: old}), observed({key: new}, NEWER), rule))
+            assert change.word is word[expected]
 
 
 @pytest.mark.parametrize(
@@ -97,39 +97,41 @@ def test_a_noisy_number_has_to_differ_by_more_than_a_policy_says(percent: float,
     """Of the median before: the share itself does not count, one more does."""
     key = ("npu_cycles", "measured")
     before = tuple(100_000.0 + at for at in range(-5, 6))
-    after = tuple(each + more for each in before)
+    after = tuple(number + more for number in before)
     rule = PolicyRule(metric="npu_cycles", smallest_percent=percent)
-    found = numbers(compared(observed({key: before}), observed({key: after}), rule))
-    assert [each.word for each in found] == [word for word in (word,) if word is not None]
-    assert {each.detail for each in found} <= {"by the samples of both sides"}
+    changes = numbers(compared(observed({key: before}), observed({key: after}), rule))
+    assert [change.word for change in changes] == [word for word in (word,) if word is not None]
+    assert {change.detail for change in changes} <= {"by the samples of both sides"}
 
 
 @pytest.mark.parametrize(("old", "new", "enough"), [(10, 10, True), (9, 10, False), (10, 9, False)])
 def test_each_side_needs_its_samples(old: int, new: int, enough: bool) -> None:
     key = ("npu_cycles", "measured")
     sides = [tuple(base + at for at in range(count)) for base, count in ((1000.0, old), (2000.0, new))]
-    (found,) = numbers(compared(observed({key: sides[0]}), observed({key: sides[1]})))
-    assert found.word is (Word.REGRESSED if enough else Word.UNKNOWN)
-    assert enough or found.detail == f"{old} and {new} samples; each side needs 10"
+    (change,) = numbers(compared(observed({key: sides[0]}), observed({key: sides[1]})))
+    assert change.word is (Word.REGRESSED if enough else Word.UNKNOWN)
+    assert enough or change.detail == f"{old} and {new} samples; each side needs 10"
 
 
 def test_a_number_moved_without_a_cause_is_unstable_where_all_is_known() -> None:
     key = ("npu_cycles", "modelled")
-    (found,) = numbers(compared(observed({key: 10}), observed({key: 11})))
-    assert (found.word, found.detail, found.rows) == (Word.UNSTABLE, "nothing that decides it is different", ())
+    (change,) = numbers(compared(observed({key: 10}), observed({key: 11})))
+    assert (change.word, change.detail, change.rows) == (Word.UNSTABLE, "nothing that decides it is different", ())
     unknown = {**ONE.facts, Cause.FIRMWARE: ""}
-    (found,) = numbers(compared(observed({key: 10}), observed({key: 11}, unknown)))
-    assert (found.word, found.cause) == (Word.REGRESSED, Cause.NONE)
+    (change,) = numbers(compared(observed({key: 10}), observed({key: 11}, unknown)))
+    assert (change.word, change.cause) == (Word.REGRESSED, Cause.NONE)
     nan = float("nan")
     assert numbers(compared(observed({key: nan}), observed({key: nan}, NEWER))) == []
-    (found,) = numbers(compared(observed({key: nan}), observed({key: 5}, NEWER)))
-    assert found.percent == ""
+    (change,) = numbers(compared(observed({key: nan}), observed({key: 5}, NEWER)))
+    assert change.percent == ""
 
 
 def test_a_missing_number_has_the_cause_of_what_can_move_it() -> None:
     before = observed({("npu_cycles", "modelled"): 10, ("sram_used", "reported"): 20})
-    found = numbers(compared(before, observed({("sram_used", "reported"): 20}, NEWER)))
-    assert [(each.word, each.cause, each.effect) for each in found] == [(Word.MISSING, Cause.STREAM, Effect.FAIL)]
+    changes = numbers(compared(before, observed({("sram_used", "reported"): 20}, NEWER)))
+    assert [(change.word, change.cause, change.effect) for change in changes] == [
+        (Word.MISSING, Cause.STREAM, Effect.FAIL)
+    ]
 
 
 def test_what_a_policy_does_not_compare_is_neither_new_nor_missing_nor_worse() -> None:
@@ -138,18 +140,18 @@ def test_what_a_policy_does_not_compare_is_neither_new_nor_missing_nor_worse() -
         observed({("sram_used", "reported"): 1, ("sram_more", "reported"): 2}),
         observed({("sram_used", "reported"): 9}),
     )
-    for one, two in (sides, sides[::-1]):
-        assert compared(one, two, left_out).changes == ()
-        assert compared(one, two).changes
+    for before, after in (sides, sides[::-1]):
+        assert compared(before, after, left_out).changes == ()
+        assert compared(before, after).changes
 
 
 def test_a_verdict_and_then_the_numbers_of_a_test_follow_one_another() -> None:
     """Equal in effect and cause, what became of the test as a whole comes first."""
     before = observed({("a", "modelled"): 1, ("npu_cycles", "modelled"): 10, ("z", "modelled"): 1})
     after = replace(observed(dict.fromkeys(before.numbers, 5), NEWER), question="another")
-    found = compare_runs([before], [after]).changes
-    assert [(each.word, each.metric) for each in found] == [
-        (Word.EDITED, each) for each in (VERDICT, "a", "npu_cycles", "z")
+    changes = compare_runs([before], [after]).changes
+    assert [(change.word, change.metric) for change in changes] == [
+        (Word.EDITED, metric) for metric in (VERDICT, "a", "npu_cycles", "z")
     ]
 
 
@@ -176,11 +178,11 @@ def test_a_share_is_told_of_two_numbers(
 
 def test_a_comparison_as_json_counts_what_is_not_there_as_none() -> None:
     key = ("npu_cycles", "modelled")
-    found = compared(observed({key: 10}), observed({key: 11}))
-    counts = found.to_json()["counts"]
+    comparison = compared(observed({key: 10}), observed({key: 11}))
+    counts = comparison.to_json()["counts"]
     assert {word: count for word, count in counts.items() if count} == {"unchanged": 1, "unstable": 1}
-    told = found.to_json()
-    assert (told["schema_version"], told["passed"], told["subjects"]) == (1, False, 1)
+    data = comparison.to_json()
+    assert (data["schema_version"], data["passed"], data["subjects"]) == (1, False, 1)
 
 
 def test_the_operations_that_moved_come_with_the_largest_first_and_only_where_both_records_are_at_hand() -> None:
@@ -195,11 +197,11 @@ def test_the_operations_that_moved_come_with_the_largest_first_and_only_where_bo
         )
 
     before, after = side(100, 50, 30, 20), side(101, 49, 32, 20)
-    (found,) = numbers(compared(before, after))
-    assert [each.delta for each in found.rows] == [2, -1]
-    for one, two in ((replace(before, record=None), after), (before, replace(after, record=None))):
-        (found,) = numbers(compared(one, two))
-        assert (found.after, found.rows) == (101, ()), "a history and a baseline have no operations"
+    (change,) = numbers(compared(before, after))
+    assert [row.delta for row in change.rows] == [2, -1]
+    for old, new in ((replace(before, record=None), after), (before, replace(after, record=None))):
+        (change,) = numbers(compared(old, new))
+        assert (change.after, change.rows) == (101, ()), "a history and a baseline have no operations"
 
 
 def test_a_policy_says_whether_something_waits_to_be_accepted() -> None:
@@ -217,8 +219,8 @@ def test_samples_that_overlap_are_not_different_whatever_their_medians_are() -> 
         [100, 101, 102, 103, 110, 111, 112, 113, 114, 115, 116],
     )
     assert difference(low, high, smallest=0.02, least=10) is SampleDifference.NONE
-    assert difference(low, [each + 20 for each in low], smallest=0.02, least=10) is SampleDifference.MORE
-    assert difference([each + 20 for each in low], low, smallest=0.02, least=10) is SampleDifference.LESS
+    assert difference(low, [number + 20 for number in low], smallest=0.02, least=10) is SampleDifference.MORE
+    assert difference([number + 20 for number in low], low, smallest=0.02, least=10) is SampleDifference.LESS
     assert difference(low, [110.0], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([110.0], low[:10], smallest=0.02, least=10) is SampleDifference.TOO_FEW
     assert difference([100.0], [102.0], smallest=0.02, least=10) is SampleDifference.NONE, "not by enough"

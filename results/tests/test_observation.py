@@ -41,9 +41,13 @@ RECORDS: Mapping[str, Record] = {
 }
 
 
-def seen(one: Observation) -> dict[str, Any]:
+def seen(observation: Observation) -> dict[str, Any]:
     """Everything that a history keeps: not the record, nor what a test declares."""
-    return {each.name: getattr(one, each.name) for each in fields(one) if each.name not in ("record", "declared")}
+    return {
+        field.name: getattr(observation, field.name)
+        for field in fields(observation)
+        if field.name not in ("record", "declared")
+    }
 
 
 @pytest.mark.parametrize("what", RECORDS)
@@ -51,14 +55,16 @@ def test_a_history_says_what_the_record_says(what: str, tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "runs", name="night")
     (run.path / "records-1.jsonl").write_text(RECORDS[what].dumps() + "\n")
     compact(run.path, tmp_path / "history")
-    (found,) = side("night", tmp_path / "history").observations
-    assert seen(found) == seen(of_record(RECORDS[what]))
-    assert found.wrong is of_record(RECORDS[what]).wrong, "a history does not know what is declared, so nothing is"
+    (observation,) = side("night", tmp_path / "history").observations
+    assert seen(observation) == seen(of_record(RECORDS[what]))
+    assert observation.wrong is of_record(RECORDS[what]).wrong, (
+        "a history does not know what is declared, so nothing is"
+    )
 
 
 def test_a_target_is_told_in_words() -> None:
-    found = of_record(RECORDS["board's FVP"]), of_record(RECORDS["two rules"])
-    assert [one.facts[Cause.TARGET] for one in found] == [
+    observations = of_record(RECORDS["board's FVP"]), of_record(RECORDS["two rules"])
+    assert [observation.facts[Cause.TARGET] for observation in observations] == [
         "FVP: 11.27; timing adapters: axi 0",
         "rules: waits, alignment",
     ]
@@ -81,10 +87,12 @@ def observed(verdict: str) -> Observation:
     ],
 )
 def test_of_several_attempts_the_worst_counts_that_could_be_made(verdicts: tuple[str, ...], expected: str) -> None:
-    (found,) = merged(map(observed, verdicts))
-    assert found.verdict == expected
-    made = {each for each in verdicts if each not in ("failed: link", "failed: timeout")}
-    assert found.unstable == ({(VERDICT, "")} if len(made) > 1 else set()), "what was not made differs from nothing"
+    (observation,) = merged(map(observed, verdicts))
+    assert observation.verdict == expected
+    possible = {verdict for verdict in verdicts if verdict not in ("failed: link", "failed: timeout")}
+    assert observation.unstable == ({(VERDICT, "")} if len(possible) > 1 else set()), (
+        "what was not made differs from nothing"
+    )
 
 
 @pytest.mark.parametrize("cause", [Cause.TOSA, Cause.WEIGHTS, Cause.STREAM])
@@ -99,9 +107,9 @@ def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_bef
 
 def test_what_ran_once_is_as_its_record_says() -> None:
     """A median that somebody else took is not taken again."""
-    one = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
-    assert merged([one]) == (one,)
-    assert replace(one, record=None) == one, "whether its record is at hand is not what it says"
+    observation = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
+    assert merged([observation]) == (observation,)
+    assert replace(observation, record=None) == observation, "whether its record is at hand is not what it says"
 
 
 def test_of_several_executions_samples_are_put_together_and_the_last_says_the_rest() -> None:
@@ -115,11 +123,17 @@ def test_of_several_executions_samples_are_put_together_and_the_last_says_the_re
         }
         return replace(of_record(ONE), numbers=numbers, versions={"qemu": version})
 
-    (found,) = merged([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
-    assert found.numbers[wall] == Number(3.0, "s", (5.0, 1.0, 3.0))
-    assert (found.numbers[cycles].value, found.unstable, found.versions) == (10, frozenset(), {"qemu": "2"})
-    (found,) = merged([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
-    assert (found.numbers[cycles].value, found.unstable) == (11, {cycles}), "one in floating point may differ"
+    (observation,) = merged([ran(10, 5.0, 1.0, version="1"), ran(10, 3.0, version="2")])
+    assert observation.numbers[wall] == Number(3.0, "s", (5.0, 1.0, 3.0))
+    assert (observation.numbers[cycles].value, observation.unstable, observation.versions) == (
+        10,
+        frozenset(),
+        {"qemu": "2"},
+    )
+    (observation,) = merged([ran(10, 5.0, version="1"), ran(11, 5.0, version="2")])
+    assert (observation.numbers[cycles].value, observation.unstable) == (11, {cycles}), (
+        "one in floating point may differ"
+    )
     once = replace(ran(10, 5.0, version="1"), numbers={cycles: Number(10, "cycles", (10,))})
-    (found,) = merged([once, ran(10, 7.0, version="2")])
-    assert (set(found.numbers), found.unstable) == ({cycles, wall, decibels}, frozenset())
+    (observation,) = merged([once, ran(10, 7.0, version="2")])
+    assert (set(observation.numbers), observation.unstable) == ({cycles, wall, decibels}, frozenset())

@@ -14,27 +14,27 @@ from ethos_hil.results.testing.synthetic_year import nights
 ONE, TWO = (of_record(item.record) for item in next(nights(1, count=1, tests=2)))
 
 
-def at(one: Observation, **place: str) -> Observation:
-    return replace(one, subject=replace(one.subject, **place))
+def at(observation: Observation, **place: str) -> Observation:
+    return replace(observation, subject=replace(observation.subject, **place))
 
 
-def early(one: Observation) -> Observation:
+def early(observation: Observation) -> Observation:
     """What failed before it was lowered."""
     return replace(
-        at(one, memory_mode="", system_config="", target="none", soc=""),
+        at(observation, memory_mode="", system_config="", target="none", soc=""),
         verdict="failed: compile", question="", inputs="", facts={}, numbers={},
     )  # fmt: skip
 
 
-def kinds(found: Pairing) -> dict[str, int]:
+def kinds(pairing: Pairing) -> dict[str, int]:
     names = ("same", "renamed", "moved", "missing", "new", "unclear")
-    return {name: len(getattr(found, name)) for name in names if getattr(found, name)}
+    return {name: len(getattr(pairing, name)) for name in names if getattr(pairing, name)}
 
 
 def test_a_test_is_itself_whatever_it_says() -> None:
     other = replace(ONE, verdict="failed: mismatch", question="another")
-    found = pair([ONE, TWO], [TWO, other], {})
-    assert (found.same, kinds(found)) == (((TWO, TWO), (ONE, other)), {"same": 2})
+    pairing = pair([ONE, TWO], [TWO, other], {})
+    assert (pairing.same, kinds(pairing)) == (((TWO, TWO), (ONE, other)), {"same": 2})
 
 
 def test_a_renamed_test_is_known_by_its_question_inputs_and_place() -> None:
@@ -69,10 +69,10 @@ PLACES = {
 @pytest.mark.parametrize("name", PLACES)
 def test_a_test_at_another_place_is_known_by_its_name(name: str) -> None:
     here, there = (at(ONE, **{name: place}) for place in ("here", "there"))
-    found = pair([here], [there], {})
-    assert (found.moved, kinds(found)) == (((here, there),), {"moved": 1})
-    told = f"another {name.replace('_', ' ')}: here became there"
-    assert place_cause(here.subject, there.subject) == (PLACES[name], told)
+    pairing = pair([here], [there], {})
+    assert (pairing.moved, kinds(pairing)) == (((here, there),), {"moved": 1})
+    text = f"another {name.replace('_', ' ')}: here became there"
+    assert place_cause(here.subject, there.subject) == (PLACES[name], text)
     both = at(there, npu="ethos-u85-2048", memory_mode="x")
     assert kinds(pair([here], [both], {})) == {"moved": 1}, "and by its name alone"
 
@@ -98,7 +98,7 @@ def test_what_failed_early_and_may_be_any_of_several_is_unclear() -> None:
     assert kinds(pair([right], several, {})) == {"missing": 1, "new": 2}, "a right answer knew its place"
     failed = replace(at(ONE, memory_mode="c"), verdict="failed: mismatch")
     assert kinds(pair([failed], several, {})) == {"missing": 1, "new": 2}, "and so did a wrong one"
-    known = [at(each, npu=npu) for each, npu in zip(several, ("one", "two"), strict=True)]
+    known = [at(observation, npu=npu) for observation, npu in zip(several, ("one", "two"), strict=True)]
     assert kinds(pair([early(at(ONE, npu="three"))], known, {})) == {"missing": 1, "new": 2}
 
 

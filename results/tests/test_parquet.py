@@ -52,8 +52,8 @@ def plain(value: Any) -> Any:
 
 def by_duckdb(path: Path) -> Rows:
     with duckdb.connect() as database:
-        found = database.read_parquet(str(path))
-        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+        relation = database.read_parquet(str(path))
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
 READERS = {"fastparquet": by_fastparquet, "duckdb": by_duckdb}
@@ -64,40 +64,40 @@ def rows(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Record], R
     def read(of: Record) -> Rows:
         path = tmp_path / "rows.parquet"
         path.write_bytes(parquet.write(of))
-        found: Rows = request.param(path)
-        return found
+        result: Rows = request.param(path)
+        return result
 
     return read
 
 
 @pytest.mark.parametrize("of", RECORDS.values(), ids=RECORDS)
 def test_every_field_of_every_row_is_there(rows: Callable[[Record], Rows], of: Record) -> None:
-    found = rows(of)
+    table = rows(of)
     cpu = () if of.profile is None else of.profile.cpu
-    assert all(list(row) == list(COLUMNS) for row in found)
-    assert all((row["model"], row["npu"], row["target"]) == (valid(of.model), of.npu, "virtual") for row in found)
-    for each, row in zip(of.ops, found, strict=False):
-        assert row["kind"] == ("job" if each.id == JOB else "npu")
+    assert all(list(row) == list(COLUMNS) for row in table)
+    assert all((row["model"], row["npu"], row["target"]) == (valid(of.model), of.npu, "virtual") for row in table)
+    for operation, row in zip(of.ops, table, strict=False):
+        assert row["kind"] == ("job" if operation.id == JOB else "npu")
         for name in ("id", "npu_op", "tosa_op", "module", "source", "provenance", "method", "merged_with"):
-            assert row[name] == valid(getattr(each, name)), name
+            assert row[name] == valid(getattr(operation, name)), name
         for name in ("instruction", "cycles", "spread"):
-            assert row[name] == getattr(each, name), name
-        assert row["aten_ops"] == [valid(name) for name in each.aten_ops]
-        assert row["sources"] == [valid(name) for name in each.sources]
-        assert row["samples"] == list(each.samples)
-        assert row["events"] == {valid(name): count for name, count in each.events.items()}
+            assert row[name] == getattr(operation, name), name
+        assert row["aten_ops"] == [valid(name) for name in operation.aten_ops]
+        assert row["sources"] == [valid(name) for name in operation.sources]
+        assert row["samples"] == list(operation.samples)
+        assert row["events"] == {valid(name): count for name, count in operation.events.items()}
         assert row["operator"] is row["part"] is row["cpu_instructions"] is row["calls"] is None
-        cost = None if of.profile is None else of.profile.costs.get(each.id)
+        cost = None if of.profile is None else of.profile.costs.get(operation.id)
         expected = dict.fromkeys(list(COLUMNS)[list(COLUMNS).index("bound_by") :]) if cost is None else flat(cost)
         assert {name: row[name] for name in expected} == expected
-    for one, row in zip(cpu, found[len(of.ops) :], strict=True):
+    for cpu_row, row in zip(cpu, table[len(of.ops) :], strict=True):
         assert row["kind"] == "cpu"
         for name in ("id", "operator", "part", "module", "source", "provenance"):
-            assert row[name] == valid(getattr(one, name)), name
+            assert row[name] == valid(getattr(cpu_row, name)), name
         for name in ("instruction", "spread", "calls"):
-            assert row[name] == getattr(one, name), name
-        counted = one.count if one.unit == "instructions" else None
-        assert (row["cpu_instructions"], row["cycles"]) == (counted, None if counted is not None else one.count)
+            assert row[name] == getattr(cpu_row, name), name
+        counted = cpu_row.count if cpu_row.unit == "instructions" else None
+        assert (row["cpu_instructions"], row["cycles"]) == (counted, None if counted is not None else cpu_row.count)
         assert (
             row["npu_op"]
             is row["aten_ops"]
@@ -149,8 +149,8 @@ def test_files_of_several_records_are_one_table(tmp_path: Path) -> None:
         database.execute(f"SELECT count(*), sum(cycles) FROM read_parquet('{tmp_path}/*.parquet')")
         (count,) = database.fetchall()
     cpu = [row for of in RECORDS.values() if of.profile for row in of.profile.cpu]
-    ops = [each for of in RECORDS.values() for each in of.ops]
-    cycles = sum(each.cycles or 0 for each in ops) + sum(row.count or 0 for row in cpu if row.unit == "cycles")
+    ops = [op for of in RECORDS.values() for op in of.ops]
+    cycles = sum(op.cycles or 0 for op in ops) + sum(row.count or 0 for row in cpu if row.unit == "cycles")
     assert count == (len(ops) + len(cpu), cycles)
 
 

@@ -27,11 +27,11 @@ def models(*paths: Path) -> list[str]:
 
 
 def test_a_run_folder_and_its_shards(tmp_path: Path) -> None:
-    one, two = written(tmp_path / "1", "night", "a", "b"), written(tmp_path / "2", "night", "c")
-    assert models(one) == ["a", "b"]
-    found = find_results([one, two, tmp_path / "1/../1/night"])
-    assert [record.model for record in found.records] == ["a", "b", "c"]
-    assert (found.name, found.folders, len(found.manifests)) == ("night", (one, two), 2)
+    first, second = written(tmp_path / "1", "night", "a", "b"), written(tmp_path / "2", "night", "c")
+    assert models(first) == ["a", "b"]
+    results = find_results([first, second, tmp_path / "1/../1/night"])
+    assert [record.model for record in results.records] == ["a", "b", "c"]
+    assert (results.name, results.folders, len(results.manifests)) == ("night", (first, second), 2)
 
 
 def test_of_a_folder_of_runs_it_is_the_newest_that_has_a_record(tmp_path: Path) -> None:
@@ -48,10 +48,10 @@ def test_a_file_is_a_run_with_its_records(tmp_path: Path) -> None:
     file.write_text(RECORD.dumps())
     assert models(file) == [RECORD.model]
     lines.write_bytes(lines.read_bytes() + b'{"schema_version": 1\n' + b"[1]\n")
-    found = find_results([lines])
-    assert [record.model for record in found.records] == ["a", "b"]
-    assert [each.where for each in found.skipped] == [f"{lines}:3", f"{lines}:4"]
-    assert (found.name, found.created) == ("night", RECORD.created)
+    results = find_results([lines])
+    assert [record.model for record in results.records] == ["a", "b"]
+    assert [line.where for line in results.skipped] == [f"{lines}:3", f"{lines}:4"]
+    assert (results.name, results.created) == ("night", RECORD.created)
 
 
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:

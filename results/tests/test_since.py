@@ -35,11 +35,13 @@ def failed(record: Record, kind: FailureKind = FailureKind.MISMATCH) -> Record:
 def counting(cycles: float) -> Callable[[Record], list[Record]]:
     """What a night has of a test that takes so many cycles."""
 
-    def made(record: Record) -> list[Record]:
-        metrics = tuple(replace(each, value=cycles) if each.name == "npu_cycles" else each for each in record.metrics)
+    def night(record: Record) -> list[Record]:
+        metrics = tuple(
+            replace(metric, value=cycles) if metric.name == "npu_cycles" else metric for metric in record.metrics
+        )
         return [replace(record, metrics=metrics)]
 
-    return made
+    return night
 
 
 def good(record: Record) -> list[Record]:
@@ -62,13 +64,13 @@ def lost_and_repeated(record: Record) -> list[Record]:
     return [failed(record, FailureKind.TIMEOUT), record]
 
 
-def kept(folder: Path, *made: Callable[[Record], list[Record]]) -> tuple[History, RunResults]:
+def kept(folder: Path, *changes: Callable[[Record], list[Record]]) -> tuple[History, RunResults]:
     """A history of nights, a day apart, and the results of the last of them."""
     other = replace(one_test(), model="other", test=None)  # so that no night is empty
     results = RunResults("", "", ())
-    for at, each in enumerate(made):
+    for at, change in enumerate(changes):
         created = (_FIRST + timedelta(days=at)).isoformat()
-        records = [replace(record, created=created) for record in (other, *each(one_test()))]
+        records = [replace(record, created=created) for record in (other, *change(one_test()))]
         compact_records([StoredRecord(f"night{at}", created, record) for record in records], folder)
         results = RunResults(f"night{at}", created, tuple(records))
     return History(folder), results
@@ -82,16 +84,16 @@ def names(since: Since) -> tuple[str, str, int]:
     return (since.first.run if since.first else "", since.last.run if since.last else "", since.runs)
 
 
-def red(folder: Path, *made: Callable[[Record], list[Record]]) -> Since:
-    history, tonight = kept(folder, *made)
+def red(folder: Path, *changes: Callable[[Record], list[Record]]) -> Since:
+    history, tonight = kept(folder, *changes)
     return red_since(history, tonight, [place()])[place()]
 
 
 def test_a_failure_of_tonight_is_new_and_names_the_last_good_run(tmp_path: Path) -> None:
-    found = red(tmp_path, bad, good, bad)
-    assert found.new
-    assert names(found) == ("", "night1", 0)
-    assert found.facts["versions"] == '{"ethos-u-vela": "5.0.0", "executorch": "1.4.1", "torch": "2.13.0"}'
+    since = red(tmp_path, bad, good, bad)
+    assert since.new
+    assert names(since) == ("", "night1", 0)
+    assert since.facts["versions"] == '{"ethos-u-vela": "5.0.0", "executorch": "1.4.1", "torch": "2.13.0"}'
 
 
 def test_a_stretch_begins_after_the_last_good_run_and_goes_over_nights_without_the_test(tmp_path: Path) -> None:
@@ -128,9 +130,9 @@ def number(value: float) -> NumberNow:
 
 def test_a_number_is_followed_to_the_run_that_brought_it(tmp_path: Path) -> None:
     history, tonight = kept(tmp_path, counting(10), counting(9), counting(9), counting(10), counting(10), counting(10))
-    found: Mapping[NumberNow, Since] = value_since(history, tonight, [number(10), number(11)])
-    assert names(found[number(10)]) == ("night3", "night2", 2)
-    assert names(found[number(11)]) == ("", "night4", 0)
+    since: Mapping[NumberNow, Since] = value_since(history, tonight, [number(10), number(11)])
+    assert names(since[number(10)]) == ("night3", "night2", 2)
+    assert names(since[number(11)]) == ("", "night4", 0)
 
 
 def test_runs_after_tonight_do_not_count(tmp_path: Path) -> None:
@@ -141,10 +143,10 @@ def test_runs_after_tonight_do_not_count(tmp_path: Path) -> None:
 
 
 def net(scheme: str = "a8w8", **changes: object) -> Record:
-    one = one_test()
-    assert one.artifact is not None
-    made = replace(one, test=None, model="net.py:net", artifact=replace(one.artifact, scheme=scheme))
-    return replace(made, **changes)  # type: ignore[arg-type]
+    test = one_test()
+    assert test.artifact is not None
+    record = replace(test, test=None, model="net.py:net", artifact=replace(test.artifact, scheme=scheme))
+    return replace(record, **changes)  # type: ignore[arg-type]
 
 
 def early(record: Record) -> Record:
@@ -153,13 +155,13 @@ def early(record: Record) -> Record:
     return replace(lost, artifact=None, memory_mode="", target=TargetInfo("none", "none", ""))
 
 
-def followed(folder: Path, *made: list[Record], older: int = 0) -> tuple[History, RunResults]:
+def followed(folder: Path, *nights: list[Record], older: int = 0) -> tuple[History, RunResults]:
     """A history of nights with these records, the first of them as an earlier version wrote them."""
     results = RunResults("", "", ())
-    for at, night in enumerate(made):
+    for at, night in enumerate(nights):
         created = (_FIRST + timedelta(days=at)).isoformat()
         records = [replace(record, created=created) for record in night]
-        path = compact_records([StoredRecord(f"night{at}", created, each) for each in records], folder).path
+        path = compact_records([StoredRecord(f"night{at}", created, record) for record in records], folder).path
         if at < older:
             as_before(path)
         results = RunResults(f"night{at}", created, tuple(records))
@@ -179,55 +181,57 @@ BOTH = {
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_two_of_one_name_are_red_since_their_own_nights(tmp_path: Path, kind: str) -> None:
-    one, other = BOTH[kind]
+    first, other = BOTH[kind]
     history, tonight = followed(
-        tmp_path, [failed(one), other], [one, other], [one, failed(other)], [failed(one), failed(other)]
+        tmp_path, [failed(first), other], [first, other], [first, failed(other)], [failed(first), failed(other)]
     )
-    found = red_since(history, tonight, [subject_of(one), subject_of(other)])
-    assert names(found[subject_of(one)]) == ("", "night2", 0)
-    assert names(found[subject_of(other)]) == ("night2", "night1", 1)
+    since = red_since(history, tonight, [subject_of(first), subject_of(other)])
+    assert names(since[subject_of(first)]) == ("", "night2", 0)
+    assert names(since[subject_of(other)]) == ("night2", "night1", 1)
 
 
 @pytest.mark.parametrize("kind", BOTH)
 def test_two_of_one_name_have_their_own_numbers(tmp_path: Path, kind: str) -> None:
-    one, other = BOTH[kind]
-    history, tonight = followed(tmp_path, *([*counting(a)(one), *counting(b)(other)]
+    first, other = BOTH[kind]
+    history, tonight = followed(tmp_path, *([*counting(a)(first), *counting(b)(other)]
                                             for a, b in ((7, 5), (7, 5), (5, 7), (7, 5))))  # fmt: skip
-    asked = [NumberNow(subject_of(each), "npu_cycles", "modelled", value) for each, value in ((one, 7), (other, 5))]
-    found = value_since(history, tonight, asked)
-    assert [names(found[each]) for each in asked] == [("", "night2", 0)] * 2
+    asked = [
+        NumberNow(subject_of(record), "npu_cycles", "modelled", value) for record, value in ((first, 7), (other, 5))
+    ]
+    since = value_since(history, tonight, asked)
+    assert [names(since[question]) for question in asked] == [("", "night2", 0)] * 2
 
 
 def test_a_scheme_that_does_not_compile_is_not_the_one_that_does(tmp_path: Path) -> None:
     """Neither where it failed so before, nor where it does tonight."""
-    one, other = BOTH["scheme"]
-    history, tonight = followed(tmp_path, [one, other], [early(one), other], [early(one), failed(other)])
-    asked = [subject_of(early(one)), subject_of(other)]
-    found = red_since(history, tonight, asked)
-    assert [names(found[each]) for each in asked] == [("night1", "night0", 1), ("", "night1", 0)]
+    first, other = BOTH["scheme"]
+    history, tonight = followed(tmp_path, [first, other], [early(first), other], [early(first), failed(other)])
+    asked = [subject_of(early(first)), subject_of(other)]
+    since = red_since(history, tonight, asked)
+    assert [names(since[question]) for question in asked] == [("night1", "night0", 1), ("", "night1", 0)]
 
 
 def test_a_runner_that_is_built_each_night_is_one_series(tmp_path: Path) -> None:
-    each = [net(runner=RunnerInfo("runner", digit * 64)) for digit in "abc"]
-    history, tonight = followed(tmp_path, [each[0]], [failed(each[1])], [failed(each[2])])
-    asked = subject_of(each[2])
+    records = [net(runner=RunnerInfo("runner", digit * 64)) for digit in "abc"]
+    history, tonight = followed(tmp_path, [records[0]], [failed(records[1])], [failed(records[2])])
+    asked = subject_of(records[2])
     assert names(red_since(history, tonight, [asked])[asked]) == ("night1", "night0", 1)
 
 
 def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
     """An older history knows neither cases nor schemes."""
-    one = net("a16w8", bench=BenchInfo("grid", "wide", "nets"))
-    history, tonight = followed(tmp_path, [one], [failed(one)], [failed(one)], [failed(one)], older=2)
-    assert names(red_since(history, tonight, [subject_of(one)])[subject_of(one)]) == ("night1", "night0", 2)
+    record = net("a16w8", bench=BenchInfo("grid", "wide", "nets"))
+    history, tonight = followed(tmp_path, [record], [failed(record)], [failed(record)], [failed(record)], older=2)
+    assert names(red_since(history, tonight, [subject_of(record)])[subject_of(record)]) == ("night1", "night0", 2)
 
 
 @pytest.mark.parametrize("kind", ["scheme", "case"])
 def test_what_an_older_history_does_not_tell_apart_does_not_count(tmp_path: Path, kind: str) -> None:
-    one, other = (replace(each, inputs_sha256=digit * 64) for each, digit in zip(BOTH[kind], "ab", strict=True))
-    assert one.artifact is not None
-    one = replace(one, artifact=replace(one.artifact, question="c" * 64))
-    nights_of = [[one, other], [failed(one), other], [failed(one), other], [failed(one), failed(other)]]
+    first, other = (replace(record, inputs_sha256=digit * 64) for record, digit in zip(BOTH[kind], "ab", strict=True))
+    assert first.artifact is not None
+    first = replace(first, artifact=replace(first.artifact, question="c" * 64))
+    nights_of = [[first, other], [failed(first), other], [failed(first), other], [failed(first), failed(other)]]
     history, tonight = followed(tmp_path, *nights_of, older=2)
-    asked = [subject_of(one), subject_of(other)]
-    found = red_since(history, tonight, asked)
-    assert [names(found[each]) for each in asked] == [("night2", "night0", 1), ("", "night2", 0)]
+    asked = [subject_of(first), subject_of(other)]
+    since = red_since(history, tonight, asked)
+    assert [names(since[question]) for question in asked] == [("night2", "night0", 1), ("", "night2", 0)]

@@ -55,9 +55,9 @@ RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append
     command = [sys.executable, "-c", script, str(tmp_path)]
     for process in [subprocess.Popen(command) for _ in range(2)]:
         assert process.wait() == 0
-    found = [item for item in read(tmp_path) if isinstance(item, StoredRecord)]
+    items = [item for item in read(tmp_path) if isinstance(item, StoredRecord)]
     kept = replace(RECORD, run=RunFolder(tmp_path, name=name).info)
-    assert [(item.run, item.record) for item in found] == [(name, kept)] * 2
+    assert [(item.run, item.record) for item in items] == [(name, kept)] * 2
     assert len(list((tmp_path / name).glob("*.jsonl"))) == 2
     assert json.loads((tmp_path / name / "manifest.json").read_text())["command"] == ["pytest", "suites"]
     assert {path.suffix for path in (tmp_path / name).iterdir()} == {".json", ".jsonl"}
@@ -70,10 +70,10 @@ def test_a_record_after_a_half_line_of_a_dead_process_of_the_same_id_is_whole(tm
     path = next(folder.path.glob("*.jsonl"))
     path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
     folder.append(RECORD, part="a part", attempt=2)
-    found = list(read(tmp_path))
-    kept = [item.record.run for item in found if isinstance(item, StoredRecord)]
+    items = list(read(tmp_path))
+    kept = [item.record.run for item in items if isinstance(item, StoredRecord)]
     assert kept == [folder.info, replace(folder.info, part="a part", attempt=2)]
-    assert [item.where for item in found if isinstance(item, Skipped)] == [f"{path}:2"]
+    assert [item.where for item in items if isinstance(item, Skipped)] == [f"{path}:2"]
 
 
 def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
@@ -81,10 +81,10 @@ def test_an_incomplete_last_line_is_reported_and_the_others_are_kept(tmp_path: P
     folder.append(RECORD)
     path = next(folder.path.glob("*.jsonl"))
     path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
-    found = list(read(tmp_path))
-    assert isinstance(found[0], StoredRecord)
-    assert isinstance(found[1], Skipped)
-    assert found[1].where == f"{path}:2"
+    items = list(read(tmp_path))
+    assert isinstance(items[0], StoredRecord)
+    assert isinstance(items[1], Skipped)
+    assert items[1].where == f"{path}:2"
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_other_runs_are_shown(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_a_file_that_cannot_be_read_is_reported_and_other_runs_are_shown(tmp_pat
     second.append(RECORD)
     path = first.path / "records-1.jsonl"
     path.symlink_to(path)
-    skipped, found = read(tmp_path)
+    skipped, stored = read(tmp_path)
     assert isinstance(skipped, Skipped)
-    assert (skipped.where, isinstance(found, StoredRecord)) == (str(path), True)
+    assert (skipped.where, isinstance(stored, StoredRecord)) == (str(path), True)
     with pytest.raises(OSError, match="records-1"):
         list(read_run(first.path))
 
@@ -214,7 +214,7 @@ def test_no_two_rows_for_people_are_equal() -> None:
         "record": [RECORD, RECORD],
     }
     for column, records in several.items():
-        table = for_people(frame(StoredRecord("night", "", each) for each in records))
+        table = for_people(frame(StoredRecord("night", "", record) for record in records))
         assert not table.duplicated().any()
         assert {column, "memory_mode"} <= set(table.columns), column
         assert not ({*several} - {column, "memory_mode"}) & set(table.columns), column

@@ -22,8 +22,8 @@ TEST = next(nights(count=1, tests=1))[0].record
 
 def model(scheme: str = "a8w8", **changes: object) -> Record:
     assert TEST.artifact is not None
-    made = replace(TEST, test=None, model="net.py:net", artifact=replace(TEST.artifact, scheme=scheme))
-    return replace(made, **changes)  # type: ignore[arg-type]
+    record = replace(TEST, test=None, model="net.py:net", artifact=replace(TEST.artifact, scheme=scheme))
+    return replace(record, **changes)  # type: ignore[arg-type]
 
 
 OTHERS = {
@@ -51,17 +51,17 @@ def test_a_history_and_the_gate_have_the_key_of_the_record(tmp_path: Path, kind:
 
 
 def test_no_two_have_one_key_or_one_name() -> None:
-    subjects = [subject_of(each) for each in OTHERS.values()]
+    subjects = [subject_of(record) for record in OTHERS.values()]
     assert len(set(subjects)) == len(OTHERS)
     for both in combinations(subjects, 2):
         names = Names(both)
         assert names.full(both[0]) != names.full(both[1])
     names = Names(subjects)
-    assert len({names.full(each) for each in subjects}) == len(OTHERS)
+    assert len({names.full(subject) for subject in subjects}) == len(OTHERS)
 
 
 def test_a_name_has_no_more_than_it_needs() -> None:
-    plain, scheme, mode = (subject_of(OTHERS[each]) for each in ("plain", "scheme", "mode"))
+    plain, scheme, mode = (subject_of(OTHERS[kind]) for kind in ("plain", "scheme", "mode"))
     assert Names([plain]).full(plain) == "net.py:net"
     assert Names([plain, scheme]).full(scheme) == Names([plain, scheme]).name(scheme) == "net.py:net (a16w8)"
     assert Names([plain, mode]).full(mode) == "net.py:net on Sram_Only"

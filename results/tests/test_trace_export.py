@@ -39,11 +39,11 @@ class Shown:
 
 def unknown(message: Message) -> int:
     """The number of fields that Perfetto's definitions do not have."""
-    found = len(UnknownFieldSet(message))
+    trace = len(UnknownFieldSet(message))
     for kind, value in message.ListFields():
         if kind.message_type is not None:
-            found += sum(map(unknown, value if kind.is_repeated else (value,)))
-    return found
+            trace += sum(map(unknown, value if kind.is_repeated else (value,)))
+    return trace
 
 
 def shown(content: bytes) -> Shown:
@@ -51,7 +51,7 @@ def shown(content: bytes) -> Shown:
     trace = Trace.FromString(content)
     assert unknown(trace) == 0
     assert len(trace.SerializeToString()) == len(content)
-    found = Shown()
+    picture = Shown()
     tracks: dict[int, TrackDescriptor] = {}
     open_slices: dict[int, list[TrackEvent]] = {}
     begun: dict[int, list[int]] = {}
@@ -64,26 +64,26 @@ def shown(content: bytes) -> Shown:
             assert track.uuid not in tracks
             tracks[track.uuid] = track
             if not track.HasField("parent_uuid"):
-                assert not found.process, "one group of tracks"
+                assert not picture.process, "one group of tracks"
                 assert not track.HasField("process"), "whose tracks are sorted by name"
                 assert track.child_ordering == TrackDescriptor.EXPLICIT
-                found.process = track.name
+                picture.process = track.name
                 continue
             assert track.sibling_order_rank == track.uuid, "in the order in which they come"
             assert track.parent_uuid in tracks, "a parent comes first"
-            assert track.name not in found.slices
+            assert track.name not in picture.slices
             if track.HasField("counter"):
                 assert track.counter.unit_name
-                found.counters[f"{track.name}, {track.counter.unit_name}"] = []
+                picture.counters[f"{track.name}, {track.counter.unit_name}"] = []
             else:
-                found.slices[track.name] = []
+                picture.slices[track.name] = []
             continue
         assert packet.timestamp >= times.get(sequence, 0)
         times[sequence] = packet.timestamp
         event = packet.track_event
         track = tracks[event.track_uuid]
         if event.type == TrackEvent.TYPE_COUNTER:
-            points = found.counters[f"{track.name}, {track.counter.unit_name}"]
+            points = picture.counters[f"{track.name}, {track.counter.unit_name}"]
             assert not points or packet.timestamp > points[-1][0], "one value at a time"
             points.append((packet.timestamp, event.double_counter_value))
         elif event.type == TrackEvent.TYPE_SLICE_BEGIN:
@@ -92,10 +92,10 @@ def shown(content: bytes) -> Shown:
         else:
             assert event.type == TrackEvent.TYPE_SLICE_END
             start = open_slices[track.uuid].pop()
-            details = tuple((each.name, value(each)) for each in start.debug_annotations)
-            found.slices[track.name].append((start.name, begun[track.uuid].pop(), packet.timestamp, details))
+            details = tuple((annotation.name, value(annotation)) for annotation in start.debug_annotations)
+            picture.slices[track.name].append((start.name, begun[track.uuid].pop(), packet.timestamp, details))
     assert not any(open_slices.values()), "a slice that never ends"
-    return found
+    return picture
 
 
 def value(annotation: Any) -> str | int:
@@ -103,47 +103,47 @@ def value(annotation: Any) -> str | int:
 
 
 def overlapping(slices: list[Found]) -> Iterator[tuple[Found, Found]]:
-    in_time = sorted(slices, key=lambda each: (each[1], each[2]))
+    in_time = sorted(slices, key=lambda piece: (piece[1], piece[2]))
     return ((a, b) for a, b in itertools.pairwise(in_time) if b[1] < a[2])
 
 
-def lane(found: Shown, name: str) -> list[Found]:
+def lane(trace: Shown, name: str) -> list[Found]:
     """The slices of all tracks of a lane."""
-    return [each for track, slices in found.slices.items() if track.startswith(name) for each in slices]
+    return [piece for track, slices in trace.slices.items() if track.startswith(name) for piece in slices]
 
 
 @pytest.mark.parametrize("of", RECORDS.values(), ids=RECORDS)
 def test_perfetto_reads_every_slice_in_a_track_where_none_overlaps(of: Record) -> None:
-    found = shown(perfetto.write(of))
+    trace = shown(perfetto.write(of))
     assert of.profile is not None
-    assert found.process == valid(f"{of.model} on ethos-u55-128 (500 MHz, {of.profile.timeline_from})")
+    assert trace.process == valid(f"{of.model} on ethos-u55-128 (500 MHz, {of.profile.timeline_from})")
     for name, key in (("NPU kernels", "npu"), ("DMA", "dma"), ("CPU", "cpu")):
         expected = Counter(
-            (valid(each.name), 2 * each.begin, 2 * each.end, each.row)
-            for each in of.profile.timeline
-            if each.lane == key
+            (valid(piece.name), 2 * piece.begin, 2 * piece.end, piece.row)
+            for piece in of.profile.timeline
+            if piece.lane == key
         )
-        assert Counter((*each[:3], dict(each[3])["row"]) for each in lane(found, name)) == expected
+        assert Counter((*piece[:3], dict(piece[3])["row"]) for piece in lane(trace, name)) == expected
     # Modules nest, all else is flat.
-    for name, slices in found.slices.items():
+    for name, slices in trace.slices.items():
         assert name == "Modules" or not list(overlapping(slices)), name
     wanted = {"Modules", "NPU kernels", "NPU kernels 2"} | {"DMA"} | ({"CPU"} if of.profile.cpu else set())
-    assert set(found.slices) == wanted
+    assert set(trace.slices) == wanted
 
 
 def test_a_slice_has_the_numbers_of_its_row() -> None:
-    found = shown(perfetto.write(record()))
-    (conv3,) = [dict(each[3]) for each in lane(found, "NPU kernels") if each[0] == "Conv3"]
+    trace = shown(perfetto.write(record()))
+    (conv3,) = [dict(piece[3]) for piece in lane(trace, "NPU kernels") if piece[0] == "Conv3"]
     assert conv3 == {
         "begin_cycle": 1270, "cycles": 260, "mac_cycles": 260, "port0_bytes_read": 1, "port1_bytes_written": 1,
         "row": "npu00003", "npu_op": "Conv3", "tosa_op": "CONV2D", "aten_ops": "aten.conv2d.default aten.relu.default",
         "module": "head", "source": "net.py:3", "row_cycles": 250, "provenance": "modelled", "method": "prefix",
         "bound_by": "Dram",
     }  # fmt: skip
-    (merged,) = [dict(each[3]) for each in lane(found, "NPU kernels") if each[0] == "Conv1"]
+    (merged,) = [dict(piece[3]) for piece in lane(trace, "NPU kernels") if piece[0] == "Conv1"]
     assert merged["merged_with"] == "npu00002"
     assert "row_cycles" not in merged
-    (last,) = [dict(each[3]) for each in found.slices["CPU"] if each[0] == "dequantize"]
+    (last,) = [dict(piece[3]) for piece in trace.slices["CPU"] if piece[0] == "dequantize"]
     assert last == {
         "begin_cycle": 1530, "cycles": 70, "row": "cpu00003.kernel", "operator": "q::dequantize", "part": "kernel",
         "module": "tail", "source": "net.py:9", "row_cycles": 70, "calls": 2, "provenance": "measured",
@@ -158,8 +158,8 @@ def test_a_counter_has_a_point_where_its_value_becomes_another_one() -> None:
 
 
 def test_modules_contain_their_parts() -> None:
-    modules = [each[:3] for each in shown(perfetto.write(record())).slices["Modules"]]
-    assert sorted(modules, key=lambda each: (each[1], -each[2])) == [
+    modules = [piece[:3] for piece in shown(perfetto.write(record())).slices["Modules"]]
+    assert sorted(modules, key=lambda piece: (piece[1], -piece[2])) == [
         ("stem", 2 * 1020, 2 * 1270),
         ("conv1", 2 * 1020, 2 * 1120),
         ("conv2", 2 * 1120, 2 * 1270),
@@ -172,25 +172,25 @@ def test_modules_contain_their_parts() -> None:
 def test_chromes_trace_has_the_same_slices_and_counters(of: Record) -> None:
     expected = shown(perfetto.write(of))
     document = json.loads(chrome_trace.write(of), parse_constant=pytest.fail)
-    found, names = Shown(), {}
+    trace, names = Shown(), {}
     for event in document["traceEvents"]:
         assert event["pid"] == 1
         if event["ph"] == "M" and event["name"] == "process_name":
-            found.process = event["args"]["name"]
+            trace.process = event["args"]["name"]
         elif event["ph"] == "M" and event["name"] == "thread_name":
             names[event["tid"]] = event["args"]["name"]
-            found.slices[names[event["tid"]]] = []
+            trace.slices[names[event["tid"]]] = []
         elif event["ph"] == "X":
             begin, length = (round(1000 * event[key]) for key in ("ts", "dur"))
-            each = event["name"], begin, begin + length, tuple(event["args"].items())
-            found.slices[names[event["tid"]]].append(each)
+            piece = event["name"], begin, begin + length, tuple(event["args"].items())
+            trace.slices[names[event["tid"]]].append(piece)
         elif event["ph"] == "C":
             ((_, number),) = event["args"].items()
-            found.counters.setdefault(event["name"], []).append((round(1000 * event["ts"]), number))
-    assert found.counters == expected.counters
-    assert found.process == expected.process
-    assert {name: sorted(each) for name, each in found.slices.items()} == {
-        name: sorted(each) for name, each in expected.slices.items()
+            trace.counters.setdefault(event["name"], []).append((round(1000 * event["ts"]), number))
+    assert trace.counters == expected.counters
+    assert trace.process == expected.process
+    assert {name: sorted(slices) for name, slices in trace.slices.items()} == {
+        name: sorted(slices) for name, slices in expected.slices.items()
     }
 
 
@@ -207,8 +207,8 @@ def test_rates_sum_to_the_bytes_that_were_moved() -> None:
         assert of.profile is not None
         for port in (0, 1):
             for word in ("read", "written"):
-                names = [each for each in counters if each.endswith(f" {word} (port {port}), B/cycle")]
-                moved = sum(getattr(each, word)[port] for each in of.profile.timeline)
+                names = [name for name in counters if name.endswith(f" {word} (port {port}), B/cycle")]
+                moved = sum(getattr(piece, word)[port] for piece in of.profile.timeline)
                 assert len(names) == (1 if moved else 0)
                 assert sum(integral(counters[name]) for name in names) == pytest.approx(moved, rel=1e-11)
     counters = shown(perfetto.write(record())).counters
@@ -232,7 +232,7 @@ def test_memory_in_use_is_the_sum_of_the_buffers_that_live() -> None:
 def test_rows_without_slices_keep_their_buffers() -> None:
     of = record()
     assert of.profile is not None
-    without = tuple(each for each in of.profile.timeline if each.row not in ("npu00002", "npu00004"))
+    without = tuple(piece for piece in of.profile.timeline if piece.row not in ("npu00002", "npu00004"))
     counters = shown(perfetto.write(with_profile(of, timeline=without))).counters
     assert counters["Sram in use, bytes"] == [(0, 0), (2040, 1300), (2240, 300), (2540, 64), (3060, 0)]
 
@@ -240,35 +240,35 @@ def test_rows_without_slices_keep_their_buffers() -> None:
 def test_a_timeline_that_was_laid_end_to_end_has_no_counters_of_what_it_does_not_know() -> None:
     timeline = (Slice("npu", JOB, 0, 9, "job2"), Slice("npu", "Conv0", 9, 20, "npu00000"))
     of = with_profile(record(), timeline=timeline, timeline_from="laid end to end", buffers=())
-    found = shown(perfetto.write(of))
-    assert found.counters == {}
-    assert found.process == "net.py:net on ethos-u55-128 (500 MHz, laid end to end)"
-    assert [each[:3] for each in found.slices["NPU kernels"]] == [("job", 0, 18), ("Conv0", 18, 40)]
+    trace = shown(perfetto.write(of))
+    assert trace.counters == {}
+    assert trace.process == "net.py:net on ethos-u55-128 (500 MHz, laid end to end)"
+    assert [piece[:3] for piece in trace.slices["NPU kernels"]] == [("job", 0, 18), ("Conv0", 18, 40)]
 
 
 def test_without_a_clock_a_cycle_is_a_nanosecond_and_the_trace_says_so() -> None:
-    found = shown(perfetto.write(with_profile(record(), clock_hz=0.0)))
-    assert "(1 cycle = 1 ns, modelled)" in found.process
-    assert ("Conv3", 1270, 1530) in [each[:3] for each in lane(found, "NPU kernels")]
+    trace = shown(perfetto.write(with_profile(record(), clock_hz=0.0)))
+    assert "(1 cycle = 1 ns, modelled)" in trace.process
+    assert ("Conv3", 1270, 1530) in [piece[:3] for piece in lane(trace, "NPU kernels")]
 
 
 def test_a_clock_above_a_gigahertz_leaves_slices_in_order() -> None:
-    found = shown(perfetto.write(with_profile(record(), clock_hz=3e9)))
-    assert ("Conv3", 423, 510) in [each[:3] for each in lane(found, "NPU kernels")]
+    trace = shown(perfetto.write(with_profile(record(), clock_hz=3e9)))
+    assert ("Conv3", 423, 510) in [piece[:3] for piece in lane(trace, "NPU kernels")]
     points = shown(perfetto.write(with_profile(record(), clock_hz=1e12))).counters["Sram in use, bytes"]
     assert points == [(0, 0), (1, 64), (2, 0)]
 
 
 def test_three_slices_at_once_have_three_tracks() -> None:
     timeline = tuple(Slice("npu", f"k{number}", number, 10 + number, "npu00000") for number in range(12))
-    found = shown(perfetto.write(with_profile(record(), timeline=timeline)))
-    tracks = [slices for name, slices in found.slices.items() if name.startswith("NPU kernels")]
+    trace = shown(perfetto.write(with_profile(record(), timeline=timeline)))
+    tracks = [slices for name, slices in trace.slices.items() if name.startswith("NPU kernels")]
     assert [len(slices) for slices in tracks] == [2, 2, *[1] * 8]
     assert not any(list(overlapping(slices)) for slices in tracks)
 
 
 def test_names_are_shown_as_they_are_but_for_what_unicode_lacks() -> None:
-    (name, *_) = {each[0] for each in lane(shown(perfetto.write(hostile())), "DMA")}
+    (name, *_) = {piece[0] for piece in lane(shown(perfetto.write(hostile())), "DMA")}
     assert name == HOSTILE.replace("\udc80", "\\udc80").replace("\ud83d", "\\ud83d")
 
 

@@ -45,7 +45,7 @@ def point(npu: str = "ethos-u55-128", cycles: float | None = 4_000, **changes: A
         for row, count in zip(COSTS, (1_500, 1_700, 800), strict=True)
     )
     counted = () if cycles is None else (Metric("npu_cycles", cycles, "cycles", "modelled"),)
-    found = Record(
+    sample = Record(
         verdict=Verdict.COMPILED_ONLY,
         model="conv_56",
         npu=npu,
@@ -68,7 +68,7 @@ def point(npu: str = "ethos-u55-128", cycles: float | None = 4_000, **changes: A
         run=RunInfo("20261125T100247Z-c394cb"),
         bench=BenchInfo("default", "conv_56", "conv3x3", ("long",), "grid.toml:12"),
     )
-    return dataclasses.replace(found, **changes)
+    return dataclasses.replace(sample, **changes)
 
 
 def refused(npu: str = "ethos-u85-256", message: str = "Vela cannot compile it", **changes: Any) -> Record:

@@ -42,7 +42,7 @@ def test_a_condition_is_read_in_its_unit(text: str, limit: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "nothing at character 1"),
         ("fps>=30,", "nothing at character 9"),
@@ -62,8 +62,8 @@ def test_a_condition_is_read_in_its_unit(text: str, limit: float) -> None:
         ("small", "it is no condition; write one such as fps>=30"),
     ],
 )
-def test_what_is_no_budget_is_refused_with_its_place(text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said) as caught:
+def test_what_is_no_budget_is_refused_with_its_place(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
         Budget.parse(text)
     assert "\n" not in str(caught.value)
 
@@ -84,8 +84,8 @@ RECORDS = [
 
 
 def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack() -> None:
-    found = answer([figures_of(each) for each in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
-    assert [(each.npu, each.memory_mode, each.meets) for each in found.places] == [
+    result = answer([figures_of(record) for record in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
+    assert [(place.npu, place.memory_mode, place.meets) for place in result.places] == [
         ("ethos-u55-128", "Shared_Sram", True),
         ("ethos-u55-256", "Shared_Sram", True),
         ("ethos-u55-128", "Sram_Only", False),
@@ -93,13 +93,13 @@ def test_the_smallest_that_meets_a_budget_is_first_and_others_say_what_they_lack
         ("ethos-u55-32", "Shared_Sram", False),
         ("ethos-u85-2048", "Shared_Sram", False),
     ]
-    assert found.best is found.places[0]
-    lacks = {each.npu + each.memory_mode: [(lack.condition.text, lack.found, lack.short) for lack in each.lacks]
-             for each in found.places}  # fmt: skip
+    assert result.best is result.places[0]
+    lacks = {record.npu + record.memory_mode: [(lack.condition.text, lack.found, lack.short) for lack in record.lacks]
+             for record in result.places}  # fmt: skip
     assert lacks["ethos-u55-128Sram_Only"] == [("sram<=512KB", 700 << 10, 700 / 512)]
     assert lacks["ethos-u55-64Shared_Sram"] == [("fps>=30", pytest.approx(500 / 30), pytest.approx(1.8))]
     assert len(lacks["ethos-u55-32Shared_Sram"]) == 2
-    assert found.places[-1].refused == "compile: Vela cannot compile it"
+    assert result.places[-1].refused == "compile: Vela cannot compile it"
 
 
 @pytest.mark.parametrize(
@@ -159,19 +159,19 @@ def test_the_clock_leaves_the_cpu_its_time_and_is_the_one_that_the_slowest_model
 
 def test_a_place_that_meets_it_whatever_the_error_is_named_beside_one_that_may_not() -> None:
     records = [placed("ethos-u55-64", 2_000_000, 1), placed("ethos-u55-128", 1_000_000, 1)]
-    found = answer([figures_of(each) for each in records], Budget.parse("fps>=249"))
-    assert found.best is found.places[0]
-    assert found.best is not None
-    assert found.best.doubtful
-    assert found.certain is found.places[1]
+    result = answer([figures_of(record) for record in records], Budget.parse("fps>=249"))
+    assert result.best is result.places[0]
+    assert result.best is not None
+    assert result.best.doubtful
+    assert result.certain is result.places[1]
 
 
 def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_path: Path) -> None:
     energy = EnergyTable("a bench", 1e-12, {"Sram": 2e-12}, 0.5)
     (tmp_path / STATE).write_text('{"grid": "mine"}')
     asked = [AskedBudget(Budget.parse("fps>=30, sram<=512KB")), AskedBudget(Budget.parse("energy<=1mJ"), energy)]
-    for each in (*asked, *asked):
-        keep_budget(tmp_path, each)
+    for budget in (*asked, *asked):
+        keep_budget(tmp_path, budget)
     assert budgets_of(tmp_path) == tuple(asked)
     assert json.loads((tmp_path / STATE).read_text())["grid"] == "mine"
     for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]",
@@ -183,7 +183,9 @@ def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_p
 
 def test_less_sram_comes_first_where_the_macs_are_equal_and_fewer_cycles_after_that() -> None:
     def order(*records: Record) -> list[str]:
-        return [each.memory_mode for each in answer([figures_of(r) for r in records], Budget.parse("fps>=1")).places]
+        return [
+            record.memory_mode for record in answer([figures_of(r) for r in records], Budget.parse("fps>=1")).places
+        ]
 
     less, more = placed("ethos-u55-128", 9, 5), placed("ethos-u55-128", 7, 6, "Sram_Only")
     assert order(more, less) == ["Shared_Sram", "Sram_Only"]
@@ -196,27 +198,27 @@ def test_all_models_have_to_meet_it_and_the_worst_is_told() -> None:
         placed("ethos-u55-128", 1_000, 100, case="a"), placed("ethos-u55-128", 5_000, 100, case="b"),
         placed("ethos-u55-128", 9_000, 100, case="c"), placed("ethos-u55-256", 1_000, 100, case="a"),
     ]  # fmt: skip
-    found = answer([figures_of(each) for each in records], Budget.parse("cycles<=2k"))
-    slow, partial = found.places
-    assert found.labels == ("a", "b", "c")
+    result = answer([figures_of(record) for record in records], Budget.parse("cycles<=2k"))
+    slow, partial = result.places
+    assert result.labels == ("a", "b", "c")
     assert [(lack.label, lack.found, lack.short) for lack in slow.lacks] == [("c", 9_000, 4.5)]
     assert partial.refused == "b was not tried there"
-    assert found.best is None
+    assert result.best is None
 
 
 def test_a_figure_that_is_not_known_meets_nothing() -> None:
-    found = answer([figures_of(point())], Budget.parse("energy<=1J"))
-    (lack,) = found.places[0].lacks
-    assert (found.best, lack.found, lack.short) == (None, None, None)
+    result = answer([figures_of(point())], Budget.parse("energy<=1J"))
+    (lack,) = result.places[0].lacks
+    assert (result.best, lack.found, lack.short) == (None, None, None)
 
 
 def test_the_answer_is_json_with_the_figures_it_was_judged_by() -> None:
-    found = answer([figures_of(each) for each in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
-    data = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    result = answer([figures_of(record) for record in RECORDS], Budget.parse("fps>=30, sram<=512KB"))
+    data = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert data["budget"][1] == {"quantity": "sram", "limit": 524288.0, "text": "sram<=512KB"}
     assert data["places"][0]["points"][0] == {
         "label": "conv_56", "verdict": "compiled-only", "provenance": "modelled", "clock_hz": 500e6,
         "clock_of": "Vela's system configuration Ethos_U55_High_End_Embedded",
         "fps": pytest.approx(500e6 / 1.9e6), "sram": 400 << 10,
     }  # fmt: skip
-    assert [each["meets"] for each in data["places"]] == [True, True, False, False, False, False]
+    assert [place["meets"] for place in data["places"]] == [True, True, False, False, False, False]

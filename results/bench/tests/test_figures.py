@@ -19,43 +19,49 @@ from ethos_hil.results.bench.tests.samples import COSTS, point, refused
 
 
 def test_every_figure_is_what_one_computes_by_hand() -> None:
-    found = figures_of(point())
-    assert (found.label, found.group, found.npu, found.verdict) == (
+    figures = figures_of(point())
+    assert (figures.label, figures.group, figures.npu, figures.verdict) == (
         "conv_56",
         "conv3x3",
         "ethos-u55-128",
         "compiled-only",
     )
-    assert (found.reason, found.provenance, found.cycles, found.operations) == ("", "modelled", 4_000, 3)
-    assert found.macs == 600_000 + 40_000
-    assert found.utilisation == 640_000 / (4_000 * 128) == 1.25  # a sample: no NPU is that good
-    assert found.cycles_per_kmac == 4_000 / 640
-    assert found.bytes == {
+    assert (figures.reason, figures.provenance, figures.cycles, figures.operations) == ("", "modelled", 4_000, 3)
+    assert figures.macs == 600_000 + 40_000
+    assert figures.utilisation == 640_000 / (4_000 * 128) == 1.25  # a sample: no NPU is that good
+    assert figures.cycles_per_kmac == 4_000 / 640
+    assert figures.bytes == {
         "Sram read": 4_000, "Sram written": 3_000, "OffChipFlash read": 2_000, "OffChipFlash written": 0,
     }  # fmt: skip
-    assert moved(found) == {"Sram": 7_000, "OffChipFlash": 2_000}
-    assert found.intensity == 640_000 / 9_000
-    assert found.npu_s == 4_000 / 500e6
-    assert found.bandwidth == {"Sram": pytest.approx(7_000 / 8e-6), "OffChipFlash": pytest.approx(2_000 / 8e-6)}
-    assert found.bandwidth_share == {"Sram": 7_000 / (4_000 * 8), "OffChipFlash": 2_000 / 4_000}
-    assert found.bound_by == "mac"  # 1,500 + 800 of 4,000 cycles
-    assert (found.sram_peak, found.dram_bytes) == (7_000, 2_000)
-    assert (found.weight_bytes, found.weights, found.weight_ratio) == (1_800, 3_000, 0.6)
-    assert (found.vela_cycles, found.vela_npu_cycles) == (4_400, 1_000)
-    assert (found.clock_hz, found.clock_of) == (500e6, "Vela's system configuration Ethos_U55_High_End_Embedded")
-    assert found.inferences_per_s == pytest.approx(125_000)
-    assert (found.cpu, found.cpu_unit, found.cpu_s, found.total_s, found.energy_j) == (0, "", None, None, None)
+    assert moved(figures) == {"Sram": 7_000, "OffChipFlash": 2_000}
+    assert figures.intensity == 640_000 / 9_000
+    assert figures.npu_s == 4_000 / 500e6
+    assert figures.bandwidth == {"Sram": pytest.approx(7_000 / 8e-6), "OffChipFlash": pytest.approx(2_000 / 8e-6)}
+    assert figures.bandwidth_share == {"Sram": 7_000 / (4_000 * 8), "OffChipFlash": 2_000 / 4_000}
+    assert figures.bound_by == "mac"  # 1,500 + 800 of 4,000 cycles
+    assert (figures.sram_peak, figures.dram_bytes) == (7_000, 2_000)
+    assert (figures.weight_bytes, figures.weights, figures.weight_ratio) == (1_800, 3_000, 0.6)
+    assert (figures.vela_cycles, figures.vela_npu_cycles) == (4_400, 1_000)
+    assert (figures.clock_hz, figures.clock_of) == (500e6, "Vela's system configuration Ethos_U55_High_End_Embedded")
+    assert figures.inferences_per_s == pytest.approx(125_000)
+    assert (figures.cpu, figures.cpu_unit, figures.cpu_s, figures.total_s, figures.energy_j) == (
+        0,
+        "",
+        None,
+        None,
+        None,
+    )
 
 
 def test_times_are_made_with_the_stated_clock_and_shares_stay() -> None:
     counted = (*point().metrics, Metric("cpu_cycles", 2_000, "cycles", "measured"))
     half = StatedClock(250e6, "--clock 250MHz/1GHz", 1e9)
-    found, before = figures_of(point(metrics=counted), half), figures_of(point())
-    assert (found.npu_s, found.cpu_s, found.total_s) == (16e-6, 2e-6, pytest.approx(18e-6))
-    assert found.inferences_per_s == pytest.approx(1 / 18e-6)
-    assert found.bandwidth["Sram"] == pytest.approx(before.bandwidth["Sram"] / 2)
-    assert (found.bandwidth_share, found.utilisation) == (before.bandwidth_share, before.utilisation)
-    assert figures_of(point(metrics=counted, clock=half)) == found  # the record may state it
+    figures, before = figures_of(point(metrics=counted), half), figures_of(point())
+    assert (figures.npu_s, figures.cpu_s, figures.total_s) == (16e-6, 2e-6, pytest.approx(18e-6))
+    assert figures.inferences_per_s == pytest.approx(1 / 18e-6)
+    assert figures.bandwidth["Sram"] == pytest.approx(before.bandwidth["Sram"] / 2)
+    assert (figures.bandwidth_share, figures.utilisation) == (before.bandwidth_share, before.utilisation)
+    assert figures_of(point(metrics=counted, clock=half)) == figures  # the record may state it
 
 
 def test_what_a_record_does_not_say_is_none() -> None:
@@ -72,9 +78,9 @@ def test_what_a_record_does_not_say_is_none() -> None:
 def test_a_memory_that_nothing_uses_has_no_bytes_and_all_is_sram_where_there_is_no_other() -> None:
     only = {name: dataclasses.replace(cost, traffic=cost.traffic[:1]) for name, cost in COSTS.items()}
     profile = dataclasses.replace(point().profile or InferenceProfile(), costs=only)
-    found = figures_of(point(profile=profile))
-    assert found.bytes["OffChipFlash read"] == 0
-    assert (found.dram_bytes, found.bandwidth_share["OffChipFlash"]) == (0, 0.0)
+    figures = figures_of(point(profile=profile))
+    assert figures.bytes["OffChipFlash read"] == 0
+    assert (figures.dram_bytes, figures.bandwidth_share["OffChipFlash"]) == (0, 0.0)
 
 
 def test_rows_that_have_another_rows_cycles_do_not_bound_anything() -> None:
@@ -87,9 +93,9 @@ def test_rows_that_have_another_rows_cycles_do_not_bound_anything() -> None:
 
 @pytest.mark.parametrize("record", [refused(), point(verdict=Verdict.FAILED, failure=refused().failure)])
 def test_what_is_refused_or_wrong_has_a_reason_and_no_figures(record: Record) -> None:
-    found = figures_of(record)
-    assert found.reason == "compile: Vela cannot compile it"
-    assert (found.cycles, found.npu_s, found.macs, found.vela_cycles) == (None, None, None, None)
+    figures = figures_of(record)
+    assert figures.reason == "compile: Vela cannot compile it"
+    assert (figures.cycles, figures.npu_s, figures.macs, figures.vela_cycles) == (None, None, None, None)
 
 
 def test_cycles_that_nobody_counts_are_a_reason() -> None:
@@ -110,8 +116,8 @@ OffChipFlash = 1e-10
 def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
     path = tmp_path / "energy.toml"
     path.write_text(TABLE)
-    found = figures_of(point(), energy=read_energy(path))
-    assert found.energy_j == pytest.approx(640_000e-12 + 7_000 * 2e-12 + 2_000e-10 + 0.5 * 8e-6)
+    figures = figures_of(point(), energy=read_energy(path))
+    assert figures.energy_j == pytest.approx(640_000e-12 + 7_000 * 2e-12 + 2_000e-10 + 0.5 * 8e-6)
     without = EnergyTable("x", 1e-12, {"Sram": 2e-12})
     assert figures_of(point(), energy=without).energy_j is None  # what a byte of flash takes is not said
     assert figures_of(point(profile=None), energy=without).energy_j is None
@@ -119,7 +125,7 @@ def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("= 1\n", "= 2\n", "schema_version is 2"),
         ("per_mac = 1e-12", "per_mac = -1", "per_mac is -1; give a number that is not negative"),
@@ -133,10 +139,10 @@ def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
         ("[per_byte]\nSram = 2e-12\nOffChipFlash = 1e-10", "per_byte = 3", "per_byte is no table"),
     ],
 )
-def test_what_is_no_table_of_energies_is_refused(tmp_path: Path, old: str, new: str, said: str) -> None:
+def test_what_is_no_table_of_energies_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "energy.toml"
     path.write_text(TABLE.replace(old, new, 1))
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_energy(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -48,7 +48,7 @@ def test_csv_and_parquet_say_the_same_with_all_digits(tmp_path: Path) -> None:
     path.write_bytes(as_parquet(COLUMNS, rows))
     with duckdb.connect() as database:
         answer = database.execute("FROM read_parquet(?)", [str(path)])
-        names = [each[0] for each in answer.description or ()]
+        names = [column[0] for column in answer.description or ()]
         read = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
     assert read == rows
     lines = list(csv.DictReader(io.StringIO(as_csv(COLUMNS, (row.values() for row in rows)))))
@@ -83,7 +83,9 @@ def test_scaling_is_within_one_case_family_mode_and_provenance() -> None:
         point("ethos-u85-256", 1_000),
         point("ethos-u55-256", 1_000, bench=BenchInfo("default", "other", "conv3x3")),
     ]
-    points = [figures_of(each) for each in (point("ethos-u55-256", 2_500), point(), refused("ethos-u55-32"), *others)]
+    points = [
+        figures_of(record) for record in (point("ethos-u55-256", 2_500), point(), refused("ethos-u55-32"), *others)
+    ]
     steps = [(step.point.npu, step.speed_up, step.efficiency) for step in scaling(points)]
     assert steps == [
         ("ethos-u55-128", 1.0, 1.0), ("ethos-u55-256", 1.6, 0.8), ("ethos-u55-256", 1.0, 1.0),
@@ -107,4 +109,4 @@ def test_every_column_is_documented(name: str) -> None:
     section = text.split("### A row for each point", 1)[1].split("\n## ", 1)[0]
     ends = ("read", "written", "bandwidth", "bandwidth_share")
     known = [f"`MEMORY_{end}`" for end in ends if name.endswith(f"_{end}") and name != "created"]
-    assert f"`{name}`" in section or any(each in section for each in known)
+    assert f"`{name}`" in section or any(column in section for column in known)

@@ -22,9 +22,9 @@ ROWS = (ROW, replace(ROW, row="npu00001", fvp=300), replace(ROW, case="é \x1b\u
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     """A file with three rows."""
-    found = tmp_path / "ledger.jsonl"
-    found.write_text(dumps(Contribution(ROWS, "somebody")))
-    return found
+    file = tmp_path / "ledger.jsonl"
+    file.write_text(dumps(Contribution(ROWS, "somebody")))
+    return file
 
 
 def test_it_comes_back_as_it_was_and_its_order_does_not_depend_on_the_rows(path: Path) -> None:
@@ -35,15 +35,15 @@ def test_it_comes_back_as_it_was_and_its_order_does_not_depend_on_the_rows(path:
 
 
 def test_a_new_row_is_a_line_more(path: Path) -> None:
-    text, found = with_rows(path, [ROW, replace(ROW, row="npu00002")])
+    text, result = with_rows(path, [ROW, replace(ROW, row="npu00002")])
     before, after = path.read_text().splitlines(), text.splitlines()
-    assert (found.repeated, len(after)) == (1, len(before) + 1)
+    assert (result.repeated, len(after)) == (1, len(before) + 1)
     assert set(before[1:]) < set(after)
 
 
 def test_an_edited_number_is_seen_wherever_it_is(path: Path) -> None:
     text = path.read_text()
-    digits = [at for at, one in enumerate(text) if one.isdigit()]
+    digits = [at for at, char in enumerate(text) if char.isdigit()]
     for at in (*random.Random(1).sample(digits, 60), text.index('"fvp":300') + 6):
         other = str((int(text[at]) + 1) % 10)
         path.write_text(text[:at] + other + text[at + 1 :])
@@ -78,8 +78,8 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
     ):
         edited = [line.replace(old, new) for line in lines]
         assert edited != lines
-        told = {name: value for name, value in json.loads(head).items() if name != "sha256"}
-        digest = hashlib.sha256("\n".join([json.dumps(told, separators=(",", ":")), *edited]).encode()).hexdigest()
+        fields = {name: value for name, value in json.loads(head).items() if name != "sha256"}
+        digest = hashlib.sha256("\n".join([json.dumps(fields, separators=(",", ":")), *edited]).encode()).hexdigest()
         whole = "\n".join([re.sub('"sha256":"[0-9a-f]+"', f'"sha256":"{digest}"', head), *edited])
         path.write_text(whole)
         with pytest.raises(UsageError, match=r"ledger\.jsonl:\d+ is no row of a ledger"):
@@ -87,7 +87,7 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "is empty"),
         (b"\n", "is empty"),
@@ -100,9 +100,9 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
         (b'{"ethos_hil_ledger": "1"}', "version '1'; this program reads 1"),
     ],
 )
-def test_another_file_is_refused_in_one_line(path: Path, content: bytes, said: str) -> None:
+def test_another_file_is_refused_in_one_line(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
-    with pytest.raises(UsageError, match=said) as caught:
+    with pytest.raises(UsageError, match=message) as caught:
         read_contribution(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)

@@ -78,7 +78,7 @@ def test_on_an_fvp_the_finer_counter_counts() -> None:
         (541, "npu_active"), (430, "npu_active"), (81, "npu_active")
     ]  # fmt: skip
     board = replace(record, metrics=(Metric("npu_cycles", 1036, "cycles", "measured"),),
-                    ops=tuple(replace(each, provenance="measured") for each in ops))  # fmt: skip
+                    ops=tuple(replace(op, provenance="measured") for op in ops))  # fmt: skip
     assert [(row.measured, row.fvp, row.counter) for row in rows_of(board)] == [
         (1036, None, "cycles"), (1000, None, "cycles"), (0, None, "cycles")
     ]  # fmt: skip
@@ -86,7 +86,7 @@ def test_on_an_fvp_the_finer_counter_counts() -> None:
 
 def test_what_was_not_counted_does_not_depend_on_where_and_how_it_was_asked() -> None:
     modelled = replace(
-        RECORD, ops=tuple(replace(each, provenance="modelled") for each in RECORD.ops), timing_model="m1",
+        RECORD, ops=tuple(replace(op, provenance="modelled") for op in RECORD.ops), timing_model="m1",
         metrics=(Metric("npu_cycles", 960, "cycles", "modelled"), RECORD.metrics[1]), timing_adapters="",
     )  # fmt: skip
     for row in rows_of(modelled):

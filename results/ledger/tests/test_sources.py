@@ -30,23 +30,23 @@ def runs(tmp_path: Path) -> Path:
 
 
 def test_all_runs_of_a_folder_are_one_ledger_and_the_newest_timing_model_stays(runs: Path) -> None:
-    found = ledger_source(runs)
-    assert len(found.rows) == 2 * len(rows_of(RECORD)) == 2 * len(ledger_source(runs / "night1").rows)
-    (one, *_) = merged(found.rows).rows
-    assert len(merged(found.rows).rows) == len(rows_of(RECORD))
-    assert one.timing_model == "m2"
+    ledger = ledger_source(runs)
+    assert len(ledger.rows) == 2 * len(rows_of(RECORD)) == 2 * len(ledger_source(runs / "night1").rows)
+    (row, *_) = merged(ledger.rows).rows
+    assert len(merged(ledger.rows).rows) == len(rows_of(RECORD))
+    assert row.timing_model == "m2"
 
 
 def test_a_history_has_the_networks_as_the_runs_have_them(runs: Path) -> None:
     for folder in sorted(runs.iterdir()):
         compact(folder, runs.parent / "history")
-    found = ledger_source(runs.parent / "history").rows
-    assert [row.operation for row in found] == [NETWORK] * 2
+    network_rows = ledger_source(runs.parent / "history").rows
+    assert [row.operation for row in network_rows] == [NETWORK] * 2
     of_runs = [row for row in ledger_source(runs).rows if row.operation == NETWORK]
     # What only a profile tells is not in a history.
     bare = [replace(row, vela_npu=None, modelled=None, timing_model="") for row in of_runs]
-    assert list(found) == bare
-    assert len(merged([*of_runs, *found]).rows) == 1
+    assert list(network_rows) == bare
+    assert len(merged([*of_runs, *network_rows]).rows) == 1
 
 
 def test_files_of_a_ledger_records_and_lines_of_records_are_told_apart(tmp_path: Path) -> None:
@@ -57,9 +57,9 @@ def test_files_of_a_ledger_records_and_lines_of_records_are_told_apart(tmp_path:
     assert set(ledger_source(tmp_path / "l.jsonl").rows) == set(rows)
     assert ledger_source(tmp_path / "l.jsonl").who == "me"
     assert ledger_source(tmp_path / "r.json").rows == rows
-    found = ledger_source(tmp_path / "r.jsonl")
-    assert found.rows == rows * 2
-    assert len(found.skipped) == 1
+    ledger = ledger_source(tmp_path / "r.jsonl")
+    assert ledger.rows == rows * 2
+    assert len(ledger.skipped) == 1
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"not json", b'{"schema_version": 1}'])

@@ -27,15 +27,15 @@ def counted(operation: str, at: int, vela: int, modelled: int | None, fvp: int, 
     return replace(row, target="corstone-300", timing_model="m1" if modelled else "", **other)  # type: ignore[arg-type]
 
 
-def group(found: LedgerSummary, name: str) -> LedgerGroup:
-    (one,) = (each for each in (*found.counted, *found.estimated) if each.name == name)
-    return one
+def group(summary: LedgerSummary, name: str) -> LedgerGroup:
+    (result,) = (entry for entry in (*summary.counted, *summary.estimated) if entry.name == name)
+    return result
 
 
 def test_the_median_is_the_middle_one_and_the_worst_is_farthest_from_one_on_either_side() -> None:
     rows = [counted("conv", 1, 90, 101, 100), counted("conv", 2, 50, 99, 100), counted("conv", 3, 190, 110, 100)]
-    found = summarise(rows)
-    conv = group(found, "conv")
+    summary = summarise(rows)
+    conv = group(summary, "conv")
     assert (conv.rows, conv.against) == (3, {"fvp": 3})
     assert (conv.ratios["vela_op"].median, conv.ratios["vela_op"].worst) == (0.9, 0.5)  # 1 / 2 is farther than 1.9
     assert conv.ratios["vela_op"].worst_row.row == "npu00002"
@@ -46,7 +46,7 @@ def test_the_median_is_the_middle_one_and_the_worst_is_farthest_from_one_on_eith
 
 
 def test_of_an_even_number_the_median_is_the_mean_of_the_middle_two() -> None:
-    rows = [counted("pool", at, 100, each, 100) for at, each in enumerate((100, 104, 120, 300))]
+    rows = [counted("pool", at, 100, modelled, 100) for at, modelled in enumerate((100, 104, 120, 300))]
     assert group(summarise(rows), "pool").ratios["modelled"].median == pytest.approx(1.12)
 
 
@@ -56,32 +56,35 @@ def test_an_estimate_of_nothing_is_the_worst_of_all() -> None:
 
 
 def test_a_count_of_nothing_has_no_ratio_and_is_told() -> None:
-    found = summarise([counted("lut", 1, 10, 10, 0), counted("lut", 2, 10, 10, 10)])
-    assert (found.rows, found.references, found.without_ratio) == (2, 2, 1)
-    assert group(found, "lut").rows == 1
+    summary = summarise([counted("lut", 1, 10, 10, 0), counted("lut", 2, 10, 10, 10)])
+    assert (summary.rows, summary.references, summary.without_ratio) == (2, 2, 1)
+    assert group(summary, "lut").rows == 1
 
 
 def test_a_boards_count_comes_before_an_fvps() -> None:
     row = counted("conv", 1, 100, 100, 100, measured=200)
-    found = group(summarise([row]), "conv")
-    assert (found.against, found.ratios["modelled"].median) == ({"measured": 1}, 0.5)
+    conv = group(summarise([row]), "conv")
+    assert (conv.against, conv.ratios["modelled"].median) == ({"measured": 1}, 0.5)
 
 
 def test_classes_sum_up_to_all_operations_and_networks_stand_apart() -> None:
     rows = [counted("conv", 1, 100, 100, 100), counted("pool", 2, 100, 100, 50),
             replace(counted(NETWORK, 0, 100, 100, 25), row="")]  # fmt: skip
-    found = summarise(rows)
-    assert [(each.name, each.where, each.rows) for each in found.counted] == [
+    summary = summarise(rows)
+    assert [(entry.name, entry.where, entry.rows) for entry in summary.counted] == [
         (NETWORK, "ethos-u55", 1), (ALL, "ethos-u55", 2), ("conv", "ethos-u55", 1), ("pool", "ethos-u55", 1)
     ]  # fmt: skip
-    assert group(found, ALL).ratios["modelled"].median == 1.5
+    assert group(summary, ALL).ratios["modelled"].median == 1.5
 
 
 def test_without_a_count_the_timing_model_stands_over_vela() -> None:
     row = replace(CONV, vela_op=50, vela_npu=25, modelled=100, timing_model="m1")
-    found = summarise([row])
-    assert (found.counted, found.references, found.timing_models) == ((), 0, {"m1": 1})
-    assert {name: each.median for name, each in group(found, "conv").ratios.items()} == {"vela_op": 2, "vela_npu": 4}
+    summary = summarise([row])
+    assert (summary.counted, summary.references, summary.timing_models) == ((), 0, {"m1": 1})
+    assert {name: ratio.median for name, ratio in group(summary, "conv").ratios.items()} == {
+        "vela_op": 2,
+        "vela_npu": 4,
+    }
 
 
 def test_what_was_counted_somewhere_is_not_among_the_uncounted() -> None:
@@ -102,24 +105,27 @@ def test_groups_by_npu_rule_and_case() -> None:
     row = counted("conv", 1, 90, 100, 100, rule="kernel", held_out=True)
     rows = [row, counted("pool", 2, 90, 100, 100), replace(row, npu="ethos-u55-256", case="other", stream="2")]
     by_rule = summarise(rows, Grouping.RULE)
-    assert [(each.name, each.rows, each.held_out) for each in by_rule.counted] == [("kernel", 2, 2), (NO_RULE, 1, 0)]
+    assert [(entry.name, entry.rows, entry.held_out) for entry in by_rule.counted] == [
+        ("kernel", 2, 2),
+        (NO_RULE, 1, 0),
+    ]
     assert by_rule.rules == ("", "kernel")
-    assert [(each.name, each.where) for each in summarise([replace(each, source="a link") for each in rows],
+    assert [(entry.name, entry.where) for entry in summarise([replace(row, source="a link") for row in rows],
                                                           Grouping.SOURCE).counted] == [
         ("published", "ethos-u55, operations"), ("published, held out", "ethos-u55, operations")
     ]  # fmt: skip
-    assert [each.name for each in summarise(rows, Grouping.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
-    assert [each.name for each in summarise(rows, Grouping.CASE).counted] == ["net", "other"]
+    assert [entry.name for entry in summarise(rows, Grouping.NPU).counted] == ["ethos-u55-128", "ethos-u55-256"]
+    assert [entry.name for entry in summarise(rows, Grouping.CASE).counted] == ["net", "other"]
 
 
 def test_a_row_takes_what_others_say_of_the_same_operation_and_the_newest_model() -> None:
     fvp = counted("conv", 0, 90, 80, 100, created="2026-01-02", counter="cycles")
     board = replace(fvp, fvp=None, measured=110, modelled=None, timing_model="", target="board")
     later = replace(CONV, modelled=99, timing_model="m2", rule="kernel", created="2026-01-03")
-    one, two, three = joined([fvp, board, later])
-    assert (one.fvp, one.measured, one.modelled, one.timing_model, one.rule) == (100, 110, 99, "m2", "kernel")
-    assert (two.fvp, two.measured, two.modelled) == (100, 110, 99)
-    assert three == later
+    first, second, third = joined([fvp, board, later])
+    assert (first.fvp, first.measured, first.modelled, first.timing_model, first.rule) == (100, 110, 99, "m2", "kernel")
+    assert (second.fvp, second.measured, second.modelled) == (100, 110, 99)
+    assert third == later
     other = replace(board, memory_mode="Sram_Only")
     assert joined([fvp, other])[1] == other
 

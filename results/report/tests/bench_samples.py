@@ -77,13 +77,13 @@ def _case(number: int, chance: random.Random) -> Iterator[Record]:
             spread = chance.uniform(0.95, 1.05)
             cycles = int((overhead / size**0.5 + max(macs / (size * skill), memory)) * spread) + 100
             bound = "mac" if macs / (size * skill) > memory else "Sram" if at == 0 else "Dram"
-            made = point(f"{group}_{number:03}", npu, mode, cycles, sram=int(sram * (1, 0.6, 0.3)[at] * size**0.05),
+            record = point(f"{group}_{number:03}", npu, mode, cycles, sram=int(sram * (1, 0.6, 0.3)[at] * size**0.05),
                          macs=macs, group=group, moved=moved, bound=bound)  # fmt: skip
             if number % 4 == 0 and at == 0:
-                made = replace(made, verdict=Verdict.VERIFIED, executions=1)
+                record = replace(record, verdict=Verdict.VERIFIED, executions=1)
             if "u55" in npu and number % 9 == 3:
-                made = refused(made, f"{group} is not for Ethos-U55")
-            yield made
+                record = refused(record, f"{group} is not for Ethos-U55")
+            yield record
 
 
 def results(records: tuple[Record, ...]) -> RunResults:

@@ -18,5 +18,5 @@ def browser() -> Iterator[Browser]:
     path = browser_path()
     if path is None:
         pytest.skip(MISSING)
-    with started(path) as found:
-        yield found
+    with started(path) as browser:
+        yield browser

@@ -77,15 +77,15 @@ def night() -> RunResults:
     fvp = replace(records[0], target=replace(records[0].target, name="corstone-300", kind="fvp"),
                   metrics=(Metric("npu_cycles", 1234, "cycles", "fvp"),))  # fmt: skip
     plain = replace(model("other.py:net", "ethos-u85-256"), profile=None)
-    found = (*records, fvp, model(), plain)
-    return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", found, (MANIFEST,), ())
+    all_records = (*records, fvp, model(), plain)
+    return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", all_records, (MANIFEST,), ())
 
 
 def comparison(records: Sequence[Record]) -> RunComparison:
     """What is different: two causes, and tests that are on one side only."""
     ids = [(f"npu{at:05}",) for at in range(9)]
-    rows = tuple(RowDifference(RowChange.SLOWER, each, each, "Conv2D", "stem", f"net.py:{at}", 600, 700 + at)
-                 for at, each in enumerate(ids))  # fmt: skip
+    rows = tuple(RowDifference(RowChange.SLOWER, name, name, "Conv2D", "stem", f"net.py:{at}", 600, 700 + at)
+                 for at, name in enumerate(ids))  # fmt: skip
     version = "ethos-u-vela 5.1.0 became 5.2.0"
     vela, model_of_time = f"another command stream: {version}", "another timing model: 2222 became 3333"
 
@@ -118,8 +118,8 @@ def history(folder: Path, count: int = 8, tests: int = 30) -> History:
 
 def _moved(record: Record, at: int) -> Record:
     slower = at >= 5 and record.test is not None and "case02" in record.test.id
-    metrics = tuple(replace(each, value=each.value * 1.25) if slower and each.name == "npu_cycles" else each
-                    for each in record.metrics)  # fmt: skip
+    metrics = tuple(replace(metric, value=metric.value * 1.25) if slower and metric.name == "npu_cycles" else metric
+                    for metric in record.metrics)  # fmt: skip
     return replace(record, metrics=metrics, timing_model=("2" if at < 5 else "3") * 16)
 
 
@@ -129,20 +129,20 @@ def hostile(text: str) -> RunResults:
     place = Divergence("npu-op", text, "replay", 1, text, text, text, (text,), text, text, text, (1,), text, (0,), 1, 2)
     op = Op("npu00000", text, text, (text,), text, text, 12, text, (text,), 1)
     call = CpuOp(text, "operator", text, text, text, text, text)
-    one = model()
-    assert one.artifact is not None
-    target = replace(one.target, name=text, soc=text)
+    net = model()
+    assert net.artifact is not None
+    target = replace(net.target, name=text, soc=text)
     bad = replace(
-        failed(one, FailureKind.MISMATCH, text), model=text, npu=text, target=target, memory_mode=text, test=test,
+        failed(net, FailureKind.MISMATCH, text), model=text, npu=text, target=target, memory_mode=text, test=test,
         ops=(op,), divergence=place, console=(text,) * 30, notes=(text,), versions={text: text}, profile=None,
         method=text, outputs=(Output(text, (1,), text, text, 1, 1, 1.0, text),), timing_model=text,
-        artifact=replace(one.artifact, cpu_calls=(call,), scheme=text, sha256=text),
+        artifact=replace(net.artifact, cpu_calls=(call,), scheme=text, sha256=text),
     )  # fmt: skip
     good = replace(bad, verdict=Verdict.VERIFIED, failure=None, test=replace(test, id=f"{text}2", profile="U55_BI"))
     shown = replace(profiled.hostile(), model=text, versions={text: text})
     loose = replace(shown, ops=(*shown.ops, op), npu=text)
     bench = BenchInfo(text, text, text, (text,), text)
-    shown, loose = replace(shown, bench=bench), replace(loose, bench=bench, metrics=one.metrics)
+    shown, loose = replace(shown, bench=bench), replace(loose, bench=bench, metrics=net.metrics)
     refused = replace(bad, verdict=Verdict.SKIPPED, test=None, bench=bench)
     skipped = replace(bad, verdict=Verdict.SKIPPED, test=replace(test, id=f"{text}3"))
     manifest = {"created": text, "command": [text], "machine": {text: text}, "versions": {text: text}, "commit": text,
@@ -154,8 +154,8 @@ def whole_suite() -> RunResults:
     """A night as large as that of all suites: 2,400 records, 80 of them of models, 30 of which have a profile."""
     records = suite_of(2320)
     for at in range(80):
-        one = model(f"models/net{at // 3:02}.py:net", ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")[at % 3], 65)
-        records.append(one if at < 30 else replace(one, profile=None))
+        net = model(f"models/net{at // 3:02}.py:net", ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")[at % 3], 65)
+        records.append(net if at < 30 else replace(net, profile=None))
     for at in range(0, 400, 10):
         records[at] = failed(records[at], FailureKind.MISMATCH, f"{at} elements differ", console=("a line",) * 50)
     return RunResults("nightly-0413", "2026-11-25T02:00:00+00:00", tuple(records), (MANIFEST,), ())

@@ -44,11 +44,11 @@ def bench(folder: Path) -> Path:
     [
         (("000",), "dark"),
         pytest.param(("000",), "light", marks=pytest.mark.proof),
-        *(pytest.param(("001", "002", "003", "011"), each, marks=pytest.mark.proof) for each in ("light", "dark")),
+        *(pytest.param(("001", "002", "003", "011"), scheme, marks=pytest.mark.proof) for scheme in ("light", "dark")),
     ],
 )
 def test_everybody_can_use_it(browser: Browser, folder: Path, scheme: str, cases: tuple[str, ...]) -> None:
-    records = tuple(each for each in bench_samples.grid(cases=12) if each.model.endswith(cases))
+    records = tuple(record for record in bench_samples.grid(cases=12) if record.model.endswith(cases))
     file = written(folder, f"grid-{len(cases)}", records)
     with visited(browser, file, color_scheme=scheme, bypass_csp=True) as visit:  # axe is a script that is not ours
         visit.page.evaluate(OPEN_ALL)
@@ -63,12 +63,14 @@ def test_axe_sees_a_heat_map_that_cannot_be_read(browser: Browser, bench: Path, 
         damaged = damaged.replace(f".h{step} {{ background: var(--h{step}); }}", f".h{step} {{ background: #555; }}")
     (folder / "damaged.html").write_text(damaged)
     with visited(browser, folder / "damaged.html", color_scheme="light", bypass_csp=True) as visit:
-        assert any(each.startswith("color-contrast") and 'class="h' in each for each in violations(visit.page))
+        assert any(
+            violation.startswith("color-contrast") and 'class="h' in violation for violation in violations(visit.page)
+        )
 
 
 def names_of(page: Page, css: str) -> list[str]:
     """The text of all elements that are seen."""
-    return [each.strip() for each in page.locator(f"{css}:visible").all_inner_texts()]
+    return [text.strip() for text in page.locator(f"{css}:visible").all_inner_texts()]
 
 
 def test_a_case_is_found_with_the_keyboard(browser: Browser, bench: Path) -> None:
@@ -95,10 +97,10 @@ def test_points_are_sorted_by_their_numbers(browser: Browser, bench: Path) -> No
         page.evaluate(OPEN_ALL)
         table = page.get_by_role("region", name="Points of stem_000, virtual").locator("table")
         cells = table.locator("tbody td:nth-child(5)")
-        times = [float(each.replace(",", "")) for each in cells.all_inner_texts()]
+        times = [float(text.replace(",", "")) for text in cells.all_inner_texts()]
         assert times == sorted(times)
         table.get_by_role("button", name="ms").click()
-        assert [float(each.replace(",", "")) for each in cells.all_inner_texts()] == sorted(times, reverse=True)
+        assert [float(text.replace(",", "")) for text in cells.all_inner_texts()] == sorted(times, reverse=True)
 
 
 def test_without_a_script_and_on_a_small_screen(browser: Browser, bench: Path) -> None:

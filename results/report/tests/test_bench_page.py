@@ -40,8 +40,8 @@ def plotted(records: Sequence[Record]) -> tuple[PlottedPoint, ...]:
 
 def section(records: Sequence[Record]) -> str:
     """All text of a report from the section on, with what pictures say to those who do not see them."""
-    found = Reader(report(bench_samples.results(tuple(records)))).text
-    return found[found.index("Benchmarks grid default") :]
+    text = Reader(report(bench_samples.results(tuple(records)))).text
+    return text[text.index("Benchmarks grid default") :]
 
 
 # Time against SRAM.
@@ -58,29 +58,29 @@ FRONT = (
 
 
 def places(points: Sequence[PlottedPoint]) -> list[tuple[str, str]]:
-    return [(each.npu, each.figures.memory_mode) for each in points]
+    return [(point.npu, point.figures.memory_mode) for point in points]
 
 
 def test_on_the_front_is_what_no_other_point_beats_in_both() -> None:
-    found = pareto("a", plotted(FRONT))
+    chart = pareto("a", plotted(FRONT))
     # 600 cycles of U85 at 1 GHz are as long as 300 of U55 at 500 MHz, and need more SRAM.
-    assert places(found.front) == [("u55-64", "Sram_Only"), ("u55-256", "Shared_Sram"), ("u55-256", "Sram_Only")]
-    assert [found.time(each) for each in found.front] == ["0.0014", "0.0013", "0.0006"]
+    assert places(chart.front) == [("u55-64", "Sram_Only"), ("u55-256", "Shared_Sram"), ("u55-256", "Sram_Only")]
+    assert [chart.time(point) for point in chart.front] == ["0.0014", "0.0013", "0.0006"]
 
 
 def test_a_front_of_random_points_is_the_one_that_comparing_all_pairs_gives() -> None:
     points = plotted(bench_samples.grid(cases=12, seed=9))
-    for label in {each.figures.label for each in points}:
-        timed = [each for each in points if each.figures.label == label and each.cycles]
+    for label in {point.figures.label for point in points}:
+        timed = [point for point in points if point.figures.label == label and point.cycles]
         beaten = {
-            id(one)
-            for one, other in itertools.permutations(timed, 2)
-            if _sram(other) <= _sram(one) and other.millis <= one.millis
-            and (_sram(other), other.millis) != (_sram(one), one.millis)
+            id(point)
+            for point, other in itertools.permutations(timed, 2)
+            if _sram(other) <= _sram(point) and other.millis <= point.millis
+            and (_sram(other), other.millis) != (_sram(point), point.millis)
         }  # fmt: skip
-        found = pareto(label, timed)
-        assert {id(each) for each in found.front} == {id(each) for each in timed} - beaten
-        assert [each.size for each in found.ladder] == sorted(each.size for each in found.ladder)
+        chart = pareto(label, timed)
+        assert {id(point) for point in chart.front} == {id(point) for point in timed} - beaten
+        assert [point.size for point in chart.ladder] == sorted(point.size for point in chart.ladder)
 
 
 def _sram(of: PlottedPoint) -> int:
@@ -90,26 +90,26 @@ def _sram(of: PlottedPoint) -> int:
 
 def smallest_within(points: Sequence[PlottedPoint], time: float, sram: float) -> PlottedPoint | None:
     """The smallest NPU that needs no longer and no more SRAM, and its fastest memory mode; the first one that does."""
-    fits = (each for each in points if each.cycles and each.millis <= time and _sram(each) <= sram)
-    return min(fits, key=lambda each: (each.size, each.millis), default=None)
+    fits = (point for point in points if point.cycles and point.millis <= time and _sram(point) <= sram)
+    return min(fits, key=lambda point: (point.size, point.millis), default=None)
 
 
 def test_the_ladder_names_the_smallest_npu_within_every_time_and_sram() -> None:
     """Its first row with no more than one has is what a search of all points finds: with 512 KB as without a limit."""
     points = plotted(bench_samples.grid(cases=1))
-    found = pareto("stem", points)
-    assert len(found.ladder) < len(points)
-    times = [0.0, *(each.millis for each in points), *(each.millis * 0.999 for each in points)]
+    chart = pareto("stem", points)
+    assert len(chart.ladder) < len(points)
+    times = [0.0, *(point.millis for point in points), *(point.millis * 0.999 for point in points)]
     for time, sram in itertools.product(times, [math.inf, *map(_sram, points), min(map(_sram, points)) - 1]):
-        assert next((each for each in found.ladder if each.millis <= time and _sram(each) <= sram), None) is (
+        assert next((point for point in chart.ladder if point.millis <= time and _sram(point) <= sram), None) is (
             smallest_within(points, time, sram)
         )
 
 
 def test_a_point_without_sram_is_left_of_all_that_need_some() -> None:
     """A logarithm has no place for 0: it is at the edge, which must not be among the others."""
-    found = pareto("a", plotted([replace_sram(FRONT[0], 0), *FRONT[1:4]]))
-    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', found.plot)]
+    chart = pareto("a", plotted([replace_sram(FRONT[0], 0), *FRONT[1:4]]))
+    places = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', chart.plot)]
     assert len(places) == 4
     assert all(places[0] + 50 < other for other in places[1:])
 
@@ -121,10 +121,10 @@ def replace_sram(record: Record, sram: int) -> Record:
 
 
 def test_a_clock_that_is_not_known_makes_cycles() -> None:
-    records = [replace(each, clock_hz=0.0) for each in FRONT]
-    found = pareto("a", plotted(records))
-    assert found.unit == "cycles"
-    assert [found.time(each) for each in found.front] == ["700", "650", "300"]
+    records = [replace(record, clock_hz=0.0) for record in FRONT]
+    chart = pareto("a", plotted(records))
+    assert chart.unit == "cycles"
+    assert [chart.time(point) for point in chart.front] == ["700", "650", "300"]
     text = section(records)
     assert "Cycles against SRAM" in text
     assert "cycles SRAM, KiB NPU Memory mode MHz" in text
@@ -135,8 +135,8 @@ def test_a_point_is_drawn_where_its_numbers_are() -> None:
     assert (axis.at(1), axis.at(10), axis.at(100)) == (50.0, 150.0, 250.0)
     assert axis.at(0.0) == 50.0
     assert log_axis([2, 8], 0, 1).at(4) == pytest.approx(0.5)
-    found = pareto("a", plotted(FRONT[:2]))
-    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', found.plot)
+    chart = pareto("a", plotted(FRONT[:2]))
+    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', chart.plot)
     assert len(marks) == 2
     assert marks[0][0] == marks[1][0]  # as much SRAM
     assert float(marks[0][1]) < float(marks[1][1])  # the slower one is higher
@@ -190,8 +190,8 @@ def test_the_median_is_of_the_cases_that_have_all_sizes() -> None:
     def line(value: float, sizes: tuple[int, ...] = (32, 64)) -> tuple[ScalingLine, ...]:
         return (ScalingLine("u55", "Sram_Only", 0, {macs: value ** (macs // 32 - 1) for macs in sizes}),)
 
-    (found,) = median_lines([line(1.2), line(1.4), line(1.9), line(9, (32, 128))])
-    assert found.speed_ups == {32: 1.0, 64: 1.4}
+    (median,) = median_lines([line(1.2), line(1.4), line(1.9), line(9, (32, 128))])
+    assert median.speed_ups == {32: 1.0, 64: 1.4}
 
 
 # The use of the MAC engine.
@@ -199,56 +199,56 @@ def test_the_median_is_of_the_cases_that_have_all_sizes() -> None:
 
 def test_cells_of_the_heat_map_are_the_figures() -> None:
     records = bench_samples.grid(cases=20)
-    figures = {(each.model, each.npu, each.memory_mode): figures_of(each).utilisation for each in records}
+    figures = {(record.model, record.npu, record.memory_mode): figures_of(record).utilisation for record in records}
     maps = heat_maps(plotted(records))
-    assert [each.mode for each in maps] == list(bench_samples.MODES)
+    assert [heat_map.mode for heat_map in maps] == list(bench_samples.MODES)
     cells = 0
-    for each in maps:
-        for name, uses in each.cases:
-            for npu, use in zip(each.npus, uses, strict=True):
-                assert use == figures[name, f"ethos-{npu}", each.mode]
+    for heat_map in maps:
+        for name, uses in heat_map.cases:
+            for npu, use in zip(heat_map.npus, uses, strict=True):
+                assert use == figures[name, f"ethos-{npu}", heat_map.mode]
                 if use is None:
                     assert (percent(use), heat_step(use)) == ("", 0)
                     continue
                 assert float(percent(use)) == pytest.approx(use * 100, abs=0.51)
                 assert heat_step(use) == sum(use >= step for step in STEPS) > 0
                 cells += 1
-        assert set(each.left_out) == {"softmax_006", "softmax_016", "layout_008", "layout_018"}
+        assert set(heat_map.left_out) == {"softmax_006", "softmax_016", "layout_008", "layout_018"}
     assert cells > 400
 
 
 def test_a_group_is_the_median_of_its_cases() -> None:
     records = [point(f"c{at}", "ethos-u55-32", "Sram_Only", cycles, macs=32_000)
                for at, cycles in enumerate((2000, 4000, 10_000, 5000, 1250))]  # fmt: skip
-    (found,) = heat_maps(plotted(records))
-    assert [(name, percent(uses[0])) for name, uses in found.groups] == [("conv3x3", "25")]
-    assert [percent(uses[0]) for _, uses in found.cases] == ["50", "25", "10", "20", "80"]
+    (heat_map,) = heat_maps(plotted(records))
+    assert [(name, percent(uses[0])) for name, uses in heat_map.groups] == [("conv3x3", "25")]
+    assert [percent(uses[0]) for _, uses in heat_map.cases] == ["50", "25", "10", "20", "80"]
 
 
 def test_few_cases_have_one_map_with_a_row_for_each_mode() -> None:
-    (found,) = heat_maps(plotted(bench_samples.grid(cases=1)))
-    assert (found.mode, [name for name, _ in found.cases]) == ("", list(bench_samples.MODES))
+    (heat_map,) = heat_maps(plotted(bench_samples.grid(cases=1)))
+    assert (heat_map.mode, [name for name, _ in heat_map.cases]) == ("", list(bench_samples.MODES))
 
 
 # Roofs.
 
 
 def test_a_point_is_below_its_memory_s_roof_and_the_mac_engine_s() -> None:
-    one = point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)
-    two = point("b", "ethos-u55-32", "Sram_Only", 10_000, macs=320_000, moved=40_000)
-    points = plotted([one, two, replace(two, model="c", bench=replace(two.bench, case="c"))])  # type: ignore[type-var]
+    first = point("a", "ethos-u55-32", "Sram_Only", 10_000, macs=160_000, moved=80_000)
+    second = point("b", "ethos-u55-32", "Sram_Only", 10_000, macs=320_000, moved=40_000)
+    points = plotted([first, second, replace(second, model="c", bench=replace(second.bench, case="c"))])  # type: ignore[type-var]
     assert intensity(points[0]) == 2.0  # half of SRAM's 16 bytes a cycle, a twentieth of DRAM's 4
-    (found,) = place_rooflines(points)
-    assert "MAC engine: 32" in found.plot
-    assert "Sram: 16 B/cycle" in found.plot
-    assert "16 MACs per cycle, 2 MACs per byte" in found.plot
+    (roofline,) = place_rooflines(points)
+    assert "MAC engine: 32" in roofline.plot
+    assert "Sram: 16 B/cycle" in roofline.plot
+    assert "16 MACs per cycle, 2 MACs per byte" in roofline.plot
 
 
 def test_points_of_a_case_have_their_npu_beside_them() -> None:
     """A picture that is printed, or looked at without a mouse, says which NPU is which."""
-    made = case_roofline("a", plotted(bench_samples.grid(cases=1)))
-    named = re.findall(r'class="strong"[^>]*>([^<]+)<', made)
-    assert set(named) <= {each.removeprefix("ethos-") for each in bench_samples.NPUS}
+    picture = case_roofline("a", plotted(bench_samples.grid(cases=1)))
+    named = re.findall(r'class="strong"[^>]*>([^<]+)<', picture)
+    assert set(named) <= {npu.removeprefix("ethos-") for npu in bench_samples.NPUS}
     assert len(named) > 5
 
 
@@ -256,11 +256,11 @@ def test_every_memory_mode_has_dashes_of_its_own() -> None:
     """All six modes of an NPU at once, in lines and in the key: no two look alike."""
     modes = ("Sram_Only", "Shared_Sram", *(f"Dedicated_Sram{limit}" for limit in ("", "_256KB", "_384KB", "_512KB")))
     records = [point("a", npu, mode, 900 + at) for npu in bench_samples.NPUS[6:8] for at, mode in enumerate(modes)]
-    made = report(bench_samples.results(tuple(records))).decode()
-    styles = set(re.findall(r'class="scaling (mode-\d+)"', made))
+    html = report(bench_samples.results(tuple(records))).decode()
+    styles = set(re.findall(r'class="scaling (mode-\d+)"', html))
     assert len(styles) == len(modes) == 6
-    assert set(re.findall(r'class="scaling (mode-\d+) family-2"', made)) == styles
-    dashes = dict(re.findall(r"\.(mode-\d+) \{ stroke-dasharray: ([\d. ]+); \}", made))
+    assert set(re.findall(r'class="scaling (mode-\d+) family-2"', html)) == styles
+    dashes = dict(re.findall(r"\.(mode-\d+) \{ stroke-dasharray: ([\d. ]+); \}", html))
     assert set(dashes) == styles - {"mode-0"}
     assert len(set(dashes.values())) == len(modes) - 1
 
@@ -269,9 +269,9 @@ def test_every_memory_mode_has_dashes_of_its_own() -> None:
 
 
 def test_nothing_is_drawn_for_a_run_without_a_benchmark() -> None:
-    made = report(samples.night()).decode()
-    assert 'id="benchmarks"' not in made
-    assert 'href="#benchmarks"' not in made
+    html = report(samples.night()).decode()
+    assert 'id="benchmarks"' not in html
+    assert 'href="#benchmarks"' not in html
 
 
 def test_two_cases_of_one_model_are_two_however_they_end() -> None:
@@ -287,8 +287,8 @@ def test_two_cases_of_one_model_are_two_however_they_end() -> None:
 
 def test_a_model_at_several_places_is_a_benchmark() -> None:
     records = [replace(samples.model(npu=npu), target=samples.model().target) for npu in bench_samples.NPUS[:3]]
-    found = Reader(report(bench_samples.results(tuple(records))))
-    assert "benchmarks" in {attributes.get("id") for _, attributes in found.elements}
+    reader = Reader(report(bench_samples.results(tuple(records))))
+    assert "benchmarks" in {attributes.get("id") for _, attributes in reader.elements}
     two = Reader(report(bench_samples.results(tuple(records[:2]))))
     assert "benchmarks" not in {attributes.get("id") for _, attributes in two.elements}
 
@@ -312,16 +312,16 @@ def test_every_point_has_its_provenance_and_how_it_stands() -> None:
 
 
 def test_a_point_that_is_not_verified_is_never_green_and_never_solid() -> None:
-    made = report(bench_samples.results((FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)))).decode()
-    (pareto_plot,) = re.findall(r'<svg class="chart"[^>]*aria-label="a, 2 points: ms against SRAM.*?</svg>', made)
+    html = report(bench_samples.results((FRONT[0], replace(FRONT[1], verdict=Verdict.VERIFIED)))).decode()
+    (pareto_plot,) = re.findall(r'<svg class="chart"[^>]*aria-label="a, 2 points: ms against SRAM.*?</svg>', html)
     marks = re.findall(r'class="(point[^"]*)"><title>(.*?)</title>', pareto_plot)
-    assert [("hollow" in classes, told.endswith("compiled-only, 1,000 B of SRAM")) for classes, told in marks] == [
+    assert [("hollow" in classes, title.endswith("compiled-only, 1,000 B of SRAM")) for classes, title in marks] == [
         (True, True),
         (False, False),
     ]
-    assert '<td class="word tC">modelled, compiled-only</td>' in made
-    assert '<td class="word tV">modelled, verified</td>' in made
-    assert 'class="word tV">modelled, compiled-only' not in made
+    assert '<td class="word tC">modelled, compiled-only</td>' in html
+    assert '<td class="word tV">modelled, verified</td>' in html
+    assert 'class="word tV">modelled, compiled-only' not in html
 
 
 def test_cycles_of_two_provenances_are_in_no_picture_together() -> None:
@@ -329,25 +329,25 @@ def test_cycles_of_two_provenances_are_in_no_picture_together() -> None:
     fvp = replace(FRONT[0].target, name="fvp", kind="fvp")
     records = [*FRONT[:3]]
     for target, provenance in ((board, "measured"), (fvp, "fvp")):
-        for each in FRONT[:3]:
-            counted = replace(each.metrics[0], provenance=provenance)
-            records.append(replace(each, target=target, metrics=(counted,)))
-    made = report(bench_samples.results(tuple(records))).decode()
-    plots = re.findall(r'<svg class="chart".*?</svg>', made)
-    told = [set(re.findall(r"cycles \((\w+)\)", plot)) for plot in plots]
-    assert {"modelled"} in told
-    assert {"measured"} in told
-    assert {"fvp"} in told
-    assert not [each for each in told if len(each) > 1]
+        for record in FRONT[:3]:
+            counted = replace(record.metrics[0], provenance=provenance)
+            records.append(replace(record, target=target, metrics=(counted,)))
+    html = report(bench_samples.results(tuple(records))).decode()
+    plots = re.findall(r'<svg class="chart".*?</svg>', html)
+    provenances = [set(re.findall(r"cycles \((\w+)\)", plot)) for plot in plots]
+    assert {"modelled"} in provenances
+    assert {"measured"} in provenances
+    assert {"fvp"} in provenances
+    assert not [names for names in provenances if len(names) > 1]
 
 
 def test_what_was_refused_is_grouped_by_reason_with_the_most_first() -> None:
-    records = [bench_samples.refused(each, "no room" if at % 3 else "no operator") for at, each in enumerate(FRONT)]
+    records = [bench_samples.refused(record, "no room" if at % 3 else "no operator") for at, record in enumerate(FRONT)]
     failed = replace(records[0], model="b", verdict=Verdict.FAILED, failure=Failure(FailureKind.MISMATCH, "3 of 8"),
                      bench=replace(records[0].bench, case="b"))  # type: ignore[type-var] # fmt: skip
     page = bench_page.bench_page(stood(*records, failed))
     assert page is not None
-    assert [(each.count, each.reason, each.standing) for each in page.refusals] == [
+    assert [(refusal.count, refusal.reason, refusal.standing) for refusal in page.refusals] == [
         (4, "unsupported: no room", Standing.REFUSED),
         (3, "unsupported: no operator", Standing.REFUSED),
         (1, "mismatch: 3 of 8", Standing.FAILED),
@@ -360,9 +360,9 @@ def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> Non
     plain = report(bench_samples.results(FRONT)).decode()
     assert 'id="models"' not in plain
     ops = tuple(replace(FRONT[0].ops[0], id=f"npu{at:05}") for at in range(9))
-    made = report(bench_samples.results(tuple(replace(each, ops=ops) for each in FRONT))).decode()
-    assert re.findall(r'id="model-\d+"', made) == ['id="model-1"']
-    assert "ethos-u55-256 · Sram_Only · virtual</span>" in made
+    html = report(bench_samples.results(tuple(replace(record, ops=ops) for record in FRONT))).decode()
+    assert re.findall(r'id="model-\d+"', html) == ['id="model-1"']
+    assert "ethos-u55-256 · Sram_Only · virtual</span>" in html
     timed = replace(FRONT[3], ops=ops, artifact=ArtifactInfo("", 0, 9, (), scheme="a8w8"))
     page = report(bench_samples.results((timed,))).decode()
     assert 'id="model-1"' in page
@@ -371,53 +371,53 @@ def test_points_of_a_benchmark_have_no_pages_but_the_fastest_of_a_model() -> Non
 
 @pytest.mark.parametrize("npu", ["ethos-u99-1", "a <b>", "", "ethos-u55-0"])
 def test_an_npu_of_another_name_is_shown_all_the_same(npu: str) -> None:
-    made = report(bench_samples.results(tuple(replace(each, npu=npu) for each in FRONT[:3]))).decode()
-    section = made[made.index('id="benchmarks"') : made.index('id="environment"')]
+    html = report(bench_samples.results(tuple(replace(record, npu=npu) for record in FRONT[:3]))).decode()
+    section = html[html.index('id="benchmarks"') : html.index('id="environment"')]
     assert f"{escape(npu.removeprefix('ethos-'))} Sram_Only".strip() in section
 
 
-def false_marks(made: str) -> list[str]:
-    """What is said of marks of `made` that are solid though nobody has verified their answer."""
-    marks = re.findall(r'class="(point [^"]*)"><title>(.*?)</title>', made)
+def false_marks(html: str) -> list[str]:
+    """What is said of marks of `html` that are solid though nobody has verified their answer."""
+    marks = re.findall(r'class="(point [^"]*)"><title>(.*?)</title>', html)
     assert marks
-    return [told for classes, told in marks if "hollow" not in classes and ", verified, " not in told]
+    return [title for classes, title in marks if "hollow" not in classes and ", verified, " not in title]
 
 
 def test_no_mark_is_solid_that_is_not_verified_and_this_test_would_see_it() -> None:
-    made = report(bench_samples.results(bench_samples.grid(cases=6))).decode()
-    assert false_marks(made) == []
-    assert len(false_marks(made.replace(' hollow"', '"'))) > 50
+    html = report(bench_samples.results(bench_samples.grid(cases=6))).decode()
+    assert false_marks(html) == []
+    assert len(false_marks(html.replace(' hollow"', '"'))) > 50
 
 
 def test_another_clock_makes_other_times_and_says_whose_it_is() -> None:
     clock = StatedClock(250e6, "stated with --clock 250MHz")
-    made = Reader(report(bench_samples.results(FRONT), clock=clock)).text
-    assert "250 MHz (stated with --clock 250MHz): u55-32, u55-64, u55-128, u55-256, u85-256, u85-512" in made
-    assert "u55-256 Sram_Only 300 modelled, compiled-only 250 0.0012" in made
-    assert "Vela's system configuration" not in made
+    text = Reader(report(bench_samples.results(FRONT), clock=clock)).text
+    assert "250 MHz (stated with --clock 250MHz): u55-32, u55-64, u55-128, u55-256, u85-256, u85-512" in text
+    assert "u55-256 Sram_Only 300 modelled, compiled-only 250 0.0012" in text
+    assert "Vela's system configuration" not in text
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_points_with_absurd_values_are_shown_or_refused(seed: int) -> None:
     chance = random.Random(seed)
     stated = StatedClock(400e6, "stated", 100e6)
-    documents = [json.dumps(replace(each, clock=stated).to_json()) for each in FRONT]
+    documents = [json.dumps(replace(record, clock=stated).to_json()) for record in FRONT]
     shown = 0
     for _ in range(60):
         data = [json.loads(document) for document in documents]
         for _ in range(8):
             document = chance.choice(data)
-            path, value = chance.choice([each for each in leaves(document) if type(each[1]) in EXTREMES])
+            path, value = chance.choice([leaf for leaf in leaves(document) if type(leaf[1]) in EXTREMES])
             inside = document
             for key in path[:-1]:
                 inside = inside[key]
             inside[path[-1]] = chance.choice(EXTREMES[type(value)])
         try:
-            made = report(bench_samples.results(tuple(map(Record.from_json, data))))
+            html = report(bench_samples.results(tuple(map(Record.from_json, data))))
         except (UsageError, ValueError):
             continue
-        shown += b'id="benchmarks"' in made
-        assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', made)
+        shown += b'id="benchmarks"' in html
+        assert not re.search(rb'(?:x|y|d)="[^"]*(?:nan|inf)', html)
     assert shown > 10
 
 
@@ -427,5 +427,5 @@ def test_few_cases_stand_alone_and_the_first_is_open() -> None:
         assert page is not None
         assert len(page.groups) == groups
         assert bool(page.scaling) == (cases > 3)
-    made = report(bench_samples.results(bench_samples.grid(cases=2))).decode()
-    assert '<details class="item" open><summary><span class="label">stem_000</span>' in made
+    html = report(bench_samples.results(bench_samples.grid(cases=2))).decode()
+    assert '<details class="item" open><summary><span class="label">stem_000</span>' in html

@@ -40,16 +40,16 @@ def test_a_run_that_nobody_counted_says_so_until_somebody_elses_counts_are_given
 
 def test_counts_of_programs_that_are_not_in_the_run_are_left_out() -> None:
     others = [replace(row, stream="another") for row in rows_of(RECORD)]
-    found = estimate_errors([virtual(RECORD)], others, {})
-    assert found is not None
-    assert found.heading.startswith("3 rows, 0 of them counted")
+    section = estimate_errors([virtual(RECORD)], others, {})
+    assert section is not None
+    assert section.heading.startswith("3 rows, 0 of them counted")
 
 
 def test_contradictions_are_said_and_a_run_without_estimates_has_no_section() -> None:
     row = rows_of(RECORD)[-1]
-    found = estimate_errors([RECORD], [replace(row, fvp=999)], {})
-    assert found is not None
-    assert [line.rpartition(": ")[2] for line in found.contradictions] == [
+    section = estimate_errors([RECORD], [replace(row, fvp=999)], {})
+    assert section is not None
+    assert [line.rpartition(": ")[2] for line in section.contradictions] == [
         "fvp is 200 and 999, from the same versions and target"
     ]
     bare = replace(RECORD, profile=None, metrics=())

@@ -96,8 +96,8 @@ def test_a_sentence_says_how_the_night_went(text: str) -> None:
 
 def headline(account: Account, new: int | None = None) -> str:
     """The small line above the sentence, which has the colour."""
-    found = summary(RunResults("n", "", ()), account, new, Names(()))
-    return f"{'green' if found.passed else 'red'}: {found.status}"
+    result = summary(RunResults("n", "", ()), account, new, Names(()))
+    return f"{'green' if result.passed else 'red'}: {result.status}"
 
 
 def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> None:
@@ -122,26 +122,26 @@ def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top
     results = RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(4)))
     account = take_account(results, problems=[Problem("shard 2/2 is missing")])
     assert headline(account) == "red: 1 problem with the run"
-    made = report(JudgedResults.of(results, account))
-    assert b'class="status bad"' in made
-    assert "What makes this run red beside its tests shard 2/2 is missing" in Reader(made).text
+    html = report(JudgedResults.of(results, account))
+    assert b'class="status bad"' in html
+    assert "What makes this run red beside its tests shard 2/2 is missing" in Reader(html).text
     down = take_account(results, down={"virtual": "qemu did not start"})
     assert headline(down) == "red: Not run: virtual could not be used"
     assert "virtual could not be used: qemu did not start" in Reader(report(JudgedResults.of(results, down))).text
 
 
 def test_without_a_comparison_there_are_no_changes_and_no_word_of_any() -> None:
-    found = Reader(report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(6)))))
-    assert "Every answer that was asked for is right 6 verified." in found.text
-    assert not {"changes", "failures", "history"} & {attributes.get("id") for _, attributes in found.elements}
+    reader = Reader(report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(samples.suite_of(6)))))
+    assert "Every answer that was asked for is right 6 verified." in reader.text
+    assert not {"changes", "failures", "history"} & {attributes.get("id") for _, attributes in reader.elements}
 
 
 def test_a_run_that_verified_nothing_is_not_green() -> None:
-    skipped = [replace(each, verdict=Verdict.SKIPPED) for each in samples.suite_of(3)]
+    skipped = [replace(record, verdict=Verdict.SKIPPED) for record in samples.suite_of(3)]
     for records in ((), skipped):
-        made = report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(records)))
-        assert "Nothing was verified 0 verified." in Reader(made).text
-        assert b'class="status bad"' in made
+        html = report(RunResults("n", "2026-11-25T02:00:00+00:00", tuple(records)))
+        assert "Nothing was verified 0 verified." in Reader(html).text
+        assert b'class="status bad"' in html
 
 
 def test_what_never_ran_and_what_moved_is_at_the_top(text: str) -> None:
@@ -180,48 +180,48 @@ def test_changes_are_grouped_by_cause(text: str) -> None:
 
 
 def test_what_is_failing_is_open_and_the_rest_is_not(page: bytes) -> None:
-    causes = [each for each in Reader(page).named("details") if each.get("class") == "item cause"]
-    assert ["open" in each for each in causes] == [True, False, False, True]  # new tonight, and what is missing
+    causes = [cause for cause in Reader(page).named("details") if cause.get("class") == "item cause"]
+    assert ["open" in cause for cause in causes] == [True, False, False, True]  # new tonight, and what is missing
 
 
 def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Path) -> None:
     night = samples.night()
     folder = tmp_path / "a run"
-    found = Reader(
+    text = Reader(
         report(replace(night, folders=(folder,)), samples.comparison(night.records), baseline="/ci/build/b.jsonl")
     ).text
     label = night.records[11].test.id  # type: ignore[union-attr]
-    assert f"ethos-hil accept 'a run' --baseline b.jsonl --only {label}" in found
-    assert f"ethos-hil bundle 'a run' {label}" in found
-    assert "need the run folder of that name" in found
-    assert "/ci/build" not in found
-    assert str(tmp_path) not in found
-    assert "--only 'suites/ops/test_operator00.py::test_operator00_case0*5_BI'" in found
-    assert "it takes 3 more that changed for another cause" in found
+    assert f"ethos-hil accept 'a run' --baseline b.jsonl --only {label}" in text
+    assert f"ethos-hil bundle 'a run' {label}" in text
+    assert "need the run folder of that name" in text
+    assert "/ci/build" not in text
+    assert str(tmp_path) not in text
+    assert "--only 'suites/ops/test_operator00.py::test_operator00_case0*5_BI'" in text
+    assert "it takes 3 more that changed for another cause" in text
 
 
 def test_nothing_is_accepted_where_no_baseline_is_read(tmp_path: Path) -> None:
     """A night that is held against the night before has no baseline: the command would write a file for nobody."""
     night = samples.night()
-    made = report(replace(night, folders=(tmp_path / "run",)), samples.comparison(night.records))
-    assert b"ethos-hil accept" not in made
-    assert b"ethos-hil bundle run " in made
+    html = report(replace(night, folders=(tmp_path / "run",)), samples.comparison(night.records))
+    assert b"ethos-hil accept" not in html
+    assert b"ethos-hil bundle run " in html
 
 
 def test_a_test_without_an_npu_is_not_bundled_and_has_no_target() -> None:
-    one = samples.failed(samples.suite_of(1)[0], FailureKind.DELEGATION, "nothing is on the NPU")
+    record = samples.failed(samples.suite_of(1)[0], FailureKind.DELEGATION, "nothing is on the NPU")
     for kind in ("none", "host"):
-        early = replace(one, npu="", target=TargetInfo("none", kind, ""))
+        early = replace(record, npu="", target=TargetInfo("none", kind, ""))
         assert bundle("run", early) == ""
-        assert rerun(early) == f"pytest {one.label}"
-    assert bundle("run", one) == f"ethos-hil bundle run {one.label}"
+        assert rerun(early) == f"pytest {record.label}"
+    assert bundle("run", record) == f"ethos-hil bundle run {record.label}"
 
 
 def test_commands_have_no_folder_of_the_machine_that_ran() -> None:
-    one = replace(samples.model(), model="/ci/build/nets/net.py:net")
+    record = replace(samples.model(), model="/ci/build/nets/net.py:net")
     board = TargetInfo("board:/ci/build/bench.toml", "board", "")
-    assert rerun(replace(one, target=board)).startswith("ethos-hil run net.py:net ")
-    assert rerun(replace(one, target=board)).endswith(" --target board:bench.toml")
+    assert rerun(replace(record, target=board)).startswith("ethos-hil run net.py:net ")
+    assert rerun(replace(record, target=board)).endswith(" --target board:bench.toml")
 
 
 def test_a_point_of_a_benchmark_is_asked_again_by_bench() -> None:
@@ -247,27 +247,27 @@ def test_a_pattern_takes_all_labels_and_tells_which_others() -> None:
 
 
 def test_the_matrix_has_letters_words_and_cycles(page: bytes) -> None:
-    found = page.decode()
-    assert re.search(r'<td class="F" data-c="U65_BI u65-256"><b>F<i>ailed</i></b>', found)
-    assert re.search(r'<td class="V" data-c="[^"]+"><b>V<i>erified</i></b>[\d,]+</td>', found)
-    assert re.search(r'<td class="D" data-c="[^"]+"><b>D<i>, known defect</i></b>', found)
+    html = page.decode()
+    assert re.search(r'<td class="F" data-c="U65_BI u65-256"><b>F<i>ailed</i></b>', html)
+    assert re.search(r'<td class="V" data-c="[^"]+"><b>V<i>erified</i></b>[\d,]+</td>', html)
+    assert re.search(r'<td class="D" data-c="[^"]+"><b>D<i>, known defect</i></b>', html)
     letters = {letter for row in Reader(page).named("tr") for letter in row.get("data-l") or ""}
     assert letters == set("VFUDQSC")
 
 
 def columns(*records: Record) -> list[str]:
     """The heads of a run's matrix."""
-    made = report(RunResults("n", "2026-11-25T02:00:00+00:00", records)).decode()
-    return [" ".join(re.sub("<[^>]*>", "", head).split()) for head in re.findall('<th scope="col">(.*?)</th>', made)]
+    html = report(RunResults("n", "2026-11-25T02:00:00+00:00", records)).decode()
+    return [" ".join(re.sub("<[^>]*>", "", head).split()) for head in re.findall('<th scope="col">(.*?)</th>', html)]
 
 
 def test_memory_modes_are_in_the_heads_where_there_are_several_in_the_matrix() -> None:
     """One row is of a U55 with weights in flash, another of a U85 with all in SRAM: that is not the NPU alone."""
-    one, other = samples.suite_of(3)[0], samples.suite_of(3)[2]
-    assert "U55_BI u55-128" in columns(one, other)
-    found = columns(one, replace(other, memory_mode="Sram_Only"))
-    assert "U55_BI u55-128 Shared_Sram" in found
-    assert "U85_BI u85-256 Sram_Only" in found
+    record, other = samples.suite_of(3)[0], samples.suite_of(3)[2]
+    assert "U55_BI u55-128" in columns(record, other)
+    heads = columns(record, replace(other, memory_mode="Sram_Only"))
+    assert "U55_BI u55-128 Shared_Sram" in heads
+    assert "U85_BI u85-256 Sram_Only" in heads
 
 
 def test_instructions_of_the_cpu_are_on_no_axis_of_cycles(page: bytes, text: str) -> None:
@@ -278,13 +278,13 @@ def test_instructions_of_the_cpu_are_on_no_axis_of_cycles(page: bytes, text: str
 
 def rated(macs: int, cycles: int, ran: int) -> bytes:
     """A model with an operation of so many products, to which so many cycles are counted, and which ran for more."""
-    one = samples.model()
-    assert one.profile is not None
-    cost = replace(one.profile.costs["npu00000"], macs=macs)
-    ops = (replace(one.ops[1], cycles=cycles),)
+    net = samples.model()
+    assert net.profile is not None
+    cost = replace(net.profile.costs["npu00000"], macs=macs)
+    ops = (replace(net.ops[1], cycles=cycles),)
     timeline = (Slice("npu", "Conv0", 0, ran, "npu00000"),)
-    profile = replace(one.profile, costs={"npu00000": cost}, timeline=timeline, buffers=(), cpu=(), macs_per_cycle=256)
-    return report(RunResults("n", "", (replace(one, ops=ops, profile=profile),)))
+    profile = replace(net.profile, costs={"npu00000": cost}, timeline=timeline, buffers=(), cpu=(), macs_per_cycle=256)
+    return report(RunResults("n", "", (replace(net, ops=ops, profile=profile),)))
 
 
 def test_an_operation_that_overlaps_the_one_before_is_not_above_the_roof() -> None:
@@ -301,8 +301,8 @@ def test_an_operation_that_overlaps_the_one_before_is_not_above_the_roof() -> No
 def test_advice_stands_in_the_models_page() -> None:
     results = RunResults("n", "", (samples.model(),))
     assert "What to do about it" not in Reader(report(results)).text
-    found = Reader(report(results, advise=lambda record: [f"Prune {record.label} <b>."]))
-    assert "What to do about it Prune net.py:net <b>." in found.text
+    reader = Reader(report(results, advise=lambda record: [f"Prune {record.label} <b>."]))
+    assert "What to do about it Prune net.py:net <b>." in reader.text
 
 
 def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
@@ -316,7 +316,7 @@ def test_a_model_has_its_operations_lines_memory_and_bounds(text: str) -> None:
 
 
 def test_pictures_say_in_words_what_they_show(page: bytes) -> None:
-    labels = [each["aria-label"] or "" for each in Reader(page).named("svg")]
+    labels = [picture["aria-label"] or "" for picture in Reader(page).named("svg")]
     assert all(labels)
     assert "NPU 250 to 510; DMA 80 to 180" in labels
     assert any(re.fullmatch(r"8 runs: .*u85-256 [\d,]+ to [\d,.]+.*", label) for label in labels)
@@ -331,10 +331,10 @@ def test_estimates_stand_beside_counts_and_empty_cells_say_why(text: str) -> Non
 
 def test_estimates_are_open_where_something_was_counted_and_closed_where_nothing_was(page: bytes) -> None:
     assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details open>' in page
-    made = report(RunResults("n", "2026-11-25T02:00:00+00:00", (samples.model(),)))
-    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details>' in made
-    assert b"nothing was counted by an FVP or a board" in made
-    assert b"not run on" not in made
+    html = report(RunResults("n", "2026-11-25T02:00:00+00:00", (samples.model(),)))
+    assert b'<section id="estimates" aria-labelledby="estimates-h">\n<details>' in html
+    assert b"nothing was counted by an FVP or a board" in html
+    assert b"not run on" not in html
 
 
 def test_what_is_new_comes_first_with_the_last_good_run(text: str) -> None:
@@ -350,24 +350,24 @@ def failing_nights(folder: Path, count: int) -> tuple[RunResults, History]:
     results = RunResults("", "", ())
     for at in range(count):
         created = f"2026-11-{at + 10}T02:00:00+00:00"
-        one = replace(samples.suite_of(1)[0], created=created, run=RunInfo(f"n{at}", f"{at:040x}"))
-        one = samples.failed(one, FailureKind.MISMATCH, "wrong") if at else one
-        compact_records([StoredRecord(f"n{at}", created, one)], folder)
-        results = RunResults(f"n{at}", created, (one,))
+        record = replace(samples.suite_of(1)[0], created=created, run=RunInfo(f"n{at}", f"{at:040x}"))
+        record = samples.failed(record, FailureKind.MISMATCH, "wrong") if at else record
+        compact_records([StoredRecord(f"n{at}", created, record)], folder)
+        results = RunResults(f"n{at}", created, (record,))
     return results, History(folder)
 
 
 def test_an_old_failure_says_since_when_with_links(tmp_path: Path) -> None:
     results, history = failing_nights(tmp_path, 4)
-    made = report(results, None, history, links=Links("https://git.example/c/{commit}"))
-    found = Reader(made)
-    assert "Nothing is new: all that failed or changed did so before." in found.text
-    assert "Failing for 3 nights, since 11 November 2026 in n1, commit 0000000000" in found.text
-    assert "last verified on 10 November 2026 in n0" in found.text
-    links = [each["href"] for each in found.named("a")]
+    html = report(results, None, history, links=Links("https://git.example/c/{commit}"))
+    reader = Reader(html)
+    assert "Nothing is new: all that failed or changed did so before." in reader.text
+    assert "Failing for 3 nights, since 11 November 2026 in n1, commit 0000000000" in reader.text
+    assert "last verified on 10 November 2026 in n0" in reader.text
+    links = [link["href"] for link in reader.named("a")]
     assert f"https://git.example/c/{1:040x}" in links
     plain = report(results, None, history, links=Links("javascript:alert({commit})", "http://x/{job}"))
-    assert all(str(each["href"]).startswith("#") for each in Reader(plain).named("a"))
+    assert all(str(link["href"]).startswith("#") for link in Reader(plain).named("a"))
 
 
 def test_the_first_night_has_nothing_new(tmp_path: Path) -> None:
@@ -384,9 +384,9 @@ def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
         replace(known.changes[0], subject=subject_of(night.records[at]), before=1e6, after=after, rows=())
         for at, after in sizes.items()
     )
-    found = Reader(report(night, replace(known, changes=changes))).text
-    large, middle, small = (found.index(each) for each in ("+20.0 %", "+0.5 %", "+0.0018 %"))
-    assert large < middle < found.index("1 that moved by less than 0.1%") < small
+    text = Reader(report(night, replace(known, changes=changes))).text
+    large, middle, small = (text.index(percent) for percent in ("+20.0 %", "+0.5 %", "+0.0018 %"))
+    assert large < middle < text.index("1 that moved by less than 0.1%") < small
 
 
 def test_an_edited_model_is_shown_by_its_numbers() -> None:
@@ -397,10 +397,10 @@ def test_an_edited_model_is_shown_by_its_numbers() -> None:
         known.changes[0], word=Word.EDITED, cause=Cause.QUESTION, detail=detail, effect=Effect.WARN, rows=()
     )
     verdict = replace(number, metric=VERDICT, before="verified", after="verified")
-    found = Reader(report(night, replace(known, changes=(number, verdict)))).text
-    assert "Edited models: its code, weights, example inputs or how it is lowered 1 test: 1 edited" in found
-    assert "npu_cycles (modelled) edited 1,000 1,100 +10.0 %" in found
-    assert "edited verified verified" not in found
+    text = Reader(report(night, replace(known, changes=(number, verdict)))).text
+    assert "Edited models: its code, weights, example inputs or how it is lowered 1 test: 1 edited" in text
+    assert "npu_cycles (modelled) edited 1,000 1,100 +10.0 %" in text
+    assert "edited verified verified" not in text
 
 
 def test_changed_cells_are_marked_in_the_matrix(page: bytes) -> None:
@@ -416,31 +416,31 @@ def test_history_has_marks_for_what_changed_in_the_tools(text: str) -> None:
 
 
 def test_nothing_but_our_style_and_script_may_run_and_nothing_may_load(page: bytes) -> None:
-    found = page.decode()
-    (policy,) = (each["content"] for each in Reader(page).named("meta") if "http-equiv" in each)
+    html = page.decode()
+    (policy,) = (meta["content"] for meta in Reader(page).named("meta") if "http-equiv" in meta)
     assert policy is not None
     assert policy.startswith("default-src 'none';")
     assert "unsafe" not in policy
     for tag in ("style", "script"):
-        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", found, re.DOTALL)
+        (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
         digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
         assert f"{tag}-src 'sha256-{digest}'" in policy
-    assert " style=" not in found.replace(" style='", " style=")
+    assert " style=" not in html.replace(" style='", " style=")
     assert not [name for _, attributes in Reader(page).elements for name in attributes if name.startswith("on")]
-    assert not re.search(r'(?:src|href)="(?!#)(?!\./)(?!\.\./)', found)
+    assert not re.search(r'(?:src|href)="(?!#)(?!\./)(?!\.\./)', html)
 
 
 def test_what_has_markup_in_it_stays_text() -> None:
     text = f"<script>hit()</script><img src=x onerror=hit()> '\" {{{{ 7*7 }}}} {HOSTILE}"
-    made = report(samples.hostile(text))
-    found = Reader(made)
+    html = report(samples.hostile(text))
+    reader = Reader(html)
     plain = Reader(report(samples.hostile("pl_ain")))
-    assert [tag for tag, _ in found.elements if tag in ("script", "img", "style", "iframe")] == ["style", "script"]
-    assert {tag for tag, _ in found.elements} == {tag for tag, _ in plain.elements}
-    assert "<img src=x onerror=hit()>" in found.text
-    assert "{{ 7*7 }}" in found.text
-    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\u2028]", made.decode("utf-8"))
-    assert r"\x1b[2J \u202e" in found.text
+    assert [tag for tag, _ in reader.elements if tag in ("script", "img", "style", "iframe")] == ["style", "script"]
+    assert {tag for tag, _ in reader.elements} == {tag for tag, _ in plain.elements}
+    assert "<img src=x onerror=hit()>" in reader.text
+    assert "{{ 7*7 }}" in reader.text
+    assert not re.search("[\x00-\x08\x0b-\x1f\u202e\u2028]", html.decode("utf-8"))
+    assert r"\x1b[2J \u202e" in reader.text
 
 
 def test_a_very_long_name_does_not_make_a_very_large_file() -> None:
@@ -451,9 +451,9 @@ def test_a_test_that_could_not_be_made_once_stands_as_its_other_attempt() -> Non
     good = samples.suite_of(1)[0]
     lost = samples.failed(good, FailureKind.TIMEOUT, "no answer")
     wrong = samples.failed(good, FailureKind.MISMATCH, "wrong")
-    assert [each.standing for each in stood(lost, good)] == [Standing.VERIFIED]
-    assert [each.standing for each in stood(lost, lost)] == [Standing.FAILED]
-    assert [each.standing for each in stood(wrong, good)] == [Standing.FAILED]
+    assert [test.standing for test in stood(lost, good)] == [Standing.VERIFIED]
+    assert [test.standing for test in stood(lost, lost)] == [Standing.FAILED]
+    assert [test.standing for test in stood(wrong, good)] == [Standing.FAILED]
     results = RunResults("n", "2026-11-25T02:00:00+00:00", (lost, good))
     assert "1 test ran more than once" in Reader(report(results)).text
 
@@ -467,11 +467,11 @@ def test_files_of_the_run_are_linked_from_where_the_report_is(tmp_path: Path) ->
     (folder.path / ".hidden").write_text("x")
     output = folder.path / "report.html"
     output.write_text("an old one")
-    made = report(read_results([folder.path]), output=output)
-    links = [str(each["href"]) for each in Reader(made).named("a") if not str(each["href"]).startswith("#")]
+    html = report(read_results([folder.path]), output=output)
+    links = [str(link["href"]) for link in Reader(html).named("a") if not str(link["href"]).startswith("#")]
     assert links == ["./javascript%3Aalert%281%29%20%26%20%3Cb%3E.txt", "./manifest.json", *links[2:]]
     assert all((folder.path / link.replace("%3A", ":")).exists() for link in links[1:])
-    assert hashlib.sha256(b"x").hexdigest() in made.decode()
+    assert hashlib.sha256(b"x").hexdigest() in html.decode()
     elsewhere = report(read_results([folder.path]), output=tmp_path / "report.html")
     assert f'href="./runs/{folder.path.name}/manifest.json"' in elsewhere.decode()
 
@@ -486,10 +486,10 @@ def test_records_that_cannot_be_read_and_shards_that_differ_are_told(tmp_path: P
     manifest = folders[1] / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"numpy": "', '"numpy": "9.'))
     (folders[0] / "records-1.jsonl").write_text('{"half')
-    found = Reader(report(read_results(folders))).text
-    assert "records-1.jsonl:1 cannot be read: not a complete record" in found
-    assert "the shards had different versions of numpy" in found
-    assert "shard 2/2" in found
+    text = Reader(report(read_results(folders))).text
+    assert "records-1.jsonl:1 cannot be read: not a complete record" in text
+    assert "the shards had different versions of numpy" in text
+    assert "shard 2/2" in text
 
 
 def test_words_of_a_comparison_that_are_shown_are_all_there_are() -> None:
@@ -501,17 +501,17 @@ def test_words_of_a_comparison_that_are_shown_are_all_there_are() -> None:
 
 
 def test_a_profile_without_a_timeline_or_costs_has_a_table_all_the_same() -> None:
-    one = samples.model()
-    assert one.profile is not None
-    bare = replace(one, profile=replace(one.profile, timeline=(), costs={}, buffers=(), cpu=(), clock_hz=0.0))
-    found = Reader(report(RunResults("n", "", (bare,))))
-    assert "Conv3" in found.text
-    assert "Roofline" not in found.text
+    net = samples.model()
+    assert net.profile is not None
+    bare = replace(net, profile=replace(net.profile, timeline=(), costs={}, buffers=(), cpu=(), clock_hz=0.0))
+    reader = Reader(report(RunResults("n", "", (bare,))))
+    assert "Conv3" in reader.text
+    assert "Roofline" not in reader.text
 
 
 def test_an_empty_history_line_or_a_time_that_is_none_is_no_error() -> None:
-    one = replace(samples.model(), metrics=(), ops=())
-    assert b"yesterday" in report(RunResults("n", "yesterday", (one,)))
+    net = replace(samples.model(), metrics=(), ops=())
+    assert b"yesterday" in report(RunResults("n", "yesterday", (net,)))
 
 
 EXTREMES: dict[type, tuple[Any, ...]] = {
@@ -537,14 +537,14 @@ def test_a_record_with_absurd_values_is_shown_or_refused(seed: int) -> None:
     shown = 0
     for _ in range(60):
         document = json.loads(chance.choice(documents))
-        for path, value in chance.sample([each for each in leaves(document) if type(each[1]) in EXTREMES], 8):
+        for path, value in chance.sample([leaf for leaf in leaves(document) if type(leaf[1]) in EXTREMES], 8):
             inside = document
             for key in path[:-1]:
                 inside = inside[key]
             inside[path[-1]] = chance.choice(EXTREMES[type(value)])
         try:
-            made = report(RunResults("n", "2026-11-25T02:00:00+00:00", (Record.from_json(document),)))
+            html = report(RunResults("n", "2026-11-25T02:00:00+00:00", (Record.from_json(document),)))
         except (UsageError, ValueError):
             continue
-        shown += len(made) > 10_000
+        shown += len(html) > 10_000
     assert shown > 10

@@ -37,8 +37,8 @@ def night(folder: Path) -> Path:
     results = samples.night()
     comparison = samples.comparison(results.records)
     history = samples.history(folder / "history")
-    made = report(in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
-    (folder / "night.html").write_bytes(made)
+    html = report(in_quarantine(results, samples.QUARANTINED, comparison, FailureKind.FAULT), comparison, history)
+    (folder / "night.html").write_bytes(html)
     return folder / "night.html"
 
 
@@ -55,8 +55,8 @@ def violations(page: Page) -> list[str]:
     """What axe finds: each rule with the first element that breaks it."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]} {each['nodes'][0]['failureSummary']}" for each in found]
+    broken = Axe().run(page).response["violations"]
+    return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]} {rule['nodes'][0]['failureSummary']}" for rule in broken]
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.proof)])
@@ -71,7 +71,7 @@ def test_axe_sees_what_is_wrong(browser: Browser, night: Path, folder: Path) -> 
     damaged = night.read_text().replace("--soft: #59606d", "--soft: #cccccc").replace('role="img" aria-label', "data-x")
     (folder / "damaged.html").write_text(damaged)
     with visited(browser, folder / "damaged.html", color_scheme="light", bypass_csp=True) as visit:
-        assert any(each.startswith("color-contrast") for each in violations(visit.page))
+        assert any(violation.startswith("color-contrast") for violation in violations(visit.page))
 
 
 def test_the_scheme_is_the_readers(browser: Browser, night: Path) -> None:
@@ -146,7 +146,7 @@ def test_tables_are_sorted_by_their_heads(browser: Browser, night: Path) -> None
         page.keyboard.press("Enter")
         assert table.locator("th[aria-sort]").get_attribute("aria-sort") == "descending"
         cells = table.locator("tbody td:nth-child(4)").all_inner_texts()
-        numbers = [int(found[0].replace(",", "")) for cell in cells if (found := re.match(r"[\d,]+", cell))]
+        numbers = [int(match[0].replace(",", "")) for cell in cells if (match := re.match(r"[\d,]+", cell))]
         assert numbers == sorted(numbers, reverse=True)
         table.get_by_role("button", name="Operation").click()
         assert table.locator("th[aria-sort]").count() == 1
@@ -259,17 +259,17 @@ def test_the_policy_stops_what_escaping_would_miss(browser: Browser, night: Path
             with pytest.raises(TimeoutError):
                 server.accept()
             assert visit.page.evaluate("window.hit") is None
-            assert sum("Content Security Policy" in each for each in visit.complaints) == 2
+            assert sum("Content Security Policy" in complaint for complaint in visit.complaints) == 2
 
 
 def test_a_night_of_the_whole_suite_opens_at_once(browser: Browser, folder: Path) -> None:
     results = samples.whole_suite()
     began = time.process_time()
-    made = report(results, samples.comparison(results.records), samples.history(folder / "many", 3, 1000))
+    html = report(results, samples.comparison(results.records), samples.history(folder / "many", 3, 1000))
     assert time.process_time() - began < 30  # 3 s on a quiet machine, of which the history takes half
     file = folder / "whole.html"
-    file.write_bytes(made)
-    assert len(made) < 5_000_000
+    file.write_bytes(html)
+    assert len(html) < 5_000_000
     with opened(browser, file) as page:
         assert page.evaluate("document.querySelectorAll('*').length") <= 80_000
         timing = "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd"

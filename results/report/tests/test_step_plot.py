@@ -32,15 +32,15 @@ def series(plot: str) -> str:
 
 
 def heights(plot: str) -> list[float]:
-    return [float(each) for each in re.findall(r"(?:M[\d.]+ |V)([\d.]+)", series(plot))]
+    return [float(number) for number in re.findall(r"(?:M[\d.]+ |V)([\d.]+)", series(plot))]
 
 
 def test_runs_stand_where_they_were_in_time_below_dates() -> None:
     plot = step_plot("n", [(0, 1.0), (1, 2.0), (2, 3.0)], scale(0, 1, 10), [])
     first = float(series(plot)[1:].partition(" ")[0])
-    xs = [first, *(float(each) for each in re.findall(r'cx="([\d.]+)"', plot))]
+    xs = [first, *(float(number) for number in re.findall(r'cx="([\d.]+)"', plot))]
     assert (xs[2] - xs[1]) / (xs[1] - xs[0]) > 8.9
-    assert [each for each in texts(plot) if "Nov" in each][:2] == ["21 Nov", "24 Nov"]
+    assert [text for text in texts(plot) if "Nov" in text][:2] == ["21 Nov", "24 Nov"]
 
 
 def test_there_is_a_gap_where_a_night_is_missing_or_the_test_did_not_run() -> None:
@@ -60,9 +60,9 @@ def test_an_axis_of_counts_has_whole_numbers() -> None:
     for values in ([22, 22], [21, 22], [0, 1], [3, 900]):
         ticks = texts(step_plot("n", [(at, float(value)) for at, value in enumerate(values)], scale(0, 1), [],
                                 counts=True))  # fmt: skip
-        numbers = [each for each in ticks if "Nov" not in each]
+        numbers = [text for text in ticks if "Nov" not in text]
         assert numbers
-        assert all(re.fullmatch(r"[\d,]+", each) for each in numbers)
+        assert all(re.fullmatch(r"[\d,]+", text) for text in numbers)
 
 
 def test_a_scale_of_one_moment_is_no_error() -> None:
@@ -73,7 +73,7 @@ def test_a_scale_of_one_moment_is_no_error() -> None:
 def told(folder: Path, *nights: Sequence[Record]) -> Trend | None:
     for at, records in enumerate(nights):
         created = (_FIRST + timedelta(days=at)).isoformat()
-        stored = [StoredRecord(f"n{at}", created, replace(each, created=created)) for each in records]
+        stored = [StoredRecord(f"n{at}", created, replace(record, created=created)) for record in records]
         compact_records(stored, folder)
     return trend(History(folder))
 
@@ -81,34 +81,36 @@ def told(folder: Path, *nights: Sequence[Record]) -> Trend | None:
 def edited(record: Record, cycles: float) -> Record:
     """The model after an edit: another question, other cycles."""
     assert record.artifact is not None
-    metrics = tuple(replace(each, value=cycles) if each.name == "npu_cycles" else each for each in record.metrics)
+    metrics = tuple(
+        replace(metric, value=cycles) if metric.name == "npu_cycles" else metric for metric in record.metrics
+    )
     return replace(record, artifact=replace(record.artifact, question="e" * 64), metrics=metrics)
 
 
 def test_an_edited_model_moved(tmp_path: Path) -> None:
     """Its question is another one; that does not make its cycles stand still."""
-    one = samples.suite_of(1)[0]
-    found = told(tmp_path, [one], [edited(one, 12345.0)])
-    assert found is not None
-    assert found.moved
-    assert [each.title for each in found.plots] == [one.label]
-    assert found.plots[0].steps[0][2] == "12,345"
-    assert found.plots[0].steps[0][4] == "the model was edited"
+    record = samples.suite_of(1)[0]
+    result = told(tmp_path, [record], [edited(record, 12345.0)])
+    assert result is not None
+    assert result.moved
+    assert [plot.title for plot in result.plots] == [record.label]
+    assert result.plots[0].steps[0][2] == "12,345"
+    assert result.plots[0].steps[0][4] == "the model was edited"
 
 
 def test_one_night_has_no_trend(tmp_path: Path) -> None:
-    found = told(tmp_path, samples.suite_of(3))
-    assert found is not None
-    assert (found.runs, found.verdicts, found.plots) == ("one run so far", "", ())
+    result = told(tmp_path, samples.suite_of(3))
+    assert result is not None
+    assert (result.runs, result.verdicts, result.plots) == ("one run so far", "", ())
 
 
 def test_nothing_moved_where_nothing_moved(tmp_path: Path) -> None:
-    found = told(tmp_path, samples.suite_of(3), samples.suite_of(3))
-    assert found is not None
-    assert not found.moved
+    result = told(tmp_path, samples.suite_of(3), samples.suite_of(3))
+    assert result is not None
+    assert not result.moved
 
 
 def test_a_history_without_times_has_no_trend(tmp_path: Path) -> None:
-    stored = [StoredRecord("n", "", replace(each, created="")) for each in samples.suite_of(1)]
+    stored = [StoredRecord("n", "", replace(record, created="")) for record in samples.suite_of(1)]
     compact_records(stored, tmp_path)
     assert trend(History(tmp_path)) is None

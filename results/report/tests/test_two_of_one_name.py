@@ -26,10 +26,10 @@ Night = Sequence[Record]
 
 
 def net(scheme: str = "a8w8", **changes: object) -> Record:
-    one = samples.model()
-    assert one.artifact is not None
-    made = replace(one, profile=None, artifact=replace(one.artifact, scheme=scheme), system_config="High_End")
-    return replace(made, **changes)  # type: ignore[arg-type]
+    sample = samples.model()
+    assert sample.artifact is not None
+    record = replace(sample, profile=None, artifact=replace(sample.artifact, scheme=scheme), system_config="High_End")
+    return replace(record, **changes)  # type: ignore[arg-type]
 
 
 def test(board: str) -> Record:
@@ -58,33 +58,33 @@ def wrong(record: Record) -> Record:
 
 def morning(folder: Path, *nights: Night) -> bytes:
     """The report of the last of some nights, against the one before."""
-    made: list[tuple[Record, ...]] = []
+    records: list[tuple[Record, ...]] = []
     for at, night in enumerate(nights):
         created = f"2026-11-{at + 10}T02:00:00+00:00"
-        made.append(tuple(replace(each, created=created, run=RunInfo(f"n{at}", f"{at:040x}")) for each in night))
-        compact_records([StoredRecord(f"n{at}", created, each) for each in made[-1]], folder)
-    comparison = compare_runs(*map(observations, made[-2:]), names=(f"n{len(nights) - 2}", f"n{len(nights) - 1}"))
-    return report(RunResults(f"n{len(nights) - 1}", created, made[-1]), comparison, History(folder))
+        records.append(tuple(replace(record, created=created, run=RunInfo(f"n{at}", f"{at:040x}")) for record in night))
+        compact_records([StoredRecord(f"n{at}", created, record) for record in records[-1]], folder)
+    comparison = compare_runs(*map(observations, records[-2:]), names=(f"n{len(nights) - 2}", f"n{len(nights) - 1}"))
+    return report(RunResults(f"n{len(nights) - 1}", created, records[-1]), comparison, History(folder))
 
 
 def part(page: bytes, name: str) -> str:
     """A section of a report as text."""
-    found = re.search(rf'<section id="{name}".*?</section>', page.decode(), re.DOTALL)
-    return Reader(found[0].encode()).text if found else ""
+    match = re.search(rf'<section id="{name}".*?</section>', page.decode(), re.DOTALL)
+    return Reader(match[0].encode()).text if match else ""
 
 
 def cells(page: bytes) -> list[str]:
     """The matrix' cells."""
     table = re.search(r'<table id="grid".*?</table>', page.decode(), re.DOTALL)
-    found = re.findall(r'<td class="\w".*?</td>', re.sub("<i>.*?</i>", "", table[0])) if table else []
-    return [re.sub("<.*?>", "", each) for each in found]
+    matches = re.findall(r'<td class="\w".*?</td>', re.sub("<i>.*?</i>", "", table[0])) if table else []
+    return [re.sub("<.*?>", "", cell) for cell in matches]
 
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str) -> None:
-    one, other, name, of_other = PAIRS[kind]
-    one, other = counting(one, 1000), counting(other, 2000)
-    page = morning(tmp_path, (one, other), (wrong(one), other), (one, wrong(other)), (one, wrong(other)))
+    record, other, name, of_other = PAIRS[kind]
+    record, other = counting(record, 1000), counting(other, 2000)
+    page = morning(tmp_path, (record, other), (wrong(record), other), (record, wrong(other)), (record, wrong(other)))
     text = Reader(page).text
     assert "Failing for 2 nights, since 12 November 2026 in n2" in text
     assert "last verified on 11 November 2026 in n1" in text
@@ -92,18 +92,18 @@ def test_one_that_fails_is_not_the_other(tmp_path: Path, kind: str) -> None:
     assert len(headings) == 1
     assert of_other in Reader(headings[0].encode()).text
     assert name not in Reader(headings[0].encode()).text
-    assert sorted(each[0] for each in cells(page)) == ["F", "V"]
-    assert sum("1,000" in each for each in cells(page)) == 1
+    assert sorted(cell[0] for cell in cells(page)) == ["F", "V"]
+    assert sum("1,000" in cell for cell in cells(page)) == 1
 
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_the_number_of_one_is_not_the_others(tmp_path: Path, kind: str) -> None:
-    one, other, name, of_other = PAIRS[kind]
-    before, after = (counting(one, 1000), counting(other, 2000)), (counting(one, 1000), counting(other, 2200))
+    record, other, name, of_other = PAIRS[kind]
+    before, after = (counting(record, 1000), counting(other, 2000)), (counting(record, 1000), counting(other, 2200))
     page = morning(tmp_path, before, before, after)
     trends = part(page, "history")
     figures = re.findall(r"<figcaption>.*?</figcaption>", page.decode())
-    moved = [Reader(each.encode()).text for each in figures if "npu_cycles" in each]
+    moved = [Reader(figure.encode()).text for figure in figures if "npu_cycles" in figure]
     assert len(moved) == 1
     assert (of_other.partition(" on ")[0] in moved[0], name in moved[0]) == (True, False)
     assert "n2 2026-11-12 02:00 2,200 +10.0 %" in trends
@@ -132,8 +132,8 @@ def test_two_schemes_are_two_models_in_the_tables_of_estimates() -> None:
 @pytest.mark.parametrize("scheme", ["a16w8", "a8w8"])
 def test_two_cases_of_a_model_have_pages_of_their_own(scheme: str) -> None:
     """Of each case the fastest point has a page."""
-    wide, narrow = (replace(each, bench=BenchInfo("grid", case, "nets"))
-                    for each, case in ((samples.model(ops=9), "wide"), (samples.model(ops=8), "narrow")))  # fmt: skip
+    wide, narrow = (replace(record, bench=BenchInfo("grid", case, "nets"))
+                    for record, case in ((samples.model(ops=9), "wide"), (samples.model(ops=8), "narrow")))  # fmt: skip
     assert narrow.artifact is not None
     narrow = replace(narrow, artifact=replace(narrow.artifact, scheme=scheme))
     text = part(report(RunResults("n", "", (wide, narrow))), "models")
@@ -154,6 +154,6 @@ def test_two_that_nothing_tells_apart_are_two_rows() -> None:
     """Two models of a plan that both fail before they are compiled."""
     early = replace(net(), verdict=Verdict.FAILED, artifact=None, memory_mode="", metrics=(), ops=())
     early = samples.failed(early, FailureKind.COMPILE, "no")
-    both = tuple(replace(early, run=RunInfo("n", part=each)) for each in ("a8w8", "a16w8"))
+    both = tuple(replace(early, run=RunInfo("n", part=scheme)) for scheme in ("a8w8", "a16w8"))
     page = report(RunResults("n", "", both))
-    assert [each[0] for each in cells(page)] == ["F", "F"]
+    assert [cell[0] for cell in cells(page)] == ["F", "F"]

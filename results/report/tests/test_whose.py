@@ -49,10 +49,10 @@ def whose(**now: Any) -> str:
 
 
 def test_a_failure_is_of_what_differs_from_the_last_good_run() -> None:
-    one = samples.suite_of(1)[0]
-    assert one.artifact is not None
-    assert whose(artifact=replace(one.artifact, question="e" * 64)) == "the model was edited"
-    assert whose(versions={**one.versions, "ethos-u-vela": "5.2.0"}) == (
+    record = samples.suite_of(1)[0]
+    assert record.artifact is not None
+    assert whose(artifact=replace(record.artifact, question="e" * 64)) == "the model was edited"
+    assert whose(versions={**record.versions, "ethos-u-vela": "5.2.0"}) == (
         "an upstream version (ethos-u-vela 5.0.0 became 5.2.0)"
     )
     assert whose(firmware_sha256="7" * 64) == "our code (the firmware changed)"
@@ -62,5 +62,5 @@ def test_a_failure_is_of_what_differs_from_the_last_good_run() -> None:
 
 def test_a_target_that_did_not_start_is_nobodys_code() -> None:
     failure = Failure(FailureKind.NOT_LAUNCHED, "no")
-    one = replace(samples.failed(samples.suite_of(1)[0], FailureKind.NOT_LAUNCHED, "no"), failure=failure)
-    assert of_failure(one, Since(None, None, 0)) == "the board, target or machine"
+    record = replace(samples.failed(samples.suite_of(1)[0], FailureKind.NOT_LAUNCHED, "no"), failure=failure)
+    assert of_failure(record, Since(None, None, 0)) == "the board, target or machine"

@@ -24,7 +24,7 @@ NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 1 / 3, 1e-9)
 def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **changes: Any) -> Record:
     """A verified record of a suite's test."""
     test = f"suites/ops/test_a.py::test_{name}_{case}_{profile}"
-    found = Record(
+    sample = Record(
         Verdict.VERIFIED,
         model=f"{name}_{case}",
         npu="ethos-u55-128",
@@ -46,7 +46,7 @@ def record(name: str = "add", case: str = "same", profile: str = "U55_BI", **cha
         inputs_sha256="de" * 32,
         run=RunInfo("20261125T100247Z-c394cb", "f0" * 20),
     )  # fmt: skip
-    return dataclasses.replace(found, **changes)
+    return dataclasses.replace(sample, **changes)
 
 
 def failed(kind: FailureKind = FailureKind.MISMATCH, message: str = "output 0 differs", **changes: Any) -> Record:
@@ -80,35 +80,35 @@ def run(*records: Record, **changes: Any) -> RunResults:
         "versions": {"torch": "2.13.0", "ethos-u-vela": "5.1.0"},
         "commit": "f0" * 20,
     }
-    found = RunResults("20261125T100247Z-c394cb", "2026-11-25T10:02:51+00:00", records, (manifest,))
-    return dataclasses.replace(found, **changes)
+    results = RunResults("20261125T100247Z-c394cb", "2026-11-25T10:02:51+00:00", records, (manifest,))
+    return dataclasses.replace(results, **changes)
 
 
 def hostile() -> RunResults:
     """A run in which every text is hostile."""
-    one = record(
+    base = record(
         model=HOSTILE, npu=HOSTILE, memory_mode=HOSTILE, system_config=HOSTILE, method=HOSTILE,
         target=TargetInfo(HOSTILE, HOSTILE, HOSTILE),
         test=SuiteTest(f"{HOSTILE}::{HOSTILE}", HOSTILE, HOSTILE, HOSTILE, HOSTILE),
         versions={HOSTILE: HOSTILE}, run=RunInfo(HOSTILE, HOSTILE), created=HOSTILE,
         metrics=tuple(Metric(f"{HOSTILE}{number}", number, HOSTILE, HOSTILE) for number in NUMBERS),
     )  # fmt: skip
-    wrong = dataclasses.replace(one, verdict=Verdict.FAILED, console=(HOSTILE,) * 3, test=None,
+    wrong = dataclasses.replace(base, verdict=Verdict.FAILED, console=(HOSTILE,) * 3, test=None,
                                 failure=Failure(FailureKind.FAULT, HOSTILE, HOSTILE),
                                 divergence=Divergence(HOSTILE, HOSTILE, source=HOSTILE))  # fmt: skip
     manifest = {"created": HOSTILE, "machine": {"host": HOSTILE, "cores": "two"}, "versions": {HOSTILE: HOSTILE},
                 "commit": HOSTILE}  # fmt: skip
-    return RunResults(HOSTILE, HOSTILE, (one, wrong), (manifest, {"created": "", "machine": 7, "versions": 7}))
+    return RunResults(HOSTILE, HOSTILE, (base, wrong), (manifest, {"created": "", "machine": 7, "versions": 7}))
 
 
 def large(tests: int = 1500, metrics: int = 11) -> RunResults:
     """A run of a night."""
-    one = record()
-    assert one.test is not None
+    base = record()
+    assert base.test is not None
     numbers = tuple(Metric(f"metric{number}", 12345678 + number, "cycles", "modelled") for number in range(metrics))
     return run(*(
-        dataclasses.replace(one, metrics=numbers, test=dataclasses.replace(
-            one.test, id=f"suites/ops/test_a.py::test_add_{number}_U55_BI", operator=f"operator{number // 30}"))
+        dataclasses.replace(base, metrics=numbers, test=dataclasses.replace(
+            base.test, id=f"suites/ops/test_a.py::test_add_{number}_U55_BI", operator=f"operator{number // 30}"))
         for number in range(tests)
     ))  # fmt: skip
 
@@ -116,14 +116,14 @@ def large(tests: int = 1500, metrics: int = 11) -> RunResults:
 def comparison(text: str = "another command stream", changes: int = 2) -> RunComparison:
     """A comparison with numbers that got worse, and a test that is missing."""
     rows = (RowDifference(RowChange.SLOWER, ("npu1",), ("npu2",), "Conv2D", "head", f"{text}:12", 7, 9),)
-    found = [
+    moves = [
         Change(Word.REGRESSED, _subject(f"{text} {number}"), "npu_cycles", "modelled", "cycles", 1000, 1010.0,
                Cause.STREAM, text, Effect.FAIL, rows * 5)
         for number in range(changes)
     ]  # fmt: skip
     missing = Change(Word.MISSING, _subject("gone"), "verdict", "", "", "verified", None, Cause.NONE, "", Effect.WARN)
     counts = {Word.REGRESSED: changes, Word.MISSING: 1, Word.UNCHANGED: 4000}
-    return RunComparison("night1", "night2", (*found, missing), counts, 9, (f"{text}: 5.1.0 became 5.2.0",))
+    return RunComparison("night1", "night2", (*moves, missing), counts, 9, (f"{text}: 5.1.0 became 5.2.0",))
 
 
 def _subject(label: str) -> Subject:

@@ -45,7 +45,7 @@ def test_what_comes_from_anywhere_is_written_as_text(write: Write) -> None:
     """The tests of each format say how. Here it is written at all, as UTF-8 without control characters."""
     content = write(made.hostile(), made.comparison(made.HOSTILE))
     if not content.startswith(b"PAR1"):
-        assert not {each for each in content.decode() if not each.isprintable()} - {"\n", "\t"}
+        assert not {char for char in content.decode() if not char.isprintable()} - {"\n", "\t"}
 
 
 def test_the_same_run_makes_the_same_bytes(write: Write) -> None:

@@ -48,9 +48,9 @@ V3 = closed(
 
 
 def v3(results: RunResults) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(pytorch_benchmark.write(results, None))
-    jsonschema.validate(found, {"type": "array", "items": V3})
-    return found
+    entries: list[dict[str, Any]] = json.loads(pytorch_benchmark.write(results, None))
+    jsonschema.validate(entries, {"type": "array", "items": V3})
+    return entries
 
 
 @pytest.mark.parametrize(
@@ -65,15 +65,15 @@ def test_the_schema_refuses_what_the_table_does_not_take(wrong: dict[str, Any]) 
 
 
 def test_a_record_has_an_object_for_each_metric() -> None:
-    one, *others = v3(made.run(made.record()))
-    assert [each["metric"]["name"] for each in others] == ["npu_cycles_estimate", "sram_used", "target_seconds"]
-    assert one.pop("metric") == {
+    first, *others = v3(made.run(made.record()))
+    assert [entry["metric"]["name"] for entry in others] == ["npu_cycles_estimate", "sram_used", "target_seconds"]
+    assert first.pop("metric") == {
         "name": "npu_cycles",
         "benchmark_values": [(1 << 24) + 1, (1 << 24) + 3],
         "extra_info": {"unit": "cycles", "provenance": "modelled", "exact": "16777217",
                        "exact_samples": "16777217 16777219"},
     }  # fmt: skip
-    assert one == {
+    assert first == {
         "timestamp": 1795600972,
         "schema_version": "v3",
         "name": "ethos-hil",
@@ -99,18 +99,18 @@ def test_a_record_has_an_object_for_each_metric() -> None:
 @pytest.mark.parametrize("number", [(1 << 24) + 1, 76_445_795, (1 << 53) - 1, 1 / 3, 1e-9])
 def test_a_number_that_the_table_rounds_is_there_exactly_as_text(number: float) -> None:
     """The table has Float32: 76,445,795 becomes 76,445,792 in it."""
-    (found,) = v3(made.run(made.record(metrics=(Metric("a", number, "", "modelled"),))))
-    (stored,) = found["metric"]["benchmark_values"]
+    (entry,) = v3(made.run(made.record(metrics=(Metric("a", number, "", "modelled"),))))
+    (stored,) = entry["metric"]["benchmark_values"]
     assert struct.unpack("f", struct.pack("f", stored))[0] != number
-    assert float(found["metric"]["extra_info"]["exact"]) == number
+    assert float(entry["metric"]["extra_info"]["exact"]) == number
 
 
 @pytest.mark.parametrize("ending", ["failed", "internal", "known defect"])
 def test_a_failure_is_a_report_and_its_numbers_do_not_count(ending: str) -> None:
-    (found,) = v3(made.run(made.endings()[ending]))
-    assert (found["metric"]["name"], found["metric"]["benchmark_values"]) == ("FAILURE_REPORT", [0])
-    assert found["metric"]["extra_info"]["kind"] == ("internal" if ending == "internal" else "mismatch")
-    assert found["metric"]["extra_info"]["ending"] == ("failed" if ending == "internal" else ending)
+    (entry,) = v3(made.run(made.endings()[ending]))
+    assert (entry["metric"]["name"], entry["metric"]["benchmark_values"]) == ("FAILURE_REPORT", [0])
+    assert entry["metric"]["extra_info"]["kind"] == ("internal" if ending == "internal" else "mismatch")
+    assert entry["metric"]["extra_info"]["ending"] == ("failed" if ending == "internal" else ending)
 
 
 @pytest.mark.parametrize(
@@ -119,21 +119,21 @@ def test_a_failure_is_a_report_and_its_numbers_do_not_count(ending: str) -> None
      ("", "")],
 )  # fmt: skip
 def test_the_type_follows_from_how_it_is_quantised(scheme: str, dtype: str) -> None:
-    found, *_ = v3(made.run(made.record(artifact=ArtifactInfo("", 0, 0, (), scheme=scheme))))
-    assert found["benchmark"]["dtype"] == dtype
+    entry, *_ = v3(made.run(made.record(artifact=ArtifactInfo("", 0, 0, (), scheme=scheme))))
+    assert entry["benchmark"]["dtype"] == dtype
 
 
 def test_models_and_odd_runs_are_told_too() -> None:
     model = made.record(test=None, artifact=None, created="no time", run=None, model="net.py:net")
-    found, *_ = v3(made.run(model, dataclasses.replace(model, npu="ethos-u65-256"), created="neither", manifests=()))
-    assert (found["timestamp"], found["runners"], "head_sha" in found) == (0, [], False)
-    assert (found["model"]["name"], found["model"]["type"]) == ("net.py:net[ethos-u55-128]", "model")
+    entry, *_ = v3(made.run(model, dataclasses.replace(model, npu="ethos-u65-256"), created="neither", manifests=()))
+    assert (entry["timestamp"], entry["runners"], "head_sha" in entry) == (0, [], False)
+    assert (entry["model"]["name"], entry["model"]["type"]) == ("net.py:net[ethos-u55-128]", "model")
 
 
 def test_foreign_text_is_escaped() -> None:
-    found = v3(made.hostile())
-    assert found[0]["model"]["extra_info"]["operator"] == escaped(made.HOSTILE)
-    assert found[-1]["metric"]["extra_info"]["message"] == escaped(made.HOSTILE)
+    entries = v3(made.hostile())
+    assert entries[0]["model"]["extra_info"]["operator"] == escaped(made.HOSTILE)
+    assert entries[-1]["metric"]["extra_info"]["message"] == escaped(made.HOSTILE)
     assert all(list(line) == ["{"] for line in pytorch_benchmark.write(made.hostile(), None).splitlines()[1:-1]
                for line in [line[:1]])  # fmt: skip
 
@@ -142,14 +142,14 @@ POINT = closed(("name", "unit", "value"), name=TEXT, unit=TEXT, value={"type": "
 
 
 def points(results: RunResults) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(github_benchmark.write(results, None))
-    jsonschema.validate(found, {"type": "array", "items": POINT})
-    return found
+    entries: list[dict[str, Any]] = json.loads(github_benchmark.write(results, None))
+    jsonschema.validate(entries, {"type": "array", "items": POINT})
+    return entries
 
 
 def test_a_point_has_a_name_that_stays_and_its_verdict() -> None:
-    one, two, *_ = points(made.run(made.record()))
-    assert one == {
+    first, second, *_ = points(made.run(made.record()))
+    assert first == {
         "name": "suites/ops/test_a.py::test_add_same_U55_BI [ethos-u55-128, Shared_Sram, virtual]: "
         "npu_cycles (modelled)",
         "unit": "cycles",
@@ -157,23 +157,23 @@ def test_a_point_has_a_name_that_stays_and_its_verdict() -> None:
         "range": "16777217 to 16777219",
         "extra": f"verified\nstream {'56' * 32}\ntorch 2.13.0\nethos-u-vela 5.1.0",
     }
-    assert "range" not in two
+    assert "range" not in second
     later = dataclasses.replace(made.record(), created="", versions={}, artifact=None)
-    assert [each["name"] for each in points(made.run(later))] == [
-        each["name"] for each in points(made.run(made.record()))
+    assert [point["name"] for point in points(made.run(later))] == [
+        point["name"] for point in points(made.run(made.record()))
     ]
 
 
 def test_no_two_points_have_one_name_and_failures_have_none() -> None:
-    found = points(
+    entries = points(
         made.run(made.record(), made.record(method="decode"), made.record(npu="ethos-u65-256"), made.failed(name="sub"))
     )
-    assert len({each["name"] for each in found}) == len(found) == 12
-    assert not [each for each in found if "sub" in each["name"]]
+    assert len({entry["name"] for entry in entries}) == len(entries) == 12
+    assert not [entry for entry in entries if "sub" in entry["name"]]
 
 
 def test_numbers_are_exact_and_text_is_on_one_line() -> None:
-    found = points(made.hostile())
-    assert [each["value"] for each in found] == list(made.NUMBERS)
-    assert {each["unit"] for each in found} == {one_line(made.HOSTILE)}
-    assert all("\n" not in each["name"] for each in found)
+    entries = points(made.hostile())
+    assert [entry["value"] for entry in entries] == list(made.NUMBERS)
+    assert {entry["unit"] for entry in entries} == {one_line(made.HOSTILE)}
+    assert all("\n" not in entry["name"] for entry in entries)

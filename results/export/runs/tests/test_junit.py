@@ -33,7 +33,7 @@ def document(results: RunResults) -> ET.Element:
 
 def properties(element: ET.Element) -> dict[str, str]:
     inside = element.find("properties")
-    return {} if inside is None else {each.attrib["name"]: each.attrib["value"] for each in inside}
+    return {} if inside is None else {child.attrib["name"]: child.attrib["value"] for child in inside}
 
 
 def test_the_schema_refuses_what_is_no_junit() -> None:
@@ -55,9 +55,9 @@ def test_the_schema_refuses_what_is_no_junit() -> None:
 def test_each_verdict_is_an_element(ending: str, element: str | None, kind: str) -> None:
     suite = document(made.run(made.endings()[ending]))[0]
     (case,) = suite.iter("testcase")
-    found = [child for child in case if child.tag not in ("properties", "system-out")]
-    assert [child.tag for child in found] == ([] if element is None else [element])
-    assert [child.attrib["type"] for child in found] == ([] if element is None else [kind])
+    children = [child for child in case if child.tag not in ("properties", "system-out")]
+    assert [child.tag for child in children] == ([] if element is None else [element])
+    assert [child.attrib["type"] for child in children] == ([] if element is None else [kind])
     counts = {name: suite.attrib[name] for name in ("tests", "failures", "errors", "skipped")}
     plural = {"failure": "failures", "error": "errors"}.get(element or "", element)
     assert counts == {"tests": "1"} | {name: str(int(name == plural)) for name in ("failures", "errors", "skipped")}
@@ -73,16 +73,16 @@ def test_a_failure_says_what_the_suites_say_and_has_the_console() -> None:
 
 
 def test_numbers_and_digests_are_properties_and_nothing_of_them_is_in_a_name() -> None:
-    one = made.record()
-    (case,) = document(made.run(one)).iter("testcase")
-    found = properties(case)
-    assert found["npu_cycles (cycles, modelled)"] == "16777217"
-    assert found["target_seconds (s, host)"] == "0.25"
-    assert (found["npu"], found["memory_mode"], found["target"]) == ("ethos-u55-128", "Shared_Sram", "virtual")
-    assert found["stream_sha256 of instruction 1"] == "56" * 32
+    record = made.record()
+    (case,) = document(made.run(record)).iter("testcase")
+    values = properties(case)
+    assert values["npu_cycles (cycles, modelled)"] == "16777217"
+    assert values["target_seconds (s, host)"] == "0.25"
+    assert (values["npu"], values["memory_mode"], values["target"]) == ("ethos-u55-128", "Shared_Sram", "virtual")
+    assert values["stream_sha256 of instruction 1"] == "56" * 32
     assert case.attrib == {"classname": "suites.ops.test_a", "name": "test_add_same_U55_BI[ethos-u55-128]",
                            "time": "0.250"}  # fmt: skip
-    other = dataclasses.replace(one, metrics=one.metrics[:1], artifact=None, created="", versions={}, run=None)
+    other = dataclasses.replace(record, metrics=record.metrics[:1], artifact=None, created="", versions={}, run=None)
     (again,) = document(made.run(other)).iter("testcase")
     assert [again.attrib[name] for name in ("classname", "name")] == [
         case.attrib[name] for name in ("classname", "name")
@@ -116,13 +116,13 @@ def test_the_suite_says_which_run_it_is() -> None:
     ],
 )
 def test_names_are_those_of_pytest(label: str, place: str, name: str) -> None:
-    one = made.record()
-    assert one.test is not None
+    record = made.record()
+    assert record.test is not None
     if "::" in label:
-        one = dataclasses.replace(one, test=dataclasses.replace(one.test, id=label))
+        record = dataclasses.replace(record, test=dataclasses.replace(record.test, id=label))
     else:
-        one = dataclasses.replace(one, test=None, model=label)
-    (case,) = document(made.run(one)).iter("testcase")
+        record = dataclasses.replace(record, test=None, model=label)
+    (case,) = document(made.run(record)).iter("testcase")
     assert (case.attrib["classname"], case.attrib["name"]) == (place, f"{name}[ethos-u55-128]")
 
 
@@ -152,13 +152,15 @@ def test_what_gitlab_does_not_read_is_left_out_before_the_file_is_refused(monkey
     night = made.large()
     whole = document(night)
     assert len(list(whole.iter("property"))) > 1500 * 20
-    assert sum(2 + len(each.attrib) for each in whole.iter()) < junit.MOST_OBJECTS
+    assert sum(2 + len(element.attrib) for element in whole.iter()) < junit.MOST_OBJECTS
     loud = made.run(*[made.failed(case=str(number), console=("x" * 5000,) * 200) for number in range(700)])
     assert loud.records[0].metrics
     cases = list(document(loud).iter("testcase"))
     assert len(cases) == 700
     assert all(case.find("system-out") is None and case.find("properties") is not None for case in cases)
-    many = made.run(*(dataclasses.replace(one, npu=f"{one.npu}-{n}") for n in range(4) for one in night.records))
+    many = made.run(
+        *(dataclasses.replace(record, npu=f"{record.npu}-{n}") for n in range(4) for record in night.records)
+    )
     assert all(case.find("properties") is None for case in document(many).iter("testcase"))
     monkeypatch.setattr(junit, "MOST_BYTES", 1000)
     with pytest.raises(NotExportable, match="1,500 records are more than GitLab reads"):
@@ -168,12 +170,12 @@ def test_what_gitlab_does_not_read_is_left_out_before_the_file_is_refused(monkey
 def test_the_gates_cases_of_two_schemes_have_names_of_their_own() -> None:
     """And that of a model with one scheme has the name that it had."""
     changed = made.comparison(changes=1)
-    one = dataclasses.replace(changed.changes[0].subject, label="net.py:net", scheme="a8w8")
-    found = [dataclasses.replace(changed.changes[0], subject=dataclasses.replace(one, scheme=scheme))
+    subject = dataclasses.replace(changed.changes[0].subject, label="net.py:net", scheme="a8w8")
+    changes = [dataclasses.replace(changed.changes[0], subject=dataclasses.replace(subject, scheme=scheme))
              for scheme in ("a8w8", "a16w8")]  # fmt: skip
     documents = [ET.fromstring(junit.write(made.run(), dataclasses.replace(changed, changes=tuple(some))))
-                 for some in (found, found[:1])]  # fmt: skip
-    names = [[case.attrib["name"] for case in each.iter("testcase")] for each in documents]
+                 for some in (changes, changes[:1])]  # fmt: skip
+    names = [[case.attrib["name"] for case in root.iter("testcase")] for root in documents]
     place = "ethos-u55-128, Shared_Sram, virtual"
     assert names == [[f"gate net.py:net [{place}, a8w8]", f"gate net.py:net [{place}, a16w8]"],
                      [f"gate net.py:net [{place}]"]]  # fmt: skip

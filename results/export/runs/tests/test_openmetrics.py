@@ -19,9 +19,9 @@ from ethos_hil.results.run_results import RunResults
 
 
 def families(results: RunResults, comparison: RunComparison | None = None) -> dict[str, Family]:
-    found = list(text_string_to_metric_families(openmetrics.write(results, comparison)))
-    assert len({each.name for each in found}) == len(found)
-    return {each.name: each for each in found}
+    groups = list(text_string_to_metric_families(openmetrics.write(results, comparison)))
+    assert len({family.name for family in groups}) == len(groups)
+    return {family.name: family for family in groups}
 
 
 def values(family: Family, label: str) -> dict[str, float]:
@@ -39,8 +39,8 @@ def test_the_parser_refuses_what_is_not_openmetrics() -> None:
 
 
 def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
-    found = families(made.run(made.record()))
-    cycles = found["ethos_hil_npu_cycles"]
+    by_name = families(made.run(made.record()))
+    cycles = by_name["ethos_hil_npu_cycles"]
     assert (cycles.type, cycles.unit) == ("gauge", "cycles")
     (sample,) = cycles.samples
     assert sample.value == (1 << 24) + 1
@@ -49,7 +49,7 @@ def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
         "target": "virtual", "soc": "corstone-300", "system_config": "Ethos_U55_High_End_Embedded",
         "method": "forward", "operator": "add", "case": "same", "profile": "U55_BI", "provenance": "modelled",
     }  # fmt: skip
-    units = {name: family.unit for name, family in found.items() if family.unit}
+    units = {name: family.unit for name, family in by_name.items() if family.unit}
     assert units == {
         "ethos_hil_run_created_seconds": "seconds", "ethos_hil_npu_cycles": "cycles",
         "ethos_hil_npu_cycles_estimate_cycles": "cycles", "ethos_hil_sram_used_bytes": "bytes",
@@ -58,25 +58,25 @@ def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
 
 
 def test_the_run_is_told() -> None:
-    found = families(made.run(*made.endings().values()), made.comparison())
-    (info,) = found["ethos_hil_run"].samples
+    by_name = families(made.run(*made.endings().values()), made.comparison())
+    (info,) = by_name["ethos_hil_run"].samples
     assert info.name == "ethos_hil_run_info"
     assert info.labels == {"run": "20261125T100247Z-c394cb", "commit": "f0" * 20, "version_torch": "2.13.0",
                            "version_ethos_u_vela": "5.1.0"}  # fmt: skip
-    assert found["ethos_hil_run_created_seconds"].samples[0].value == 1795600971
-    assert values(found["ethos_hil_records"], "ending") == {
+    assert by_name["ethos_hil_run_created_seconds"].samples[0].value == 1795600971
+    assert values(by_name["ethos_hil_records"], "ending") == {
         "verified": 1, "compiled-only": 1, "unverified": 1, "skipped": 1, "failed": 2, "known defect": 1,
         "quarantined": 0, "missing": 0, "refused": 0,
     }  # fmt: skip
-    verified = values(found["ethos_hil_verified"], "label")
+    verified = values(by_name["ethos_hil_verified"], "label")
     assert (sum(verified.values()), len(verified)) == (1, 7)
-    changes = values(found["ethos_hil_changes"], "word")
+    changes = values(by_name["ethos_hil_changes"], "word")
     assert {word: count for word, count in changes.items() if count} == {
         "regressed": 2,
         "missing": 1,
         "unchanged": 4000,
     }
-    assert found["ethos_hil_gate_passed"].samples[0].value == 0
+    assert by_name["ethos_hil_gate_passed"].samples[0].value == 0
     assert "ethos_hil_changes" not in families(made.run(made.record()))
 
 
@@ -90,14 +90,14 @@ def test_two_schemes_and_two_cases_have_labels_where_others_do_not_tell_them_apa
     """A label that is added makes another series of Prometheus', so that none is added without need."""
     artifact = made.record().artifact
     assert artifact is not None
-    one = made.record(test=None, model="net.py:net")
-    other = dataclasses.replace(one, artifact=dataclasses.replace(artifact, scheme="a16w8"))
-    found = families(made.run(one, other))
-    assert values(found["ethos_hil_verified"], "scheme") == {"a8w8": 1, "a16w8": 1}
-    cases = [dataclasses.replace(one, bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")]
+    record = made.record(test=None, model="net.py:net")
+    other = dataclasses.replace(record, artifact=dataclasses.replace(artifact, scheme="a16w8"))
+    by_name = families(made.run(record, other))
+    assert values(by_name["ethos_hil_verified"], "scheme") == {"a8w8": 1, "a16w8": 1}
+    cases = [dataclasses.replace(record, bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")]
     assert values(families(made.run(*cases))["ethos_hil_verified"], "bench_case") == {"small": 1, "wide": 1}
-    apart = families(made.run(one, dataclasses.replace(other, memory_mode="Sram_Only")))["ethos_hil_verified"]
-    assert [sorted(each.labels) for each in apart.samples] == 2 * [
+    apart = families(made.run(record, dataclasses.replace(other, memory_mode="Sram_Only")))["ethos_hil_verified"]
+    assert [sorted(sample.labels) for sample in apart.samples] == 2 * [
         ["label", "memory_mode", "method", "npu", "soc", "system_config", "target"]
     ]  # fmt: skip
 
@@ -108,24 +108,28 @@ def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:
         Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
         Metric("a", 7, "", "vela"),
     )  # fmt: skip
-    found = families(made.run(made.record(metrics=metrics)))
-    numbers = [sample.value for family in found.values() for sample in family.samples if "provenance" in sample.labels]
+    by_name = families(made.run(made.record(metrics=metrics)))
+    numbers = [
+        sample.value for family in by_name.values() for sample in family.samples if "provenance" in sample.labels
+    ]
     assert sorted(numbers) == [1, 2, 3, 4, 5, 6, 7]
-    assert values(found["ethos_hil_a"], "provenance") == {"fvp": 6, "vela": 7}
+    assert values(by_name["ethos_hil_a"], "provenance") == {"fvp": 6, "vela": 7}
 
 
 def test_foreign_text_stays_a_label() -> None:
-    found = families(made.hostile(), made.comparison(made.HOSTILE))
-    verified = found["ethos_hil_verified"].samples
+    by_name = families(made.hostile(), made.comparison(made.HOSTILE))
+    verified = by_name["ethos_hil_verified"].samples
     assert [sample.labels["npu"] for sample in verified] == [escaped(made.HOSTILE)] * 2
-    assert not [name for name in found if not name.startswith("ethos_hil_")]
-    numbers = {sample.value for family in found.values() for sample in family.samples if "provenance" in sample.labels}
+    assert not [name for name in by_name if not name.startswith("ethos_hil_")]
+    numbers = {
+        sample.value for family in by_name.values() for sample in family.samples if "provenance" in sample.labels
+    }
     assert numbers == set(made.NUMBERS)
 
 
 def test_times_and_rates_have_names_that_end_in_their_unit() -> None:
-    found = families(made.run(with_latency(made.record(clock_hz=500e6))))
-    seconds, rate = found["ethos_hil_npu_latency_seconds"], found["ethos_hil_inferences_per_second"]
+    by_name = families(made.run(with_latency(made.record(clock_hz=500e6))))
+    seconds, rate = by_name["ethos_hil_npu_latency_seconds"], by_name["ethos_hil_inferences_per_second"]
     assert (seconds.unit, rate.unit) == ("seconds", "")
     cycles = (1 << 24) + 1
     assert values(seconds, "provenance") == {"modelled": cycles / 500e6}

@@ -33,15 +33,15 @@ def parquet(results: RunResults, folder: Path) -> list[dict[str, object]]:
     path = folder / "points.parquet"
     path.write_bytes(points.write_parquet(results, None))
     with duckdb.connect() as database:
-        found = database.read_parquet(str(path))
-        return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
+        relation = database.read_parquet(str(path))
+        return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
 
 
 def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
     records = (made.record(), made.record(name="sub", run=None), made.failed())
     results = made.run(*records)
     name = results.name
-    compact_records([StoredRecord(name, results.created, each) for each in records], tmp_path / "history")
+    compact_records([StoredRecord(name, results.created, record) for record in records], tmp_path / "history")
     expected = History(tmp_path / "history").rows("SELECT * EXCLUDE series FROM points ORDER BY number")
     assert len(expected) == 12
     assert parquet(results, tmp_path) == expected
@@ -74,8 +74,8 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
 
 def test_another_reader_of_parquet_finds_the_same() -> None:
     content = points.write_parquet(made.run(made.record()), None)
-    found = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
-    assert json.loads(found.to_json(orient="values"))[0] == [
+    frame = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
+    assert json.loads(frame.to_json(orient="values"))[0] == [
         "suites/ops/test_a.py::test_add_same_U55_BI", "npu_cycles", (1 << 24) + 1, "modelled"
     ]  # fmt: skip
 
@@ -91,9 +91,9 @@ def test_a_record_is_of_the_run_that_it_names() -> None:
 def test_no_cell_is_a_formula(start: str) -> None:
     """Neither as a program reads the file, nor as a spreadsheet does that takes quotes for nothing."""
     text = f'{start}cmd|" /C calc"!A0'
-    one = made.record(model=text, npu=text, memory_mode=text, test=None,
+    record = made.record(model=text, npu=text, memory_mode=text, test=None,
                       metrics=(Metric(text, -1, text, text, (-1, 2)),))  # fmt: skip
-    for row in table(made.run(one)):
+    for row in table(made.run(record)):
         for column, cell in row.items():
             if column != "value":
                 assert not cell.startswith(start), column
@@ -105,10 +105,10 @@ def test_text_is_escaped_in_csv_and_kept_in_parquet(tmp_path: Path) -> None:
     results = made.hostile()
     row, *_ = table(results)
     assert row["npu"] == f"'{escaped(made.HOSTILE, keep='')}"
-    assert not {each for each in points.write_csv(results, None).decode() if not each.isprintable()} - {"\n"}
-    found = parquet(results, tmp_path)[0]
-    assert found["npu"] == made.HOSTILE.replace("\udc80", "\\udc80")
-    assert found["value"] == 0
+    assert not {char for char in points.write_csv(results, None).decode() if not char.isprintable()} - {"\n"}
+    cells = parquet(results, tmp_path)[0]
+    assert cells["npu"] == made.HOSTILE.replace("\udc80", "\\udc80")
+    assert cells["value"] == 0
 
 
 def test_numbers_are_exact() -> None:

@@ -16,8 +16,8 @@ FIXED = in_quarantine(made.run(made.record(name="fine")), "*fine*")
 
 
 def test_junit_skips_it_with_the_reason_and_runs_the_others() -> None:
-    one, fine = ET.fromstring(junit.write(RESULTS, None)).iter("testcase")
-    skipped = one.find("skipped")
+    flaky, fine = ET.fromstring(junit.write(RESULTS, None)).iter("testcase")
+    skipped = flaky.find("skipped")
     assert skipped is not None
     assert skipped.attrib == {
         "type": "quarantined", "message": f"output 0 differs (quarantined: {REASON})"
@@ -34,16 +34,16 @@ def test_the_summary_has_a_letter_for_it_and_no_failure() -> None:
 
 
 def test_the_others_say_that_it_failed() -> None:
-    one, *_ = json.loads(pytorch_benchmark.write(RESULTS, None))
-    assert (one["metric"]["name"], one["metric"]["extra_info"]["ending"]) == ("FAILURE_REPORT", "quarantined")
+    entry, *_ = json.loads(pytorch_benchmark.write(RESULTS, None))
+    assert (entry["metric"]["name"], entry["metric"]["extra_info"]["ending"]) == ("FAILURE_REPORT", "quarantined")
     assert 'ethos_hil_records{ending="quarantined"} 1\n' in openmetrics.write(RESULTS, None)
 
 
 def test_one_that_is_fixed_is_red_in_all_of_them() -> None:
-    said = "fixed: it is verified, and in quarantine until 2026-12-01 (issue/9)"
+    message = "fixed: it is verified, and in quarantine until 2026-12-01 (issue/9)"
     (failure,) = ET.fromstring(junit.write(FIXED, None)).iter("failure")
-    assert failure.attrib["message"] == said
+    assert failure.attrib["message"] == message
     text = summary.write(FIXED, None)
     assert text.startswith("# ethos-hil: red: 1\n")
-    assert said in text
+    assert message in text
     assert "ethos_hil_gate_passed 0\n" in openmetrics.write(FIXED, None)

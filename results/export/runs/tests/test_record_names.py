@@ -47,9 +47,9 @@ def test_what_is_always_there_is_there_and_nothing_else() -> None:
 def test_records_of_one_test_are_told_apart_by_what_differs(part: str) -> None:
     assert tuple(OTHERS) == PARTS
     both = model() if part == "scheme" else record(), OTHERS[part]
-    one, other = distinctions(both, ())
-    assert one != other
-    assert [f"[{parts_of(each)[part]}]" if parts_of(each)[part] else "" for each in both] == [one, other]
+    name, other = distinctions(both, ())
+    assert name != other
+    assert [f"[{parts_of(record)[part]}]" if parts_of(record)[part] else "" for record in both] == [name, other]
 
 
 def test_a_record_that_is_like_another_has_its_number() -> None:
@@ -73,11 +73,11 @@ def test_a_scheme_is_told_only_where_nothing_else_tells_models_apart() -> None:
 def test_no_two_records_have_one_name_in_any_order(seed: int) -> None:
     chance = random.Random(seed)
     records = [chance.choice([record(), record(name="sub"), *OTHERS.values()]) for _ in range(40)]
-    names = [f"{each.label}{name}" for each, name in zip(records, distinctions(records, ("npu",)), strict=True)]
+    names = [f"{record.label}{name}" for record, name in zip(records, distinctions(records, ("npu",)), strict=True)]
     assert len(set(names)) == len(names)
     order = chance.sample(range(40), 40)
     moved = [records[at] for at in order]
-    again = [f"{each.label}{name}" for each, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
+    again = [f"{record.label}{name}" for record, name in zip(moved, distinctions(moved, ("npu",)), strict=True)]
     assert sorted(again) == sorted(names)
 
 
@@ -85,16 +85,16 @@ def counted(*records: Record) -> tuple[Accounted, ...]:
     return account_of(run(*records)).tests
 
 
-def attempt(number: int, found: Record) -> Record:
-    return dataclasses.replace(found, run=RunInfo("run", attempt=number))
+def attempt(number: int, sample: Record) -> Record:
+    return dataclasses.replace(sample, run=RunInfo("run", attempt=number))
 
 
 @pytest.mark.parametrize("kind", list(FailureKind))
 def test_an_attempt_that_the_target_has_spoilt_counts_only_where_none_follows(kind: FailureKind) -> None:
     first, second, last = attempt(1, failed(kind)), attempt(2, failed(kind)), attempt(3, record())
-    found = [(each.record, each.spoilt) for each in counted(first, record(name="sub"), second, last)]
+    results = [(entry.record, entry.spoilt) for entry in counted(first, record(name="sub"), second, last)]
     counting = (last, (first, second)) if kind in NOT_ATTEMPTED else (second, ())
-    assert found == [counting, (record(name="sub"), ())]
+    assert results == [counting, (record(name="sub"), ())]
     assert len(counted(last, first)) == 1
 
 

@@ -81,16 +81,16 @@ def test_any_text_is_code_in_a_sentence_and_in_a_cell(seed: int) -> None:
         if not shown:
             continue
         for markdown in (f"x {code(text)} y", "\n".join([*head(("a", "b")), row(["x", code(text)])])):
-            found = Page(markdown)
-            assert found.code == [shown], markdown
-            assert found.tags <= OURS
-            assert not MENTION.search("".join(found.plain)), markdown
+            parsed = Page(markdown)
+            assert parsed.code == [shown], markdown
+            assert parsed.tags <= OURS
+            assert not MENTION.search("".join(parsed.plain)), markdown
 
 
 def test_the_guard_sees_what_is_no_code() -> None:
-    found = Page("x @team <b>x</b> <!-- y -->\n\n| a |\n|---|\n| b|c`d |\n")
-    assert MENTION.search("".join(found.plain))
-    assert found.tags - OURS == {"b", "comment"}
+    parsed = Page("x @team <b>x</b> <!-- y -->\n\n| a |\n|---|\n| b|c`d |\n")
+    assert MENTION.search("".join(parsed.plain))
+    assert parsed.tags - OURS == {"b", "comment"}
     assert html.unescape("&#124;") == "|"
 
 
@@ -99,9 +99,9 @@ def test_long_text_is_cut() -> None:
 
 
 def test_it_begins_with_how_the_run_went() -> None:
-    found = summary.write(made.run(*made.endings().values()), None).splitlines()
-    assert found[0] == "# ethos-hil: red: 3"
-    assert found[2] == (
+    lines = summary.write(made.run(*made.endings().values()), None).splitlines()
+    assert lines[0] == "# ethos-hil: red: 3"
+    assert lines[2] == (
         "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, "
         "**2 failed** (1 mismatch, 1 internal), **1 unverified**, **1 known defect**, **1 skipped**, "
         "**1 compiled-only**."
@@ -110,15 +110,15 @@ def test_it_begins_with_how_the_run_went() -> None:
 
 
 def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
-    found = made.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
-    text = summary.write(made.run(made.record()), found)
+    changed = made.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
+    text = summary.write(made.run(made.record()), changed)
     assert text.startswith("# ethos-hil: red: 40; the gate fails\n")
     assert "Against `night1`: **40 regressed**, **1 missing**, 4,000 unchanged. The gate fails for 40 changes." in text
     assert "- `ethos-u-vela 5.1.0 became 5.2.0: 5.1.0 became 5.2.0`" in text
     assert "### 40 regressed by stream: `ethos-u-vela 5.1.0 became 5.2.0`" in text
     assert "### 1 missing\n" in text
     assert "And 10 more." in text
-    rows = [cells for cells in page(made.run(made.record()), found).rows if cells[0] == "regressed"]
+    rows = [cells for cells in page(made.run(made.record()), changed).rows if cells[0] == "regressed"]
     assert len(rows) == 30
     moved = "Conv2D ethos-u-vela 5.1.0 became 5.2.0:12 7 → 9"
     place = ["regressed", "ethos-u-vela 5.1.0 became 5.2.0 0", "ethos-u55-128, Shared_Sram", "npu_cycles (modelled)"]
@@ -131,12 +131,12 @@ def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
 
 
 def test_two_schemes_of_a_model_are_told_apart() -> None:
-    one = made.failed(test=None, model="net.py:net")
-    assert one.artifact is not None
-    other = dataclasses.replace(one, artifact=dataclasses.replace(one.artifact, scheme="a16w8"))
+    record = made.failed(test=None, model="net.py:net")
+    assert record.artifact is not None
+    other = dataclasses.replace(record, artifact=dataclasses.replace(record.artifact, scheme="a16w8"))
     changed = made.comparison(changes=1)
     worse = dataclasses.replace(changed.changes[0], subject=subject_of(other))
-    rows = page(made.run(one, other), dataclasses.replace(changed, changes=(worse,))).rows
+    rows = page(made.run(record, other), dataclasses.replace(changed, changes=(worse,))).rows
     assert [cells[0] for cells in rows if "mismatch" in cells] == ["net.py:net (a8w8)", "net.py:net (a16w8)"]
     assert [cells[1] for cells in rows if cells[0] == "regressed"] == ["net.py:net (a16w8)"]
 
@@ -183,11 +183,11 @@ def test_what_was_not_read_is_told() -> None:
 
 
 def test_foreign_text_is_no_markup_and_calls_nobody() -> None:
-    found = page(made.hostile(), made.comparison(made.HOSTILE))
-    assert found.tags <= OURS
-    assert cut(one_line(made.HOSTILE), 200) in found.code
-    assert not MENTION.search("".join(found.plain))
-    assert "example.org" not in "".join(found.plain)
+    parsed = page(made.hostile(), made.comparison(made.HOSTILE))
+    assert parsed.tags <= OURS
+    assert cut(one_line(made.HOSTILE), 200) in parsed.code
+    assert not MENTION.search("".join(parsed.plain))
+    assert "example.org" not in "".join(parsed.plain)
 
 
 def test_it_is_cut_at_a_line_before_github_shows_nothing_of_it() -> None:
