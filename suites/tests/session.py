@@ -71,7 +71,7 @@ def session(
     """
     report = folder / "junit.xml"
     report.unlink(missing_ok=True)
-    found = subprocess.run(
+    process = subprocess.run(
         [*command(folder), "--junitxml", str(report), *map(str, arguments)],
         cwd=root,
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "120", **(environment or {})},
@@ -80,7 +80,7 @@ def session(
         timeout=timeout,
     )
     tests = {case.attrib["name"]: _reported(case) for case in _cases(report)}
-    return Session(found.returncode, found.stdout + found.stderr, tests)
+    return Session(process.returncode, process.stdout + process.stderr, tests)
 
 
 def command(folder: Path) -> list[str]:
@@ -93,9 +93,9 @@ def _cases(report: Path) -> list[ET.Element]:
 
 
 def _reported(case: ET.Element) -> Reported:
-    properties = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
+    properties = {element.attrib["name"]: element.attrib["value"] for element in case.iter("property")}
     for name in ("failure", "error", "skipped"):
-        found = case.find(name)
-        if found is not None:
-            return Reported(name, f"{found.attrib.get('message', '')}\n{found.text or ''}", properties)
+        child = case.find(name)
+        if child is not None:
+            return Reported(name, f"{child.attrib.get('message', '')}\n{child.text or ''}", properties)
     return Reported("passed", "", properties)

@@ -35,12 +35,12 @@ def test_integers_are_the_reference_models_own(part: int) -> None:
             (known,) = (text for text in UNKNOWN if text in error.message)
             unknown.add(known)
             continue
-        for expected, one in zip(evaluate(program.tosa, arrays, name), bounded, strict=True):
-            np.testing.assert_array_equal(one.value, expected, name)
+        for expected, bound in zip(evaluate(program.tosa, arrays, name), bounded, strict=True):
+            np.testing.assert_array_equal(bound.value, expected, name)
             compared += 1
         drawn = graph.evaluate(program.tosa, inputs, RoundingPolicy(random=np.random.default_rng(0)))
-        for one, other in zip(bounded, drawn, strict=True):
-            assert (np.abs(other.value.astype(float) - one.value) <= one.error * (1 + 1e-6)).all(), name
+        for bound, other in zip(bounded, drawn, strict=True):
+            assert (np.abs(other.value.astype(float) - bound.value) <= bound.error * (1 + 1e-6)).all(), name
     assert compared > 100
 
 

@@ -28,12 +28,12 @@ def ethos_hil(folder: Path, *arguments: str, **environment: str) -> subprocess.C
 
 @pytest.mark.slow
 def test_a_test_of_a_suite_runs_again_without_the_suite(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-k", "itself_U55 or itself_BI")
-    assert found.verdicts[TEST] == "verified", found.output
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55 or itself_BI")
+    assert result.verdicts[TEST] == "verified", result.output
     (run,) = (tmp_path / "runs").iterdir()
-    made = ethos_hil(tmp_path, "bundle", str(run), TEST, "--json")
-    assert made.returncode == 0, made.stderr
-    written = json.loads(made.stdout)
+    process = ethos_hil(tmp_path, "bundle", str(run), TEST, "--json")
+    assert process.returncode == 0, process.stderr
+    written = json.loads(process.stdout)
     assert written["name"].endswith(f"sample.py::{TEST}")
     assert (written["verdict"], written["again"]) == ("verified", "verified")
     shown = ethos_hil(

@@ -47,13 +47,13 @@ def test_a_case_of_old_bytecode_fails_and_is_not_kept(tmp_path: Path) -> None:
     variables = {**WRITES, "ETHOS_HIL_CACHE": str(tmp_path / "cache")}
 
     def verdicts() -> list[str]:
-        made = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
-        return list(made.verdicts.values())
+        result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
+        return list(result.verdicts.values())
 
     assert verdicts() == ["verified"]
     write(factor, "FACTOR = 0.5\n")
-    made = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
-    ((_, test),) = made.tests.items()
+    result = session(tmp_path, ".", "--suffix", "MI", root=tmp_path, environment=variables)
+    ((_, test),) = result.tests.items()
     assert test.verdict == "failed"
     assert "factor_of_stale_bytecode.py says now" in test.text
     for bytecode in (tmp_path / "__pycache__").iterdir():

@@ -56,9 +56,9 @@ def test_what_is_delegated_must_be_what_is_declared(lowered: Callable[[Case], Ar
     # The names of a run's table are taken, where they say which operator it is.
     for name, edge in (("conv2d.default", "convolution"), ("slice.Tensor", "slice_copy"), ("permute.default", "cat")):
         delegated = replace(artifact, delegated=(f"aten.{edge}.{name.partition('.')[2]}",))
-        said = problem(delegated, replace(ADD, aten=(name,)), SUM)
-        assert bool(said) == (edge == "cat"), said
-    assert "`aten` takes these names; the table of a run has those before" in said
+        message = problem(delegated, replace(ADD, aten=(name,)), SUM)
+        assert bool(message) == (edge == "cat"), message
+    assert "`aten` takes these names; the table of a run has those before" in message
     # Declarations for quantised programs do not apply to a float one.
     assert problem(artifact, replace(ADD, int=("MUL",), aten_int=("mul.Tensor",)), SUM) == ""
     assert "nothing was delegated" in problem(replace(artifact, delegates=(), delegated=()), ADD, SUM)

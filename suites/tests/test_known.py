@@ -179,7 +179,7 @@ UNKNOWN = {
 """Cases that depend on what cannot be known: they are lowered anew in every session."""
 FEW = ("kept", "late", "process")
 """A file that another case has read, a variable, and what cannot be known."""
-CHANGED = {**ATTACKS, **{name: one for name, one in UNKNOWN.items() if one.changed or one.variables}}
+CHANGED = {**ATTACKS, **{name: attack for name, attack in UNKNOWN.items() if attack.changed or attack.variables}}
 
 
 @dataclass(frozen=True)
@@ -215,12 +215,12 @@ def _write(folder: Path, files: Mapping[str, str | None]) -> None:
 
 def _records(folder: Path) -> Mapping[str, dict]:
     (run,) = (folder / "runs").iterdir()
-    found = {}
+    records = {}
     for line in "".join(path.read_text() for path in run.glob("records-*.jsonl")).splitlines():
         record = json.loads(line)
-        found[record["test"]["operator"]] = record
+        records[record["test"]["operator"]] = record
     shutil.rmtree(folder / "runs")
-    return found
+    return records
 
 
 @pytest.fixture(scope="module")
@@ -343,6 +343,6 @@ def test_a_recording_is_good_until_the_change(project: Project, name: str) -> No
 @pytest.mark.proof
 @pytest.mark.parametrize("name", list(UNKNOWN))
 def test_a_recording_of_what_is_not_known_proves_nothing(project: Project, name: str) -> None:
-    told = project.replayed[0].tests[f"test_{name}_one_MI"]
-    assert told.properties["kind"] == "stale-recording"
-    assert f"test_{name}.py " in told.text
+    test = project.replayed[0].tests[f"test_{name}_one_MI"]
+    assert test.properties["kind"] == "stale-recording"
+    assert f"test_{name}.py " in test.text

@@ -113,11 +113,11 @@ def test_what_is_declared_beside_them_says_whose_the_options_are(elsewhere: pyte
     elsewhere.makepyfile(test_sample=declared)
     result = elsewhere.runpytest_subprocess("test_sample.py")
     assert result.ret != 0
-    told = "another plugin or a conftest.py has options of the same name: --target, --runs"
-    assert told in str(result.stdout) + str(result.stderr)
+    message = "another plugin or a conftest.py has options of the same name: --target, --runs"
+    assert message in str(result.stdout) + str(result.stderr)
     again = elsewhere.runpytest_subprocess("--suffix", "BI")
     assert again.ret == USAGE
-    assert told in str(again.stderr)
+    assert message in str(again.stderr)
 
 
 def test_it_can_be_left_out(elsewhere: pytest.Pytester) -> None:

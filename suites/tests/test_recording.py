@@ -89,8 +89,8 @@ def test_a_wrapped_counter_is_recorded() -> None:
     for wrapped in (False, True):
         run = Run(0, 0, (), (DelegateRun(1, 0, 5, (None,), (), wrapped=wrapped),))
         arrays: Arrays = {}
-        told = json.loads(json.dumps(outcome_to_json(Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {}), arrays)))
-        assert outcome(told, arrays).runs == (run,)
+        data = json.loads(json.dumps(outcome_to_json(Outcome(b"", b"", b"", 0, 0, {}, (run,), (), {}), arrays)))
+        assert outcome(data, arrays).runs == (run,)
 
 
 def failure_of(record: Record) -> tuple[str, str]:

@@ -64,10 +64,10 @@ def test_what_has_a_whole_record_is_not_run_again(tmp_path: Path) -> None:
 def test_each_case_is_in_one_shard_with_all_its_profiles(tmp_path: Path) -> None:
     def chosen(*arguments: str) -> set[str]:
         asked = ("suites/ops/test_elementwise.py", "--collect-only", "-q", "-p", "no:randomly", *arguments)
-        found = session(tmp_path, *asked, "--run-name=none")
-        assert found.status == 0, found.output
+        result = session(tmp_path, *asked, "--run-name=none")
+        assert result.status == 0, result.output
         assert read_selection(tmp_path / "runs/none", "") is None, "nothing was to run"
-        return {line for line in found.output.splitlines() if "::" in line}
+        return {line for line in result.output.splitlines() if "::" in line}
 
     whole = chosen()
     shards = [chosen(f"--shard={number}/3") for number in (1, 2, 3)]
@@ -92,9 +92,9 @@ def test_a_test_whose_teardown_failed_is_run_again(pytester: pytest.Pytester) ->
     night = RunFolder(pytester.path / "runs", name="night")
     for case in "ab":
         test = SuiteTest(f"test_plus.py::test_plus_{case}_MI", "plus", case, "MI", "")
-        made = Record(verdict=Verdict.VERIFIED, model="plus", npu="", target=TargetInfo("none", "none", ""), test=test,
-                      versions=versions())  # fmt: skip
-        night.append(made, part="p")
+        record = Record(verdict=Verdict.VERIFIED, model="plus", npu="", target=TargetInfo("none", "none", ""),
+                    test=test, versions=versions())  # fmt: skip
+        night.append(record, part="p")
     asked = (*PART, "--resume", "--co", "-q")
     assert "not run again: 2" in pytester.runpytest_inprocess(*asked).stdout.str()
     complain(night.path, "p", ReportedFailure("test_plus.py::test_plus_b_MI", "teardown", "no"))
@@ -162,7 +162,7 @@ def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--resume",), "--resume needs to know what was begun: name its run folder: --run-name"),
         (("--run-name=../x",), "--run-name '../x' is no name of a folder"),
@@ -170,9 +170,9 @@ def test_a_part_of_a_plan_takes_no_options_from_elsewhere(
         (("--run-name=x", "--runs=/proc/x"), "cannot be read or written: "),
     ],
 )
-def test_what_cannot_be_used_is_one_line(pytester: pytest.Pytester, arguments: tuple[str, ...], said: str) -> None:
+def test_what_cannot_be_used_is_one_line(pytester: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:
     result = pytester.runpytest_inprocess("-p", "no:cacheprovider", *arguments)
     assert result.ret == USAGE
     (line,) = [line for line in result.errlines if line.strip()]
     assert line.startswith("ERROR: ")
-    assert said in line
+    assert message in line

@@ -37,9 +37,12 @@ class Remapped(DeclaredCase):
     change: Change = tuple
 
     def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-        found = super().lower(memory_mode, cache)
-        delegates = [dataclasses.replace(one, npu_ops=self.change(one.npu_ops)) for one in found.artifact.delegates]
-        return Found(dataclasses.replace(found.artifact, delegates=tuple(delegates)), found.made_from)
+        result = super().lower(memory_mode, cache)
+        delegates = [
+            dataclasses.replace(delegate, npu_ops=self.change(delegate.npu_ops))
+            for delegate in result.artifact.delegates
+        ]
+        return Found(dataclasses.replace(result.artifact, delegates=tuple(delegates)), result.made_from)
 
 
 def came_of(change: Change) -> Record:
@@ -69,8 +72,8 @@ def test_a_program_that_computes_nothing_on_the_npu_is_not_verified() -> None:
 
     class Left(Remapped):
         def lower(self, memory_mode: str | None, cache: Cache) -> Found:
-            found = super().lower(memory_mode, cache)
-            return Found(dataclasses.replace(found.artifact, delegates=()), found.made_from)
+            result = super().lower(memory_mode, cache)
+            return Found(dataclasses.replace(result.artifact, delegates=()), result.made_from)
 
     record = Trial(Left(parse("U55_BI"), SAMPLE, sample.plus, sample.plus.cases[1]), ANY_TEST).run()
     assert record.verdict == "failed"
@@ -123,16 +126,16 @@ def test_a_wrong_firmware_is_known_before_anything_is_lowered(
 def test_a_case_whose_artifact_the_cache_has_removed_is_lowered_again(tmp_path: Path) -> None:
     test = DeclaredCase(parse("BI"), SAMPLE, sample.plus, sample.plus.cases[1])
     cache, place, key = Cache(tmp_path), f"{SAMPLE}::{test.name}", test.memo_key(None)
-    made = test.lower(None, cache)
-    assert not [path for path in made.made_from.files if path.startswith(str(tmp_path))], (
+    result = test.lower(None, cache)
+    assert not [path for path in result.made_from.files if path.startswith(str(tmp_path))], (
         "the cache is not part of the model"
     )
     memo = find_artifact(cache, place, key, read_at_import(test.origins))
     assert memo is not None
-    assert memo.artifact.key == made.artifact.key
+    assert memo.artifact.key == result.artifact.key
     CacheContents(tmp_path).trim(0)
     assert find_artifact(cache, place, key, read_at_import(test.origins)) is None
-    assert test.lower(None, cache).artifact.pte == made.artifact.pte
+    assert test.lower(None, cache).artifact.pte == result.artifact.pte
     assert find_artifact(cache, place, key, read_at_import(test.origins)) is not None
 
 
@@ -166,8 +169,8 @@ def test_what_the_suites_know_of_an_artifact_goes_some_time_after_it(tmp_path: P
     assert len(list(cases.iterdir())) == 2
     time.sleep(0.05)  # the times of files move in steps of several milliseconds
     tests[0].lower(None, cache)  # so the other is the one not used for longest
-    one = max(entry.size for entry in CacheContents(tmp_path).entries())
-    assert CacheContents(tmp_path).trim(one).entries == 1
+    size = max(entry.size for entry in CacheContents(tmp_path).entries())
+    assert CacheContents(tmp_path).trim(size).entries == 1
     today = read_at_import(tests[0].origins)
     assert find_artifact(cache, f"{SAMPLE}::{tests[0].name}", tests[0].memo_key(None), today) is not None
     assert len(list(cases.iterdir())) == 1

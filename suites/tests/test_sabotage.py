@@ -167,7 +167,7 @@ def test_one_bit_flipped_in_the_weights_is_red(artifact: Artifact, part: str) ->
 
 def delegate_inputs(artifact: Artifact) -> list[bytes]:
     """Return the output of the quantise kernel before the delegate for the example inputs."""
-    call = next(one for one in artifact.plan.instructions if isinstance(one, KernelCall))
+    call = next(step for step in artifact.plan.instructions if isinstance(step, KernelCall))
     values = [artifact.plan.values[index] for index in call.args]
     scale, zero_point, lowest, highest = (float(value) for value in values[1:5])  # type: ignore[arg-type]
     quantised = np.round(artifact.example_inputs[0] * np.float32(1 / scale)) + zero_point
@@ -220,11 +220,11 @@ def test_a_bit_flipped_in_the_loaded_image_is_red(artifact: Artifact) -> None:
     assert (caught.value.kind, "damaged" in caught.value.message) == ("link", True)
 
 
-@pytest.mark.parametrize(("text", "said"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
+@pytest.mark.parametrize(("text", "message"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
 def test_a_reference_model_that_is_missing_or_unpredictable_is_red(
-    tmp_path: Path, artifact: Artifact, text: str, said: str
+    tmp_path: Path, artifact: Artifact, text: str, message: str
 ) -> None:
-    with reference_model_is(text, tmp_path), pytest.raises(OracleError, match=said) as caught:
+    with reference_model_is(text, tmp_path), pytest.raises(OracleError, match=message) as caught:
         run(Question(model(), npu=str(NPU)))
     assert caught.value.kind == "no-reference"
 

@@ -40,13 +40,13 @@ def sabotaged(folder: Path, how: str, chosen: Sequence[str], *options: str, cach
     return session(folder, *chosen, "-p", "ethos_hil.suites.tests.sabotage", *options, environment=environment)
 
 
-def assert_all_red(found: Session, chosen: Sequence[str], *kinds: str) -> None:
-    assert found.status == FAILED
-    assert found.verdicts == dict.fromkeys(names(chosen), "failed"), found.output
-    for name, test in found.tests.items():
+def assert_all_red(result: Session, chosen: Sequence[str], *kinds: str) -> None:
+    assert result.status == FAILED
+    assert result.verdicts == dict.fromkeys(names(chosen), "failed"), result.output
+    for name, test in result.tests.items():
         assert test.element == "failure", name
         assert test.properties["kind"] in kinds, (name, test.text)
-    assert "verified" not in found.output.splitlines()[-1]
+    assert "verified" not in result.output.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
@@ -57,18 +57,18 @@ def test_a_compiler_that_raises_is_red(tmp_path: Path, compiled: list[str]) -> N
     request.
     """
     chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI", "U85_BI", cases=compiled)]
-    found = sabotaged(tmp_path, "compiler-raises", chosen, "--tb=long", cache=tmp_path / "cache")
-    assert_all_red(found, chosen, "compile")
-    assert CULPRIT in found.output
+    result = sabotaged(tmp_path, "compiler-raises", chosen, "--tb=long", cache=tmp_path / "cache")
+    assert_all_red(result, chosen, "compile")
+    assert CULPRIT in result.output
 
 
 @pytest.mark.proof
 def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
     """Upstream's reaction to Vela's zeros depends on the NPU; it may look for a file that Vela would have written."""
     chosen = [*listed("MI", "BI", cases=["plus_itself"]), *listed("U55_BI", "U65_BI")]
-    found = sabotaged(tmp_path, "compiler-zeros", chosen, cache=tmp_path / "cache")
-    assert_all_red(found, chosen, "compile", "not-available")
-    assert "suites/trial/run_trial.py:" not in found.output, "a traceback"
+    result = sabotaged(tmp_path, "compiler-zeros", chosen, cache=tmp_path / "cache")
+    assert_all_red(result, chosen, "compile", "not-available")
+    assert "suites/trial/run_trial.py:" not in result.output, "a traceback"
 
 
 @pytest.mark.parametrize(
@@ -77,9 +77,9 @@ def test_a_compiler_that_returns_zeros_is_red(tmp_path: Path) -> None:
 def test_green_turns_red_without_the_reference_model_or_with_an_npu_of_zeros(tmp_path: Path, cases: list[str]) -> None:
     """Everything is lowered already then. If it were not green when nothing is broken, no test here would mean much."""
     chosen = listed("MI", "BI", *NPUS, cases=cases)
-    found = session(tmp_path, *chosen)
-    assert found.status == 0, found.output
-    assert found.verdicts == dict.fromkeys(names(chosen), "verified")
+    result = session(tmp_path, *chosen)
+    assert result.status == 0, result.output
+    assert result.verdicts == dict.fromkeys(names(chosen), "verified")
     assert_all_red(sabotaged(tmp_path, "no-reference", chosen), chosen, "no-reference")
     on_npu = listed(*NPUS, cases=cases)
     assert_all_red(sabotaged(tmp_path, "wrong-answer", on_npu), on_npu, "mismatch")

@@ -46,8 +46,8 @@ USAGE = 4
 def probed(folder: Path, *arguments: str | Path) -> tuple[list[str], list[str]]:
     """Return the modules of HEAVY that collecting imported, and the tests that it found."""
     (folder / "probe.py").write_text(PROBE.replace('"probe.json"', repr(str(folder / "probe.json"))))
-    found = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": str(folder)})
-    assert found.status == 0, found.output
+    result = session(folder, "--collect-only", "-q", "-p", "probe", *arguments, environment={"PYTHONPATH": str(folder)})
+    assert result.status == 0, result.output
     loaded, tests = json.loads((folder / "probe.json").read_text())
     return loaded, tests
 
@@ -69,9 +69,9 @@ def test_the_suites_own_tests_are_collected_where_they_are_named(tmp_path: Path)
 def test_without_the_plugin_nothing_is_green() -> None:
     """Without it no declaration is a test, and a session would have only the other tests."""
     command = [sys.executable, "-m", "pytest", "-p", "no:ethos_hil", "suites/tests/test_declaration_line.py"]
-    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
-    assert found.returncode == USAGE
-    assert "the pytest plugin of ethos-hil is not installed: run make setup" in found.stderr
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert process.returncode == USAGE
+    assert "the pytest plugin of ethos-hil is not installed: run make setup" in process.stderr
 
 
 def test_make_test_names_all_of_them() -> None:
@@ -105,9 +105,9 @@ ALL = [profile.name for profile in PROFILES]
 
 
 def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
-    found = names(sample)
-    assert set(found) == cases(ALL) | {"test_function_U55_BI"}
-    assert found[:5] == [f"test_plus_same_{name}" for name in ALL], "one case's profiles stand together"
+    tests = names(sample)
+    assert set(tests) == cases(ALL) | {"test_function_U55_BI"}
+    assert tests[:5] == [f"test_plus_same_{name}" for name in ALL], "one case's profiles stand together"
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
     ],
 )
 def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, asked: list[str], profiles: list[str]) -> None:
-    assert set(names(sample, *(f"--suffix={one}" for one in asked))) == cases(profiles)
+    assert set(names(sample, *(f"--suffix={suffix}" for suffix in asked))) == cases(profiles)
 
 
 def test_a_function_is_selected_by_the_end_of_its_name(sample: pytest.Pytester) -> None:
@@ -142,8 +142,8 @@ def test_the_first_case_of_each_file_is_taken(sample: pytest.Pytester) -> None:
         test_one="from ethos_hil.suites.declare.case import Operator, case, f32\n"
         "one = Operator('one', ('add.Tensor',), (case('x', lambda a: a + a, f32(7)),))\n"
     )
-    found = names(sample, "--one-in=9", "-k", "not function", "test_sample.py", "test_one.py")
-    assert set(found) == cases(ALL, ["plus_same", "one_x"])
+    tests = names(sample, "--one-in=9", "-k", "not function", "test_sample.py", "test_one.py")
+    assert set(tests) == cases(ALL, ["plus_same", "one_x"])
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,14 @@ def at_default() -> None:
 
 def boards(pid: int) -> set[int]:
     """The QEMU processes below a process."""
-    found = set()
+    qemus = set()
     for child in children(pid):
         try:
             name = Path(f"/proc/{child}/comm").read_text()
         except OSError:
             continue
-        found |= {child} if name.startswith("qemu") else set()
-    return found
+        qemus |= {child} if name.startswith("qemu") else set()
+    return qemus
 
 
 TERM, HUP, INT = [signal.SIGTERM], [signal.SIGHUP] * 2, [signal.SIGINT] * 3
@@ -146,8 +146,8 @@ evil = Operator("evil", aten=("add.Tensor",), cases=(case("one", bad, f32(1, 4))
 @pytest.mark.slow
 def test_the_terminal_shows_escape_sequences_as_text(tmp_path: Path) -> None:
     (tmp_path / "test_evil.py").write_text(HOSTILE)
-    found = session(tmp_path, "-c", "/dev/null", "--suffix", "U55_BI", tmp_path / "test_evil.py", root=tmp_path)
-    assert found.status == 1
-    assert r"bad \x1b]0;owned\x07 name" in found.output
+    result = session(tmp_path, "-c", "/dev/null", "--suffix", "U55_BI", tmp_path / "test_evil.py", root=tmp_path)
+    assert result.status == 1
+    assert r"bad \x1b]0;owned\x07 name" in result.output
     for sign in ("\x1b", "\x07", "\x9b"):
-        assert sign not in found.output
+        assert sign not in result.output

@@ -42,8 +42,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.parametrize(
     ("macs", "name"),
     [
-        pytest.param(*one, marks=[pytest.mark.proof] if number % 3 else [])
-        for number, one in enumerate(zip((32, 64) * 3, NETWORKS, strict=True))
+        pytest.param(*pair, marks=[pytest.mark.proof] if number % 3 else [])
+        for number, pair in enumerate(zip((32, 64) * 3, NETWORKS, strict=True))
     ],
 )
 def test_look_ups_are_verified_on_small_npus(name: str, macs: int) -> None:

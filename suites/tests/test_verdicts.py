@@ -26,8 +26,8 @@ PASSED, FAILED, USAGE = 0, 1, 4
 @pytest.fixture(scope="module", autouse=True)
 def lowered(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Have one session lower what the tests here run: each by itself would import torch for it, which takes longer."""
-    found = session(tmp_path_factory.mktemp("lowered"), SAMPLE, "-k", "u55 or itself", "--compile-only")
-    assert "compiled-only" in set(found.verdicts.values()), found.output
+    result = session(tmp_path_factory.mktemp("lowered"), SAMPLE, "-k", "u55 or itself", "--compile-only")
+    assert "compiled-only" in set(result.verdicts.values()), result.output
 
 
 def records(folder: Path) -> dict[str, Record]:
@@ -59,34 +59,34 @@ def assert_that_the_export_says_the_same(folder: Path, *ends: str) -> None:
     assert sorted(ends_of(theirs).values()) == list(ends)
     assert ends_of(ours) == ends_of(theirs)
     for case in ours.iter("testcase"):
-        found = {one.attrib["name"]: one.attrib["value"] for one in case.iter("property")}
-        assert case.attrib["name"].endswith(f"[{found['npu']}]")
+        values = {element.attrib["name"]: element.attrib["value"] for element in case.iter("property")}
+        assert case.attrib["name"].endswith(f"[{values['npu']}]")
         (twin,) = (other for other in theirs.iter("testcase") if case.attrib["name"].startswith(other.attrib["name"]))
         assert float(case.attrib["time"]) <= float(twin.attrib["time"]) + 0.001, "what pytest does is not in it"
-        said = {one.attrib["name"]: one.attrib["value"] for one in twin.iter("property")}
+        twin_values = {element.attrib["name"]: element.attrib["value"] for element in twin.iter("property")}
         same = ("verdict", "operator", "case", "profile", "npu", "target", "kind", "defect", "source")
-        assert [found.get(name) for name in same] == [said.get(name) for name in same]
+        assert [values.get(name) for name in same] == [twin_values.get(name) for name in same]
         for name in ("failure", "error"):
             text, other = case.find(name), twin.find(name)
             if text is not None and other is not None and text.text and other.text:
                 assert text.text.splitlines()[0] == other.text.splitlines()[0]
 
 
-def explanation(found: Session, name: str) -> list[str]:
+def explanation(result: Session, name: str) -> list[str]:
     """Return the lines of a failure, as on the terminal."""
-    lines = found.output.split(f" {name} ___")[1].splitlines()[1:]
+    lines = result.output.split(f" {name} ___")[1].splitlines()[1:]
     return lines[: next(index for index, line in enumerate(lines) if line.startswith(("___", "===", "---")))]
 
 
 def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-k", "plus and u55")
-    assert found.status == PASSED
-    assert found.verdicts == {"test_plus_same_U55_BI": "verified", "test_plus_itself_U55_BI": "verified"}
-    assert {test.element for test in found.tests.values()} == {"passed"}
-    assert " 2 verified" in found.output.splitlines()[-1]
-    assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in found.output
+    result = session(tmp_path, SAMPLE, "-k", "plus and u55")
+    assert result.status == PASSED
+    assert result.verdicts == {"test_plus_same_U55_BI": "verified", "test_plus_itself_U55_BI": "verified"}
+    assert {test.element for test in result.tests.values()} == {"passed"}
+    assert " 2 verified" in result.output.splitlines()[-1]
+    assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in result.output
     kept = records(tmp_path)
-    assert kept.keys() == found.tests.keys()
+    assert kept.keys() == result.tests.keys()
     assert_that_the_export_says_the_same(tmp_path, "", "")
     for record in kept.values():
         assert record.verdict == "verified"
@@ -97,38 +97,39 @@ def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
 
 
 def test_what_is_only_compiled_never_counts_as_passed(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-k", "(plus or wrong) and u55", "--compile-only")
-    assert found.verdicts == {
+    result = session(tmp_path, SAMPLE, "-k", "(plus or wrong) and u55", "--compile-only")
+    assert result.verdicts == {
         "test_plus_same_U55_BI": "compiled-only",
         "test_plus_itself_U55_BI": "compiled-only",
         "test_wrong_operator_U55_BI": "failed",
     }
-    assert found.tests["test_plus_same_U55_BI"].element == "skipped"
-    assert found.tests["test_wrong_operator_U55_BI"].element == "failure"
-    assert found.status == FAILED
+    assert result.tests["test_plus_same_U55_BI"].element == "skipped"
+    assert result.tests["test_wrong_operator_U55_BI"].element == "failure"
+    assert result.status == FAILED
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped", "skipped")
-    assert "passed" not in found.output
+    assert "passed" not in result.output
     assert (
-        "1 failed, 2 deselected, 2 compiled-only" in found.output or "2 compiled-only" in found.output.splitlines()[-1]
+        "1 failed, 2 deselected, 2 compiled-only" in result.output
+        or "2 compiled-only" in result.output.splitlines()[-1]
     )
-    assert "0 verified, 2 compiled-only, 0 skipped, 1 failed" in found.output
-    table = [line.split() for line in found.output.splitlines() if line.startswith(("plus ", "wrong ", "all "))]
+    assert "0 verified, 2 compiled-only, 0 skipped, 1 failed" in result.output
+    table = [line.split() for line in result.output.splitlines() if line.startswith(("plus ", "wrong ", "all "))]
     assert table == [["plus", "2", "2C"], ["wrong", "1", "1F"], ["all", "2", "3", "2C", "1F"]]
-    first, second = explanation(found, "test_wrong_operator_U55_BI")
+    first, second = explanation(result, "test_wrong_operator_U55_BI")
     assert first.startswith("delegation: the delegate has no CONV2D, it has ")
     assert second == f"declared at: suites/tests/sample.py:{line_of(SAMPLE, 'wrong', 'operator')}"
 
 
 def test_a_defect_upstream_is_told_apart_and_held_to_what_is_declared(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
-    assert found.status == FAILED
-    flawed, mended = found.tests["test_flawed_known_U55_BI"], found.tests["test_mended_since_U55_BI"]
+    result = session(tmp_path, SAMPLE, "-k", "(flawed or mended) and u55", "--artifacts", tmp_path / "kept")
+    assert result.status == FAILED
+    flawed, mended = result.tests["test_flawed_known_U55_BI"], result.tests["test_mended_since_U55_BI"]
     assert flawed.element == "skipped"
     assert "addition is not a convolution (https://example.org/1)" in flawed.text
     assert flawed.properties["defect"] == "https://example.org/1"
     assert (mended.element, mended.properties["kind"]) == ("failure", "declaration")
-    assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in found.output
-    assert "1 xfailed" in found.output.splitlines()[-1]
+    assert "0 verified, 0 compiled-only, 0 skipped, 1 failed, 1 known defect" in result.output
+    assert "1 xfailed" in result.output.splitlines()[-1]
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     assert [path.name for path in (tmp_path / "kept/suites/tests/sample").iterdir()] == ["mended_since_U55_BI"]
 
@@ -137,28 +138,28 @@ def test_a_capability_that_is_missing_is_named_and_a_target_that_is_missing_fail
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ETHOS_HIL_FVP_PATH", str(tmp_path))
-    found = session(tmp_path, SAMPLE, "-k", "itself and (u55 or u85)", "--target", "corstone-300")
-    assert found.verdicts == {"test_plus_itself_U55_BI": "failed", "test_plus_itself_U85_BI": "skipped"}
-    assert found.status == FAILED
-    skipped = found.tests["test_plus_itself_U85_BI"]
+    result = session(tmp_path, SAMPLE, "-k", "itself and (u55 or u85)", "--target", "corstone-300")
+    assert result.verdicts == {"test_plus_itself_U55_BI": "failed", "test_plus_itself_U85_BI": "skipped"}
+    assert result.status == FAILED
+    skipped = result.tests["test_plus_itself_U85_BI"]
     assert skipped.element == "skipped"
     assert "the target corstone-300 cannot have an ethos-u85-256" in skipped.text
     assert skipped.properties["kind"] == "capability"
-    assert found.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
-    assert {name: record.verdict for name, record in records(tmp_path).items()} == found.verdicts
+    assert result.tests["test_plus_itself_U55_BI"].properties["kind"] == "not-launched"
+    assert {name: record.verdict for name, record in records(tmp_path).items()} == result.verdicts
     assert_that_the_export_says_the_same(tmp_path, "failure", "skipped")
     line = line_of(SAMPLE, "plus", "itself")
-    assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in found.output
+    assert f"SKIPPED [1] suites/tests/sample.py:{line}: the target corstone-300 cannot have" in result.output
 
 
 def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: Path) -> None:
-    found = session(
+    result = session(
         tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, "--artifacts", tmp_path / "kept",
         environment={VARIABLE: "wrong-answer"},
     )  # fmt: skip
-    assert found.status == FAILED
+    assert result.status == FAILED
     folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
-    lines = explanation(found, "test_plus_itself_U55_BI")
+    lines = explanation(result, "test_plus_itself_U55_BI")
     assert [line.partition(":")[0] for line in lines] == [
         *("mismatch", "begins at", "declared at", "all of it is in"),
     ]
@@ -178,11 +179,11 @@ def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: 
 
 
 def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
-    found = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "harness-raises"})
-    assert found.status == FAILED
-    assert found.verdicts == {"test_plus_itself_U55_BI": "failed"}
-    assert 'raise ZeroDivisionError("in the harness")' in found.output
-    assert "_pytest/runner.py" not in found.output
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "harness-raises"})
+    assert result.status == FAILED
+    assert result.verdicts == {"test_plus_itself_U55_BI": "failed"}
+    assert 'raise ZeroDivisionError("in the harness")' in result.output
+    assert "_pytest/runner.py" not in result.output
     (record,) = records(tmp_path).values()
     assert record.failure is not None
     assert (record.failure.kind, record.failure.message) == ("internal", "ZeroDivisionError: in the harness")
@@ -190,29 +191,29 @@ def test_only_a_fault_of_the_harness_shows_a_traceback(tmp_path: Path) -> None:
 
 def test_records_that_cannot_be_kept_are_told_before_anything_runs(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("a file, not a folder")
-    found = session(tmp_path, SAMPLE, "-k", "itself_U55")
-    assert (found.status, found.tests) == (USAGE, {})
-    assert f"ERROR: {tmp_path}/runs/" in found.output
-    assert "cannot be read or written: Not a directory: choose another --runs" in found.output
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55")
+    assert (result.status, result.tests) == (USAGE, {})
+    assert f"ERROR: {tmp_path}/runs/" in result.output
+    assert "cannot be read or written: Not a directory: choose another --runs" in result.output
 
 
 def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
     """As on a disk that is full since the session began."""
-    found = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "disk-full"})
-    assert found.status == FAILED
-    assert found.verdicts == {"test_plus_itself_U55_BI": "failed"}
-    assert "records: " in explanation(found, "test_plus_itself_U55_BI")[0]
+    result = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "disk-full"})
+    assert result.status == FAILED
+    assert result.verdicts == {"test_plus_itself_U55_BI": "failed"}
+    assert "records: " in explanation(result, "test_plus_itself_U55_BI")[0]
 
 
 @pytest.mark.slow
 def test_a_worker_that_dies_fails_its_test_and_loses_no_record(tmp_path: Path) -> None:
-    found = session(
+    result = session(
         tmp_path, SAMPLE, "-n", "1", "-k", "plus and (u55 or u65)", *SABOTAGED, environment={VARIABLE: "worker-dies"}
     )
-    assert found.status == FAILED
-    assert "4 failed" not in found.output
-    assert "2 verified, 0 compiled-only, 0 skipped, 2 failed" in found.output
-    table = [line.split() for line in found.output.splitlines() if line.startswith("plus ")]
+    assert result.status == FAILED
+    assert "4 failed" not in result.output
+    assert "2 verified, 0 compiled-only, 0 skipped, 2 failed" in result.output
+    table = [line.split() for line in result.output.splitlines() if line.startswith("plus ")]
     assert table == [["plus", "2", "1V", "1F", "1V", "1F"]]
     assert records(tmp_path).keys() == {"test_plus_itself_U55_BI", "test_plus_itself_U65_BI"}
     assert len({item.run for item in read(tmp_path / "runs") if isinstance(item, StoredRecord)}) == 1
@@ -223,7 +224,7 @@ def test_a_replay_needs_neither_torch_nor_qemu(tmp_path: Path) -> None:
     recorded = session(tmp_path, *arguments, "--record", tmp_path / "recordings")
     assert recorded.status == PASSED
     environment = {VARIABLE: "no-torch-no-qemu"}
-    found = session(tmp_path, *arguments, *SABOTAGED, "--replay", tmp_path / "recordings", environment=environment)
-    assert found.status == PASSED, found.output
-    assert found.verdicts == recorded.verdicts
-    assert set(found.verdicts.values()) == {"verified"}
+    result = session(tmp_path, *arguments, *SABOTAGED, "--replay", tmp_path / "recordings", environment=environment)
+    assert result.status == PASSED, result.output
+    assert result.verdicts == recorded.verdicts
+    assert set(result.verdicts.values()) == {"verified"}

@@ -32,8 +32,8 @@ from ethos_hil.suites.trial.verify_against_pytorch import QUANTISED, findings_on
 FP, INT = TosaSpec("1.0", "FP"), TosaSpec("1.0", "INT")
 IMAGE = f32(1, 8, 9, 7)
 CASES: dict[str, Case] = {
-    one.name: one
-    for one in (
+    case.name: case
+    for case in (
         case("add", lambda a, b: a + b, IMAGE, IMAGE),
         case("conv", (layer("Conv2d", 8, 6, 3, stride=2), layer("BatchNorm2d", 6), layer("ReLU")), IMAGE),
         case("softmax", lambda a: a.softmax(1), IMAGE),
@@ -60,19 +60,19 @@ MANY = dataclasses.replace(DEEP, name="many", forward=(*DEEP.forward[:-1], layer
 
 @functools.cache
 def lowered(name: str, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:
-    one = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
-    return lower_case(one, spec, scheme)
+    case = {**CASES, "deep": DEEP, "many": MANY, "sigmoid": WIDE}[name]
+    return lower_case(case, spec, scheme)
 
 
 def verify_on_host(label: str, artifact: Artifact, answer: ReferenceRun | None = None) -> Record:
     return findings_on_host(label, artifact, answer).record
 
 
-def lower_case(one: Case, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:
+def lower_case(case: Case, spec: TosaSpec | EthosU, scheme: Scheme = "a8w8") -> Artifact:
     from ethos_hil.lowering.lower import lower
     from ethos_hil.suites.trial.build import build
 
-    return lower(build(f"host_{one.name}", one, Path(__file__).parent), spec, scheme=scheme)
+    return lower(build(f"host_{case.name}", case, Path(__file__).parent), spec, scheme=scheme)
 
 
 def answer(artifact: Artifact) -> ReferenceRun:
@@ -128,8 +128,8 @@ def test_sixteen_bits_of_a_function_that_jumps_may_be_off_by_the_jump() -> None:
     (output,) = record.outputs
     assert record.verdict == "verified", record.failure
     assert 0.75 < output.max_abs_error <= output.tolerance <= 1.01
-    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
-    assert np.count_nonzero(one.allowed > 0.01) < one.allowed.size / 5
+    (limit,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    assert np.count_nonzero(limit.allowed > 0.01) < limit.allowed.size / 5
 
 
 def test_a_deep_float_network_has_a_bound_that_means_something() -> None:
@@ -178,13 +178,13 @@ def test_of_many_elements_each_is_within_a_step_of_some_way(monkeypatch: pytest.
 @pytest.mark.parametrize("name", ["add", "conv", "softmax", "layer_norm", "gelu", "matmul", "deep"])
 def test_an_answer_just_beyond_its_bound_is_red_and_one_within_it_is_not(name: str) -> None:
     artifact = lowered(name, FP)
-    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.floating)
+    (limit,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.floating)
     wanted = artifact.floating[0]
-    place = np.unravel_index(np.argmax(one.allowed), wanted.shape)
+    place = np.unravel_index(np.argmax(limit.allowed), wanted.shape)
 
     def move(factor: float) -> Callable[[np.ndarray], None]:
         def apply(output: np.ndarray) -> None:
-            output[place] = np.float32(wanted[place] + factor * one.allowed[place])
+            output[place] = np.float32(wanted[place] + factor * limit.allowed[place])
 
         return apply
 
@@ -196,15 +196,15 @@ def test_an_answer_just_beyond_its_bound_is_red_and_one_within_it_is_not(name: s
 
 def test_one_step_is_red_where_nothing_is_in_doubt() -> None:
     artifact = lowered("average", INT)
-    (one,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
-    step = float(np.min(one.allowed[one.allowed > 0]))
-    certain = tuple(int(axis[0]) for axis in np.nonzero(one.allowed == 0))
+    (limit,) = tolerance.tolerances(artifact, artifact.example_inputs, artifact.quantised)
+    step = float(np.min(limit.allowed[limit.allowed > 0]))
+    certain = tuple(int(axis[0]) for axis in np.nonzero(limit.allowed == 0))
 
     def move(output: np.ndarray) -> None:
         output[certain] += np.float32(step)
 
     assert "where 0 is allowed" in unlike(changed(artifact, move))
-    assert 0 < np.count_nonzero(one.allowed) < one.allowed.size / 2
+    assert 0 < np.count_nonzero(limit.allowed) < limit.allowed.size / 2
 
 
 @pytest.mark.parametrize("spec", [FP, INT], ids=["MI", "BI"])
@@ -289,12 +289,12 @@ def test_a_compiler_that_returns_zeros_is_red() -> None:
     assert not isinstance(caught.value, AssertionError)
 
 
-@pytest.mark.parametrize(("text", "said"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
-def test_a_reference_model_that_is_missing_or_unpredictable_is_red(tmp_path: Path, text: str, said: str) -> None:
+@pytest.mark.parametrize(("text", "message"), [(MISSING, "cannot be imported"), (UNPREDICTABLE, "TOSA_UNPREDICTABLE")])
+def test_a_reference_model_that_is_missing_or_unpredictable_is_red(tmp_path: Path, text: str, message: str) -> None:
     artifacts = [lowered("add", spec) for spec in (FP, INT)]
     with reference_model_is(text, tmp_path):
         for artifact in artifacts:
-            with pytest.raises(OracleError, match=said) as caught:
+            with pytest.raises(OracleError, match=message) as caught:
                 verify_on_host("add", artifact)
             assert caught.value.kind == "no-reference"
 
@@ -369,15 +369,15 @@ def test_an_approximation_is_as_far_from_its_function_as_is_allowed(name: str) -
 def test_quantisation_error_is_measured_against_float() -> None:
     artifact = lowered("conv", INT)
     (accuracy,) = verify_on_host("conv", artifact).accuracy
-    wanted, found = artifact.floating[0], answer(artifact).outputs[0]
-    assert accuracy.sqnr_db == pytest.approx(10 * np.log10(np.sum(wanted**2) / np.sum((wanted - found) ** 2)))
+    wanted, actual = artifact.floating[0], answer(artifact).outputs[0]
+    assert accuracy.sqnr_db == pytest.approx(10 * np.log10(np.sum(wanted**2) / np.sum((wanted - actual) ** 2)))
     assert accuracy.sqnr_db is not None
     assert accuracy.cosine is not None
     assert 25 < accuracy.sqnr_db < 60
     assert 0.999 < accuracy.cosine < 1
-    error = np.abs(wanted - found)
+    error = np.abs(wanted - actual)
     assert accuracy.max_abs_error == error.max() == error[accuracy.index]
-    assert (accuracy.expected, accuracy.found) == (wanted[accuracy.index], found[accuracy.index])
+    assert (accuracy.expected, accuracy.found) == (wanted[accuracy.index], actual[accuracy.index])
     assert accuracy.reference == "PyTorch, float64"
 
 

@@ -21,11 +21,11 @@ WAYS = [
 
 
 def test_the_tests_of_a_module_are_those_that_import_it() -> None:
-    found = changed.tests_of(["src/ethos_hil/base/record.py"])
-    assert found[0].startswith("src/ethos_hil/base/tests/"), "the nearest come first"
-    assert "results/tests/test_store.py" in found
-    assert "src/ethos_hil/base/tests/test_judge.py" in found
-    assert "harness/npu/tests/test_rounding.py" not in found
+    tests = changed.tests_of(["src/ethos_hil/base/record.py"])
+    assert tests[0].startswith("src/ethos_hil/base/tests/"), "the nearest come first"
+    assert "results/tests/test_store.py" in tests
+    assert "src/ethos_hil/base/tests/test_judge.py" in tests
+    assert "harness/npu/tests/test_rounding.py" not in tests
 
 
 def test_a_module_that_no_test_imports_has_the_tests_beside_it() -> None:

@@ -64,9 +64,9 @@ def test_what_is_declared_is_in_upstreams_lists(upstream: Upstream, operators: S
 
 def test_every_defect_is_described_somewhere(operators: Sequence[Operator]) -> None:
     """In an issue or a change of upstream's, or in a section of a document of this repository."""
-    found = [(name, defect.link) for name, about in coverage._about(operators) for defect in about.defects.values()]
-    assert len({link for _, link in found}) >= 5
-    for name, link in found:
+    links = [(name, defect.link) for name, about in coverage._about(operators) for defect in about.defects.values()]
+    assert len({link for _, link in links}) >= 5
+    for name, link in links:
         if re.fullmatch(r"https://github\.com/pytorch/executorch/(issues|pull)/\d+", link):
             continue
         path, _, section = link.partition("#")

@@ -61,11 +61,11 @@ def do(deed: str) -> str:
 
 
 def test_an_item_that_is_lost_costs_no_other() -> None:
-    found = list(Crew(2, 1.0).run([Deeds(("a", "exit", "b", "crash", "c", "hang", "d", "raise", "e"))] * 2))
-    assert len(found) == 18
+    results = list(Crew(2, 1.0).run([Deeds(("a", "exit", "b", "crash", "c", "hang", "d", "raise", "e"))] * 2))
+    assert len(results) == 18
     for deed in "abcde":
-        assert [said.startswith("by ") for name, said in found if name == deed] == [True, True]
-    reasons = {name: said for name, said in found if len(name) > 1}
+        assert [text.startswith("by ") for name, text in results if name == deed] == [True, True]
+    reasons = {name: text for name, text in results if len(name) > 1}
     assert reasons["exit"] == "the process ended with 3: it said nothing"
     assert reasons["crash"].startswith("the process ended with -11: File")
     assert "test_crew.py" in reasons["crash"]
@@ -74,28 +74,28 @@ def test_an_item_that_is_lost_costs_no_other() -> None:
 
 
 def test_a_preparation_that_raises_or_crashes_loses_its_items_only() -> None:
-    found = list(Crew(1, 5.0).run([Deeds(("a", "b"), "raise"), Deeds(("c", "d"), "exit"), Deeds(("e",))]))
-    assert [name for name, _ in found] == list("abcde")
-    said = dict(found)
-    assert said["a"] == said["b"]
-    assert said["a"].startswith("preparing: ZeroDivisionError")
-    assert said["c"] == said["d"] == "the process ended with 3: it said nothing"
-    assert said["e"].startswith("by ")
+    results = list(Crew(1, 5.0).run([Deeds(("a", "b"), "raise"), Deeds(("c", "d"), "exit"), Deeds(("e",))]))
+    assert [name for name, _ in results] == list("abcde")
+    texts = dict(results)
+    assert texts["a"] == texts["b"]
+    assert texts["a"].startswith("preparing: ZeroDivisionError")
+    assert texts["c"] == texts["d"] == "the process ended with 3: it said nothing"
+    assert texts["e"].startswith("by ")
 
 
 def test_results_of_a_job_are_in_order_and_a_worker_serves_many_jobs() -> None:
     names = tuple(str(number) for number in range(50))
-    found = list(Crew(2, 5.0).run([Deeds(names)] * 4))
-    assert len(found) == 200
-    processes = {said for _, said in found}
+    results = list(Crew(2, 5.0).run([Deeds(names)] * 4))
+    assert len(results) == 200
+    processes = {text for _, text in results}
     assert len(processes) <= 2
     for process in processes:
-        numbers = [int(name) for name, said in found if said == process]
+        numbers = [int(name) for name, text in results if text == process]
         assert numbers == list(range(50)) * (len(numbers) // 50)
 
 
 def test_what_workers_print_is_not_shown_and_each_begins_as_told() -> None:
-    assert [said for _, said in Crew(1, 5.0, begin).run([Deeds(("print", "begun"))])][1] == "True"
+    assert [text for _, text in Crew(1, 5.0, begin).run([Deeds(("print", "begun"))])][1] == "True"
 
 
 def test_no_jobs_are_no_results() -> None:

@@ -38,13 +38,13 @@ def test_a_part_that_fails_ends_with_1_and_the_others_run(
     with pytest.raises(typer.Exit) as ended:
         lab.main(None, 2, 1)
     assert ended.value.exit_code == 1
-    out, said = capfd.readouterr()
+    out, errors = capfd.readouterr()
     assert out.count("it works") == 3
     rows = [line.split() for line in out.splitlines()[-3:]]
     assert [row[:2] for row in rows] == [["first", "passed"], ["second", "failed,"], ["third", "passed"]]
     assert rows[1][2:4] == ["status", "3"]
     assert "raise SystemExit(3)" in out
-    assert "== second: python -c" in said
+    assert "== second: python -c" in errors
 
 
 def test_only_parts_that_are_named_run_and_all_passing_ends_with_0(
@@ -81,7 +81,7 @@ def test_every_test_is_part_of_make_test_or_of_make_lab_and_none_of_both() -> No
     assert [command[-2] for command in commands] == ["-m", "-m"]
     markers = ("proof", "lab", "slow", "product")
     for chosen in chain.from_iterable(combinations(markers, count) for count in range(len(markers) + 1)):
-        assert sum(one.evaluate(among(chosen)) for one in expressions) == 1, chosen
+        assert sum(expression.evaluate(among(chosen)) for expression in expressions) == 1, chosen
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -37,8 +37,8 @@ SUBJECT, OTHER = Letters("abcdefghijklmnop"), Letters("ABCDEFGH", "capitals")
 
 def damaged(way: Way[Letters], seed: int) -> tuple[bytes, str]:
     data = bytearray(SUBJECT.data)
-    said = way(random.Random(seed), data, SUBJECT, [SUBJECT, OTHER])
-    return bytes(data), said
+    damage = way(random.Random(seed), data, SUBJECT, [SUBJECT, OTHER])
+    return bytes(data), damage
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
@@ -47,7 +47,7 @@ def test_a_seed_makes_the_same_damage_and_others_make_other_damage(way: Way[Lett
     assert first == [damaged(way, seed) for seed in range(50)]
     assert sum(data != SUBJECT.data for data, _ in first) >= 40
     assert len({data for data, _ in first}) > 10
-    assert len({said for _, said in first}) > 10
+    assert len({damage for _, damage in first}) > 10
 
 
 def pieces(data: bytes) -> str:

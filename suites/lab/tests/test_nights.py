@@ -28,9 +28,9 @@ def test_a_nightly_that_is_killed_is_an_undisturbed_one_in_the_end(
     tmp_path: Path, undisturbed: tuple[Path, Counter[str]]
 ) -> None:
     _, whole = undisturbed
-    found = nights.disturbed(tmp_path, 5, 2, whole, 8.0, SMALL)
-    assert found.records == sum(whole.values()) == 18
-    assert found.kills > 0
+    result = nights.disturbed(tmp_path, 5, 2, whole, 8.0, SMALL)
+    assert result.records == sum(whole.values()) == 18
+    assert result.kills > 0
 
 
 @pytest.mark.timeout(3600)

@@ -19,13 +19,13 @@ def test_the_report_of_a_real_run_opens_and_has_its_picture(tmp_path: Path) -> N
     page = report_picture.real_report(tmp_path, model="suites/models/digits.py:digits", cases="add or softmax")
     report_picture.take_picture(page, tmp_path / "report.png", browser)
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
-    with started(browser) as found, visited(found, page) as visit:
+    with started(browser) as instance, visited(instance, page) as visit:
         assert visit.page.locator("#model-1 table.ops tbody tr").count() > 7
         assert visit.page.locator("#model-1 .chart").count() > 1
         assert visit.page.locator("#grid td.V").count() > 10
         assert "verified." in visit.page.inner_text("h1")
         assert (visit.complaints, visit.requests) == ([], [])
-        links = [str(each.get_attribute("href")) for each in visit.page.locator("#environment a").all()]
+        links = [str(anchor.get_attribute("href")) for anchor in visit.page.locator("#environment a").all()]
         assert any(link.endswith(".jsonl") for link in links)
         assert all((tmp_path / link).exists() for link in links)
 

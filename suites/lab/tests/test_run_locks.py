@@ -17,8 +17,8 @@ pytestmark = pytest.mark.product
 
 def pins(lock: Path) -> dict[str, str]:
     """The lines of each package by its name: its pin, and its hashes."""
-    found = re.finditer(r"^([^\s#]+)==.*\n(?: .*\n)*", lock.read_text("utf-8"), re.MULTILINE)
-    return {canonicalize_name(each[1]): each[0] for each in found}
+    matches = re.finditer(r"^([^\s#]+)==.*\n(?: .*\n)*", lock.read_text("utf-8"), re.MULTILINE)
+    return {canonicalize_name(match[1]): match[0] for match in matches}
 
 
 @pytest.mark.parametrize("name", [RUN, MERGE])
@@ -34,9 +34,9 @@ def test_what_a_package_of_a_lock_needs_is_in_it(name: str) -> None:
     there = set(pins(ROOT / name))
     there |= {"torch", "setuptools"} if name == RUN else set()  # each has a lock of its own
     for package in sorted(there):
-        for one in map(Requirement, metadata.requires(package) or ()):
-            if one.marker is None or one.marker.evaluate({"extra": ""}):
-                assert canonicalize_name(one.name) in there, f"{package} needs {one.name}"
+        for requirement in map(Requirement, metadata.requires(package) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                assert canonicalize_name(requirement.name) in there, f"{package} needs {requirement.name}"
 
 
 def test_users_install_no_tools_of_developers_and_the_merging_job_nothing_that_lowers() -> None:

@@ -15,5 +15,5 @@ from ethos_hil.suites.tests.session import SAMPLE
 @pytest.mark.timeout(900)
 def test_a_session_that_is_killed_disturbs_no_other(tmp_path: Path) -> None:
     """Round 2 kills when two artifacts are made, and leaves the workers behind."""
-    found = stress.run(tmp_path, 2, [str(SAMPLE), "-k", "itself"])
-    assert found.verified == 5
+    result = stress.run(tmp_path, 2, [str(SAMPLE), "-k", "itself"])
+    assert result.verified == 5

@@ -79,14 +79,14 @@ def test_every_model_goes_by_its_short_name_even_when_its_module_is_imported(nam
 def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None:
     """The key of a lowered model covers its weights."""
     threads = torch.get_num_threads()
-    found = []
+    states = []
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
-            found.append(made(MODELS[name]).default.module.state_dict())
+            states.append(made(MODELS[name]).default.module.state_dict())
     finally:
         torch.set_num_threads(threads)
-    assert all(torch.equal(value, found[1][key]) for key, value in found[0].items())
+    assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
 
 
 @pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v1", "resnet8", "autoencoder", "transformer_encoder", "lstm"])
@@ -127,12 +127,12 @@ def test_same_padding_is_larger_below_and_to_the_right() -> None:
 
 def test_batch_normalisation_is_no_identity_and_knows_its_input() -> None:
     layer = nn.BatchNorm2d(4)
-    made = seeded(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
+    model = seeded(nn.Sequential(nn.Conv2d(3, 4, 3), layer), 1, 3, 16, 16)
     assert layer.running_mean is not None
     assert layer.running_mean.abs().min() > 0
     assert not torch.allclose(layer.weight, torch.ones(4))
     with torch.no_grad():
-        assert 0.3 < made.module(*made.example_inputs).std() < 3
+        assert 0.3 < model.module(*model.example_inputs).std() < 3
 
 
 def test_the_float_network_knows_what_the_photographs_show() -> None:

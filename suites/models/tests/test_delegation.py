@@ -41,9 +41,9 @@ class Classifier(nn.Module):
 def artifact() -> Artifact:
     torch.manual_seed(0)
     assert isinstance(U55.target, EthosU)
-    found = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
-    assert "aten::argmax.out" in found.cpu_ops
-    return found
+    artifact = lower(from_module(Classifier(), (torch.randn(1, 16),), label="classifier"), U55.target)
+    assert "aten::argmax.out" in artifact.cpu_ops
+    return artifact
 
 
 def declared(**given: Any) -> DeclaredModel:
@@ -57,7 +57,7 @@ def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"on_cpu": {}}, "left to the CPU, and not declared to be: aten::argmax.out"),
         ({"on_cpu": {"U85_BI": {"aten::argmax.out": "reason"}}}, "left to the CPU, and not declared to be"),
@@ -69,10 +69,10 @@ def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
         ({"scratch": 1}, "bytes of working memory, 1 are declared"),
     ],
 )
-def test_a_wrong_declaration_is_told(given: dict[str, Any], told: str, artifact: Artifact) -> None:
+def test_a_wrong_declaration_is_told(given: dict[str, Any], message: str, artifact: Artifact) -> None:
     problem = declared(**given).problem(artifact)
     assert problem is not None
-    assert told in problem
+    assert message in problem
 
 
 def test_a_program_without_delegates_is_told(artifact: Artifact) -> None:

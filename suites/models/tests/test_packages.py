@@ -74,7 +74,7 @@ from ethos_hil.suites.declare.model_case import Model
 network = Model("network", "nowhere:nothing", requires=("no_such_package",))
 """
     (tmp_path / "test_network.py").write_text(declaring)
-    found = session(tmp_path, "-rs", root=tmp_path)
-    assert found.status == 0, found.output
-    assert found.verdicts == {f"test_network_{profile.name}": "skipped" for profile in PROFILES}
-    assert f"not installed: no_such_package: {HINT}" in found.output
+    result = session(tmp_path, "-rs", root=tmp_path)
+    assert result.status == 0, result.output
+    assert result.verdicts == {f"test_network_{profile.name}": "skipped" for profile in PROFILES}
+    assert f"not installed: no_such_package: {HINT}" in result.output

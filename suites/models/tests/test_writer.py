@@ -37,10 +37,10 @@ def test_the_zen_is_that_of_this_python() -> None:
 
 
 def test_training_repeats_and_learns() -> None:
-    one, losses = writer.train(12)
+    model, losses = writer.train(12)
     other, again = writer.train(12)
     assert losses == again
-    assert all(torch.equal(*pair) for pair in zip(one.parameters(), other.parameters(), strict=True))
+    assert all(torch.equal(*pair) for pair in zip(model.parameters(), other.parameters(), strict=True))
     assert losses[0] > 4.5, "it knows nothing at first: the logarithm of 128 is 4.9"
     assert losses[-1] < losses[0] - 0.4
 
@@ -71,24 +71,24 @@ def test_weights_are_kept_and_made_again_where_the_file_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ETHOS_HIL_CACHE", str(tmp_path))
-    made: list[int] = []
+    calls: list[int] = []
 
     def train() -> dict[str, object]:
-        made.append(1)
+        calls.append(1)
         return {"w": torch.ones(3).numpy()}
 
     def weights(source: str = "a") -> list[float]:
-        found = trained_weights.trained_weights("net", (source,), train)  # type: ignore[arg-type]
-        return list(found["w"])
+        arrays = trained_weights.trained_weights("net", (source,), train)  # type: ignore[arg-type]
+        return list(arrays["w"])
 
     assert weights() == weights() == [1, 1, 1]
-    assert len(made) == 1
+    assert len(calls) == 1
     (file,) = (tmp_path / "trained").iterdir()
     file.write_bytes(file.read_bytes()[:-30])
     assert weights() == [1, 1, 1]
-    assert len(made) == 2
+    assert len(calls) == 2
     weights("b")
-    assert len(made) == 3
+    assert len(calls) == 3
 
 
 def test_the_model_is_found_with_and_without_the_packages_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

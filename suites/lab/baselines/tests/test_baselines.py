@@ -40,14 +40,14 @@ class Measured:
     records: Sequence[Record]
 
     def record(self, point: BaselinePoint, *, booted: bool) -> Record:
-        (found,) = (
+        (match,) = (
             record
             for record in self.records
             if (record.npu, record.memory_mode) == (point.npu, point.memory_mode)
             and record.bench is not None
             and (record.bench.case != NETWORK) == booted
         )
-        return found
+        return match
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     runs = tmp_path_factory.mktemp("runs")
     table = measured_table([NETWORK], NPUS, 2, runs)
     (folder,) = runs.iterdir()
-    records = [each.record for each in read_run(folder) if isinstance(each, StoredRecord)]
+    records = [stored.record for stored in read_run(folder) if isinstance(stored, StoredRecord)]
     return Measured(table, plan_of([NETWORK], NPUS).points, records)
 
 
@@ -107,23 +107,23 @@ def test_what_was_booted_is_verified_and_has_the_distance_from_float(measured: M
 def test_the_committed_numbers_are_those_of_today(measured: Measured, kept: BaselineTable) -> None:
     """Of one network on two NPUs; `--check` compares all. Another timing model may have other cycles."""
     same_model = kept.timing_model == measured.table.timing_model
-    found = {point.key: point.to_json() for point in kept.points}
+    points = {point.key: point.to_json() for point in kept.points}
     for point in measured.table.points:
-        before, now = found[point.key], point.to_json()
+        before, now = points[point.key], point.to_json()
         names = [name for name in now if same_model or name not in _OF_THE_MODEL]
         assert {name: now[name] for name in names} == {name: before[name] for name in names}
 
 
 @pytest.mark.slow
 def test_a_booted_point_that_is_not_the_timed_one_is_not_published(measured: Measured) -> None:
-    point = next(each for each in measured.table.points if each.verdict == "verified")
-    timed, booted = (measured.record(point, booted=each) for each in (False, True))
+    point = next(point for point in measured.table.points if point.verdict == "verified")
+    timed, booted = (measured.record(point, booted=flag) for flag in (False, True))
     row = BaselinePoint.of(NETWORK, timed, figures_of(timed), sram_of(timed.target.soc))
     assert row.verdict == "compiled-only"
     assert row.booted(booted) == point
-    one_more = tuple(replace(each, value=each.value + (each.name == "npu_cycles")) for each in booted.metrics)
+    one_more = tuple(replace(metric, value=metric.value + (metric.name == "npu_cycles")) for metric in booted.metrics)
     assert booted.artifact is not None
-    delegates = tuple(replace(each, stream_sha256="0" * 64) for each in booted.artifact.delegates)
+    delegates = tuple(replace(delegate, stream_sha256="0" * 64) for delegate in booted.artifact.delegates)
     wrong = {
         "cycles": replace(booted, metrics=one_more),
         "program": replace(booted, artifact=replace(booted.artifact, delegates=delegates)),
@@ -135,7 +135,7 @@ def test_a_booted_point_that_is_not_the_timed_one_is_not_published(measured: Mea
         failed = row.booted(record)
         assert failed.verdict == "failed", word
         assert word in failed.reason
-        others = [each for each in measured.records if each is not booted]
+        others = [record for record in measured.records if record is not booted]
         with pytest.raises(ToolError, match="is not verified"):
             table_of(measured.points, [*others, record])
     assert replace(row, fits=False).booted(wrong["cycles"]).verdict == "verified", "its memories are not the mode's"
@@ -175,8 +175,8 @@ def test_a_wrong_number_is_seen(kept: BaselineTable) -> None:
     damaged = replace(kept, points=(replace(first, cycles=first.cycles + 1000), *rest))
     assert page(text, damaged) != text
     assert differences(kept, kept) == []
-    (said,) = differences(kept, damaged)
-    assert said == f"{' '.join(first.key)}: cycles {first.cycles} -> {first.cycles + 1000}"
+    (message,) = differences(kept, damaged)
+    assert message == f"{' '.join(first.key)}: cycles {first.cycles} -> {first.cycles + 1000}"
     (gone,) = differences(kept, replace(kept, points=tuple(rest)))
     assert gone.startswith(" ".join(first.key))
     assert "timing model" in differences(kept, replace(kept, timing_model="other"))[0]

@@ -113,8 +113,8 @@ def verify(bench: BenchBoard, make_image: MakeImage, name: str = "convolutions")
         port.drop_input()  # a program before may have started again, and has been heard until the reset
         start(remote, loaded)
         outcome = hear(port, image)
-    for found, wanted in zip(outcome.runs[0].outputs, recorded(name).outputs, strict=True):
-        np.testing.assert_array_equal(found, wanted)
+    for output, wanted in zip(outcome.runs[0].outputs, recorded(name).outputs, strict=True):
+        np.testing.assert_array_equal(output, wanted)
 
 
 def test_programs_run_one_after_the_other(make_bench: MakeBench, make_image: MakeImage) -> None:
@@ -336,7 +336,7 @@ def test_the_line_is_as_fast_as_it_says(make_bench: MakeBench, assemble: Assembl
         heard = listen(port, size)
         seconds = time.monotonic() - began
         assert 0.95 < seconds < longest
-        assert {(two - one) % 256 for one, two in pairwise(heard)} == {1}
+        assert {(second - first) % 256 for first, second in pairwise(heard)} == {1}
 
 
 def test_ends_of_other_speeds_hear_noise(make_bench: MakeBench, assemble: Assemble) -> None:

@@ -21,11 +21,11 @@ def test_a_boards_points_are_shown_and_not_made_again(make_bench: MakeBench, tmp
     done = run(command, tmp_path)
     assert "1 point" in done.stdout, done
     assert "verified" in done.stdout
-    (name,) = (each.name for each in (tmp_path / "results/runs").iterdir())
+    (name,) = (folder.name for folder in (tmp_path / "results/runs").iterdir())
     again = run([*command, "--resume", name], tmp_path)
     assert "1 point" in again.stdout
     records = list((tmp_path / "results/runs" / name).glob("records-*.jsonl"))
-    assert sum(len(each.read_text().splitlines()) for each in records) == 1
+    assert sum(len(path.read_text().splitlines()) for path in records) == 1
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:

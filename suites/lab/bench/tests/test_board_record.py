@@ -40,7 +40,7 @@ def test_a_record_says_how_the_program_came_onto_the_board(make_bench: MakeBench
         assert board.upload_bytes > 0 < board.upload_seconds
         assert board.cpu_hz == find_board(str(file)).soc.cpu_hz
         assert board.simulated
-    assert {each.provenance for each in first.metrics if each.name == "npu_cycles"} == {"modelled"}
+    assert {metric.provenance for metric in first.metrics if metric.name == "npu_cycles"} == {"modelled"}
     assert Record.from_json(first.to_json()) == first
 
 

@@ -69,9 +69,9 @@ def bench(whole_bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench
 
 
 def checked(board: Board, npu: str = "") -> dict[str, BringUpStep]:
-    told: list[BringUpStep] = []
-    steps = BringUp(BringUpOrder(board, f"board:{board.path}", npu, told.append, _Quiet())).run()
-    assert list(steps) == told
+    progress: list[BringUpStep] = []
+    steps = BringUp(BringUpOrder(board, f"board:{board.path}", npu, progress.append, _Quiet())).run()
+    assert list(steps) == progress
     assert tuple(step.name for step in steps) == STEPS
     return {step.name: step for step in steps}
 
@@ -92,7 +92,7 @@ def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], o
 
 
 @pytest.mark.parametrize(
-    ("fault", "failed", "ok", "said", "to_do"),
+    ("fault", "failed", "ok", "message", "to_do"),
     [
         pytest.param(
             "stuck:0x10000100",
@@ -174,12 +174,12 @@ def judge(steps: Mapping[str, BringUpStep], failed: Mapping[str, FailureKind], o
     ],
 )
 def test_a_fault_is_named_by_the_step_that_meets_it(
-    bench: Bench, fault: str, failed: Mapping[str, FailureKind], ok: tuple[str, ...], said: str, to_do: str
+    bench: Bench, fault: str, failed: Mapping[str, FailureKind], ok: tuple[str, ...], message: str, to_do: str
 ) -> None:
     board, path = bench
     board.tell(f"fault {fault}")
     first = judge(checked(find_board(str(path))), failed, ok)
-    assert said in first.finding.text
+    assert message in first.finding.text
     assert to_do in first.finding.remedy
 
 
@@ -255,8 +255,8 @@ def test_the_interrupt_is_found_where_it_arrives(bench: Bench) -> None:
     bench_board, path = bench
     board = find_board(str(path))
     bench_board.tell("reset")  # QEMU's debugger cannot clear a pending interrupt
-    found = interrupt(board)
-    assert (found.status, found.values["pending_after"]) == (StepStatus.OK, [board.soc.npu_irq])
+    step = interrupt(board)
+    assert (step.status, step.values["pending_after"]) == (StepStatus.OK, [board.soc.npu_irq])
     bench_board.tell("reset")
     elsewhere = interrupt(dataclasses.replace(board, soc=dataclasses.replace(board.soc, npu_irq=40)))
     assert elsewhere.kind is FailureKind.WRONG_BOARD
@@ -316,10 +316,10 @@ def test_an_interrupt_leaves_nothing(
             assert seen, process.stderr and process.stderr.read()
         time.sleep(0.5)
         process.send_signal(number)
-        _, said = process.communicate(timeout=SECONDS)
+        _, errors = process.communicate(timeout=SECONDS)
     assert process.returncode == 130
-    assert "Traceback" not in said
-    assert [each.name for each in tmp_path.iterdir()] == ["cache"]
+    assert "Traceback" not in errors
+    assert [path.name for path in tmp_path.iterdir()] == ["cache"]
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     with lease(find_board(str(bench[1])), 1.0):
@@ -354,13 +354,13 @@ def test_a_whole_board_passes_all_steps(whole_bench: Bench, tmp_path: Path) -> N
         timeout=400,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(document.read_text())
-    ends = {step["name"]: step["status"] for step in found["steps"]}
+    data = json.loads(document.read_text())
+    ends = {step["name"]: step["status"] for step in data["steps"]}
     assert ends == {**dict.fromkeys(STEPS, "ok"), "clock": "left out"}
-    assert (found["exit_status"], found["npu"]) == (0, "ethos-u55-128")
+    assert (data["exit_status"], data["npu"]) == (0, "ethos-u55-128")
     assert done.stdout.splitlines()[-1] == "bench: 16 steps: 15 ok, 1 left out"
     text = report.read_text()
     assert "| convolution | ok | verified: 49,152 elements of 6 executions" in text
     # Nothing in it says where the user's things are.
     for private in (str(whole_bench[1].parent), whole_bench[0].gdb, "power.sh", str(Path.home())):
-        assert private not in text + json.dumps(found)
+        assert private not in text + json.dumps(data)

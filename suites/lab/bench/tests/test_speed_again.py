@@ -43,15 +43,15 @@ def _is_fast_again(serial: str, board: Board, resident: ResidentFirmware, when: 
         assert link.sync(Deadline(SECONDS)) is not None
         if not link.change_speed(board.link.fastest_baud, Deadline(SECONDS)):
             return False
-        told: list[int] = []
+        counts: list[int] = []
 
         def progress(done: int, size: int) -> None:
-            if when == "amid" and not told:
+            if when == "amid" and not counts:
                 line.write(RUBBISH)
-            told.append(done)
+            counts.append(done)
 
         if when == "before":
             line.write(RUBBISH)
         uploaded = link.upload(DATA, Deadline(SECONDS), progress)
-        assert (uploaded.size, told[-1]) == (len(DATA), len(DATA))
+        assert (uploaded.size, counts[-1]) == (len(DATA), len(DATA))
         return line.baud == board.link.fastest_baud

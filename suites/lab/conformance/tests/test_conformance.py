@@ -357,17 +357,17 @@ def test_the_command_prints_counts_and_faults_and_writes_files(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--npu", "ethos-u75"], "ethos-u55-32"),
         (["--program", "no such thing"], "no program is called *no such thing*"),
         (["--npu", "ethos-u55-32", "--mode", "Dedicated_Sram_384KB"], "memory modes: Shared_Sram, Sram_Only"),
     ],
 )
-def test_unusable_arguments_are_named(arguments: list[str], said: str) -> None:
+def test_unusable_arguments_are_named(arguments: list[str], message: str) -> None:
     done = command(*arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 

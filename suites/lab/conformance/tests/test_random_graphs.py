@@ -45,12 +45,12 @@ def test_random_graphs_are_exact() -> None:
 def test_a_seed_is_all_that_a_graph_depends_on() -> None:
     seeds = range(5000, 5000 + len(FORMS))
     first = [program(seed) for seed in seeds]
-    again = [named(one.name) for one in reversed(first)][::-1]
-    assert [seed_of(one.name) for one in again] == list(seeds)
-    assert len({one.tosa for one in first}) == len(first)
-    for one, other in zip(first, again, strict=True):
-        assert (one.tosa, one.flags, one.limits) == (other.tosa, other.flags, other.limits)
-        for (_, inputs), (_, same) in zip(one.input_sets(), other.input_sets(), strict=True):
+    again = [named(graph.name) for graph in reversed(first)][::-1]
+    assert [seed_of(graph.name) for graph in again] == list(seeds)
+    assert len({graph.tosa for graph in first}) == len(first)
+    for original, repeat in zip(first, again, strict=True):
+        assert (original.tosa, original.flags, original.limits) == (repeat.tosa, repeat.flags, repeat.limits)
+        for (_, inputs), (_, same) in zip(original.input_sets(), repeat.input_sets(), strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(inputs, same, strict=True))
 
 
@@ -129,12 +129,12 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
         command.main(random=8, seed=0, npu=["ethos-u55-128"], jobs=1, json_file=file)
     assert ended.value.exit_code == 1
     written = json.loads(file.read_text())
-    wrong = {seed_of(one["program"]) for one in written["verdicts"] if one["outcome"] == "mismatch"}
+    wrong = {seed_of(verdict["program"]) for verdict in written["verdicts"] if verdict["outcome"] == "mismatch"}
     assert wrong
-    said = capfd.readouterr().out
+    output = capfd.readouterr().out
     for seed in wrong:
-        assert f"mismatch: {program(seed).name}: " in said
-        assert f"conformance --random 1 --seed {seed} --npu ethos-u55-128" in said
+        assert f"mismatch: {program(seed).name}: " in output
+        assert f"conformance --random 1 --seed {seed} --npu ethos-u55-128" in output
     # The seed by itself brings it back.
     with pytest.raises(typer.Exit):
         command.main(random=1, seed=min(wrong), npu=["ethos-u55-128"], jobs=1)

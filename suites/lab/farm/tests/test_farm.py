@@ -47,13 +47,13 @@ class FarmUser:
     def line(self) -> dict[str, Any]:
         """Return its next line, which is there when the next run has ended."""
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
+        data: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return data
 
     def end(self) -> tuple[int, list[dict[str, Any]], str]:
         """Wait for its end. Return its status, its lines, and what it wrote on stderr."""
-        out, said = self.process.communicate(timeout=_PATIENCE)
-        return self.process.returncode, [json.loads(line) for line in out.splitlines()], said.decode()
+        out, errors = self.process.communicate(timeout=_PATIENCE)
+        return self.process.returncode, [json.loads(line) for line in out.splitlines()], errors.decode()
 
     def helpers(self) -> list[int]:
         """Return the processes that it started: the one with labgrid."""
@@ -73,8 +73,8 @@ def environment() -> Path:
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskFarm]:
     """Two places, whose boards stay alive."""
     labgrid, folder = environment(), tmp_path_factory.mktemp("farm")
-    with BenchBoard(baud=0) as one, BenchBoard(baud=0) as other:
-        with desk_farm(labgrid, folder, (one, other)) as farm:
+    with BenchBoard(baud=0) as first, BenchBoard(baud=0) as second:
+        with desk_farm(labgrid, folder, (first, second)) as farm:
             yield farm
         end_marked(_MARK, str(folder))
 
@@ -83,8 +83,8 @@ def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeskFarm]:
 def doomed(tmp_path: Path) -> Iterator[DeskFarm]:
     """Two places of which something will die."""
     labgrid = environment()
-    with BenchBoard(baud=0) as one, BenchBoard(baud=0) as other:
-        with desk_farm(labgrid, tmp_path, (one, other)) as farm:
+    with BenchBoard(baud=0) as first, BenchBoard(baud=0) as second:
+        with desk_farm(labgrid, tmp_path, (first, second)) as farm:
             yield farm
         end_marked(_MARK, str(tmp_path))
 
@@ -120,9 +120,9 @@ def test_a_second_user_waits_for_its_turn_and_is_told_why(farm: DeskFarm) -> Non
     first = FarmUser(farm, "labgrid:board1", "--runs", "40")
     first.line()
     second = FarmUser(farm, "labgrid:board1", "--runs", "2")
-    status, lines, said = second.end()
-    assert (status, [ran_at(line) for line in lines]) == (0, ["board1"] * 2), said
-    assert "waiting for a place: board1 is with " in said
+    status, lines, errors = second.end()
+    assert (status, [ran_at(line) for line in lines]) == (0, ["board1"] * 2), errors
+    assert "waiting for a place: board1 is with " in errors
     assert first.process.poll() is None, "the second user had to wait for the first one's end"
     first.process.send_signal(signal.SIGINT)
     assert all(line["right"] for line in first.end()[1])
@@ -163,17 +163,17 @@ def test_what_dead_processes_have_is_taken_back_by_the_next_run(farm: DeskFarm) 
     os.kill(helper, signal.SIGKILL)
     user.end()
     assert set(farm.holders()) == {"board1"}, "the place would have been free anyway"
-    status, (line,), said = FarmUser(farm, "labgrid:board1").end()
+    status, (line,), errors = FarmUser(farm, "labgrid:board1").end()
     assert (status, ran_at(line)) == (0, "board1")
-    assert "which is no more, and is taken back" in said
+    assert "which is no more, and is taken back" in errors
     assert farm.holders() == {}
 
 
 def test_labgrid_switches_the_power_of_a_board_that_does_not_answer(farm: DeskFarm) -> None:
     farm.switched.clear()
     farm.boards[0].tell("power off")
-    status, (line,), said = FarmUser(farm, "labgrid:board1").end()
-    assert (status, ran_at(line)) == (0, "board1"), said
+    status, (line,), errors = FarmUser(farm, "labgrid:board1").end()
+    assert (status, ran_at(line)) == (0, "board1"), errors
     assert farm.switched == [(1, "0"), (1, "1")]
 
 
@@ -188,8 +188,8 @@ def test_names_and_tags_that_are_not_there(farm: DeskFarm) -> None:
 
 def test_the_work_of_a_dead_board_goes_to_the_other_and_the_dead_one_is_left_alone(doomed: DeskFarm) -> None:
     doomed.boards[0].close()
-    status, lines, said = FarmUser(doomed, "labgrid:board1+board2", "--runs", "3").end()
-    assert (status, [ran_at(line) for line in lines]) == (0, ["board2"] * 3), said
+    status, lines, errors = FarmUser(doomed, "labgrid:board1+board2", "--runs", "3").end()
+    assert (status, [ran_at(line) for line in lines]) == (0, ["board2"] * 3), errors
     assert [failures(line) for line in lines] == [1, 0, 0], "it was tried again"
     status, (line,), _ = FarmUser(doomed, ANY).end()
     assert (ran_at(line), failures(line)) == ("board2", 0), "the next process tried it again"
@@ -202,8 +202,8 @@ def test_a_board_that_dies_in_the_middle_of_two_users_work(doomed: DeskFarm) -> 
     users = [FarmUser(doomed, ANY, "--runs", "12") for _ in range(2)]
     assert {ran_at(user.line()) for user in users} == {"board1", "board2"}
     doomed.boards[0].close()
-    for status, lines, said in [user.end() for user in users]:
-        assert status == 0, (lines, said)
+    for status, lines, errors in [user.end() for user in users]:
+        assert status == 0, (lines, errors)
         assert ran_at(lines[-1]) == "board2"
     assert doomed.holders() == {}
 
@@ -234,8 +234,8 @@ def test_a_coordinator_that_ends_and_comes_back(doomed: DeskFarm) -> None:
     assert (status, lines[-1]["kind"] in {"link", "lost-board", "not-launched"}) == (1, True), lines[-1]
     assert [line["right"] for line in lines[:-1]] == [True] * (len(lines) - 1)
     doomed.restart()
-    status, (line,), said = FarmUser(doomed, "labgrid:board1").end()
-    assert (status, ran_at(line)) == (0, "board1"), said
+    status, (line,), errors = FarmUser(doomed, "labgrid:board1").end()
+    assert (status, ran_at(line)) == (0, "board1"), errors
 
 
 class TestFarmedBoard(TargetContract):

@@ -85,7 +85,7 @@ def test_registers_that_are_not_read_back_are_found(monkeypatch: pytest.MonkeyPa
     assert seen("wrong_register") == set()
     monkeypatch.setattr(loader, "_set_registers", believing)
     monkeypatch.setattr(loader, "make_sure_parked", lambda *_: None)
-    assert any(found.startswith("success, and the registers are") for found in seen("wrong_register"))
+    assert any(finding.startswith("success, and the registers are") for finding in seen("wrong_register"))
 
 
 def believing(remote: GdbRemote, point: StartPoint, deadline: Deadline | None) -> None:

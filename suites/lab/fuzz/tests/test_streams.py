@@ -33,21 +33,21 @@ NPU = "ethos-u55-128"
 def test_damaged_programs_end_in_a_result_or_a_fault(tmp_path: Path) -> None:
     blocks = shares(list(EthosU.names()), 1, CASES * len(EthosU.names()))
     examined = list(Crew(2, 15).run([CaseJob(block, tmp_path) for block in blocks]))
-    assert [one for one in examined if one.verdict.finding] == []
+    assert [result for result in examined if result.verdict.finding] == []
     assert len(examined) == CASES * len(EthosU.names())
-    outcomes = [one.verdict.outcome for one in examined]
+    outcomes = [result.verdict.outcome for result in examined]
     # Damage that never gets beyond the decoder, or never does anything, tests nothing.
     assert outcomes.count("result") > len(outcomes) // 5
     assert {"result", "parse", "bus", "unsupported"} <= set(outcomes)
-    assert sum(one.verdict.decoded for one in examined) > len(outcomes) // 3
+    assert sum(result.verdict.decoded for result in examined) > len(outcomes) // 3
 
 
 @pytest.fixture(scope="module")
 def case() -> StreamCase:
     """An addition that runs to its end."""
-    for one in CaseRange(NPU, 1, 0, 100, "add int16").cases():
-        if examine(one).outcome == "result":
-            return one
+    for candidate in CaseRange(NPU, 1, 0, 100, "add int16").cases():
+        if examine(candidate).outcome == "result":
+            return candidate
     raise AssertionError("every case ends in a fault")
 
 
@@ -187,7 +187,7 @@ def hoard() -> None:
 
 def found(tmp_path: Path, prepare: Any) -> list[Examined]:
     job = CaseJob(CaseRange(NPU, 1, 0, 3, "add int16"), tmp_path)
-    return [one for one in Crew(1, 2, prepare).run([job]) if one.verdict.finding]
+    return [result for result in Crew(1, 2, prepare).run([job]) if result.verdict.finding]
 
 
 @pytest.mark.parametrize(
@@ -196,11 +196,11 @@ def found(tmp_path: Path, prepare: Any) -> list[Examined]:
 def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: Any, words: str) -> None:
     findings = found(tmp_path, prepare)
     assert findings
-    for one in findings:
-        assert one.verdict.outcome == CRASHED
-        assert words in one.verdict.finding
-        assert one.file is not None
-        assert StreamCase.load(one.file).npu == NPU
+    for result in findings:
+        assert result.verdict.outcome == CRASHED
+        assert words in result.verdict.finding
+        assert result.file is not None
+        assert StreamCase.load(result.file).npu == NPU
 
 
 def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
@@ -211,10 +211,10 @@ def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
 
 
 def test_cases_are_a_function_of_the_seed() -> None:
-    one, same = (list(CaseRange(NPU, 5, 2, 12, "pool").cases()) for _ in range(2))
-    assert one == same
-    assert one[7:] == list(CaseRange(NPU, 5, 2, 12, "pool").cases(7))
-    assert one != list(CaseRange(NPU, 6, 2, 12, "pool").cases())
+    first, same = (list(CaseRange(NPU, 5, 2, 12, "pool").cases()) for _ in range(2))
+    assert first == same
+    assert first[7:] == list(CaseRange(NPU, 5, 2, 12, "pool").cases(7))
+    assert first != list(CaseRange(NPU, 6, 2, 12, "pool").cases())
 
 
 def test_a_case_survives_its_file(tmp_path: Path, case: StreamCase) -> None:

@@ -74,9 +74,9 @@ def test_a_silent_fvp_is_told_and_sent_too(
     with pytest.raises(typer.Exit) as ended:
         run(out, timeout=1.0)
     assert ended.value.exit_code == 1
-    said = capfd.readouterr().out
-    assert "timeout: no end within 1 s, before its first frame" in said
-    assert "Fast Models [11.99.1]" in said
+    output = capfd.readouterr().out
+    assert "timeout: no end within 1 s, before its first frame" in output
+    assert "Fast Models [11.99.1]" in output
     with zipfile.ZipFile(out) as file:
         (fvp,) = json.loads(file.read("report.json"))["fvps"]
         assert file.read("corstone-300-ethos-u55-128/conv-3x3/error.txt").startswith(b"timeout: ")

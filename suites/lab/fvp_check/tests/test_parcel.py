@@ -34,8 +34,8 @@ def test_paths_and_names_are_replaced(somebody: Privacy, tmp_path: Path) -> None
         f"/home/ada/fvps/bin/FVP_X -a {tmp_path}/x.elf, /home/ada/src/hil/net.py, /home/ada/.cache\n"
         "ada@engine, engine.lovelace.example; a tirada of adapters, engines"
     )
-    (found,) = contents(parcel({"a.txt": text.encode()}, somebody)).values()
-    assert found == (
+    (content,) = contents(parcel({"a.txt": text.encode()}, somebody)).values()
+    assert content == (
         "<FVP_X>/FVP_X -a <tmp>/x.elf, <checkout>/net.py, <home>/.cache\n"
         "<user>@<host>, <host>; a tirada of adapters, engines"
     )

@@ -57,10 +57,10 @@ def test_a_program_survives_its_fields(originals: tuple[Original, ...]) -> None:
             expected.inputs,
             expected.outputs,
         )
-        assert [one for one in plan.values if not isinstance(one, float)] == [
-            one for one in expected.values if not isinstance(one, float)
+        assert [value for value in plan.values if not isinstance(value, float)] == [
+            value for value in expected.values if not isinstance(value, float)
         ]
-        assert [one.data for one in plan.delegates] == [one.data for one in expected.delegates]
+        assert [delegate.data for delegate in plan.delegates] == [delegate.data for delegate in expected.delegates]
 
 
 def test_a_file_that_is_no_start_is_named(tmp_path: Path) -> None:
@@ -94,7 +94,9 @@ def test_endings_are_told_apart(kind: str, message: str, ending: str) -> None:
 def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original, ...], tmp_path: Path) -> None:
     """A firmware whose reader of programs is an undefined instruction, and one where it never returns."""
     file = ELFFile(io.BytesIO(firmware))
-    (symbol,) = [one for one in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in one.name]
+    (symbol,) = [
+        symbol for symbol in file.get_section_by_name(".symtab").iter_symbols() if "7ProgramC1E" in symbol.name
+    ]
     text = file.get_section_by_name(".text")
     at = (symbol["st_value"] & ~1) - text["sh_addr"] + text["sh_offset"]
 
@@ -120,11 +122,11 @@ def test_a_sample_ends_in_results_and_named_refusals(
     session = MutantSession(originals, {SOC: firmware}, 1, tmp_path)
     endings = [session.examine(number) for number in range(count)]
     assert [ending for ending in endings if ending.finding] == []
-    found = Counter(ending.ending for ending in endings)
+    counts = Counter(ending.ending for ending in endings)
     # Neither all refused at the door nor all harmless.
-    assert found[trial.RESULT] > of_each
-    assert found[trial.REFUSED_PROGRAM] > of_each
-    assert len(found) > ways
+    assert counts[trial.RESULT] > of_each
+    assert counts[trial.REFUSED_PROGRAM] > of_each
+    assert len(counts) > ways
 
 
 def die() -> None:

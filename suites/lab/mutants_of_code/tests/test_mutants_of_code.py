@@ -58,9 +58,9 @@ def test_another_process():
 
 def all_changes(root: Path, file: str) -> list[str]:
     return [
-        f"{each.line}: {each.before} -> {each.after}"
+        f"{mutant.line}: {mutant.before} -> {mutant.after}"
         for name, node, ways in places(root, file)
-        for each in (change(root, name, node, way) for way in range(ways))
+        for mutant in (change(root, name, node, way) for way in range(ways))
     ]
 
 
@@ -108,8 +108,8 @@ def test_every_equivalent_mutant_is_one_that_can_be_drawn() -> None:
             number for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if line.strip() in texts
         ]
         for name, node, ways in places(ROOT, file, lines):
-            for each in (change(ROOT, name, node, way) for way in range(ways)):
-                there_are.add((each.file, each.text, f"{each.before} -> {each.after}"))
+            for mutant in (change(ROOT, name, node, way) for way in range(ways)):
+                there_are.add((mutant.file, mutant.text, f"{mutant.before} -> {mutant.after}"))
     assert reasons().keys() <= there_are
     assert all(reasons().values())
     assert why_equivalent(draw(ROOT, ["harness/link/frames.py"], 1, seed=1)[0]) == ""
@@ -121,7 +121,7 @@ def test_functions_get_the_mutants_code_wherever_they_are_kept(tmp_path: Path) -
     original = compile(SOURCE, str(file), "exec", dont_inherit=True)
     module: dict[str, object] = {}
     exec(original, module)
-    (mutant,) = [each for each in draw(tmp_path, ["source.py"], 99, 1) if each.line == 16][:1]
+    (mutant,) = [mutant for mutant in draw(tmp_path, ["source.py"], 99, 1) if mutant.line == 16][:1]
     mutated = mutant.compiled(file.read_bytes(), str(file))
     gc.freeze()  # as torch's imports are
     assert hook.swap(original, mutated) == 1
@@ -134,12 +134,12 @@ def test_operators_and_numbers_of_cpp_are_changed_and_nothing_else(tmp_path: Pat
         "#include <x>  // a < b\nstatic_assert(1 < 2);\n"
         'std::vector<int> f(int a) {\n  log("a + 1 < 2");\n  return a + 10 <= 0x10 && a < -1 ? a : b;\n}\n'
     )
-    found = {
-        (each.line, each.before, each.after)
+    mutants = {
+        (mutant.line, mutant.before, mutant.after)
         for seed in range(20)
-        for each in firmware.draw(tmp_path, ["source.cc"], 99, seed)
+        for mutant in firmware.draw(tmp_path, ["source.cc"], 99, seed)
     }
-    assert found == {
+    assert mutants == {
         (5, "+", "-"), (5, "10", "11"), (5, "10", "9"), (5, "<=", "<"), (5, "<=", ">"), (5, "&&", "||"),
         (5, "<", "<="), (5, "<", ">="), (5, "1", "2"), (5, "1", "0"),
     }  # fmt: skip
@@ -168,8 +168,8 @@ def fates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]
     subprocess.run(command, cwd=root, env=environment, check=False, capture_output=True)
     result = json.loads((folder / "result.json").read_text())
     return {
-        f"{each['mutant']['line']}: {each['mutant']['before']} -> {each['mutant']['after']}": (each["fate"], each["by"])
-        for each in result["fates"]
+        f"{fate['mutant']['line']}: {fate['mutant']['before']} -> {fate['mutant']['after']}": (fate["fate"], fate["by"])
+        for fate in result["fates"]
     }
 
 

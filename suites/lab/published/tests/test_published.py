@@ -89,8 +89,8 @@ def test_streams_of_real_networks_are_those_of_the_published_runs() -> None:
     with FILES.open(newline="") as file:
         published = {(row["network"], row["npu"]): row["sha256"] for row in csv.DictReader(file)}
     networks = {point.stream for point in POINTS if point.kind is PointKind.NETWORK}
-    real = [each for each in kept_streams().values() if not each.stand_in and each.name in networks]
-    ours = {(each.network, each.npu): each.file for each in real}
+    real = [stream for stream in kept_streams().values() if not stream.stand_in and stream.name in networks]
+    ours = {(stream.network, stream.npu): stream.file for stream in real}
     assert ours == published
 
 
@@ -105,12 +105,12 @@ def test_the_archive_keeps_what_is_put_in_it() -> None:
 @pytest.mark.parametrize("profile", ["u55_high_end", "u85_low", "u85_mid"])
 def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
     system = (U55 if profile.startswith("u55") else U85).system
-    made = memories(system, profile)
+    base = memories(system, profile)
     changed = memories(system, profile, "EXT_RLATENCY=7 EXT_MAXR=64 SRAM_BWCAP=0")
     assert (changed.ports[1].read_latency, changed.ports[1].reads) == (7, UNLIMITED)
     assert math.isinf(changed.ports[0].rate)
-    assert made.ports[1].window in (400, 5000)
-    assert changed.ports[1].rate == made.ports[1].rate < system.beat
+    assert base.ports[1].window in (400, 5000)
+    assert changed.ports[1].rate == base.ports[1].rate < system.beat
     assert memories(system, profile, RELAXED).ports[1].read_latency == 0
     off = memories(system, OFF)
     assert math.isinf(off.ports[1].rate)
@@ -118,11 +118,11 @@ def test_adapters_change_what_a_memory_is_like(profile: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "changes", "said"),
+    ("profile", "changes", "message"),
     [("u75", "", "there are no adapters 'u75'"), ("u85_low", "EXT_SPEED=1", "'EXT_SPEED=1' is not a field")],
 )
-def test_adapters_that_are_not_there_are_refused(profile: str, changes: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_adapters_that_are_not_there_are_refused(profile: str, changes: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         memories(U85.system, profile, changes)
 
 
@@ -157,7 +157,7 @@ def test_tables_have_every_point_and_name_it_once() -> None:
     rows = [compared(point, point.cycles) for point in POINTS]
     assert len({label(point) for point in POINTS}) == len(POINTS)
     assert tables.point_table(rows).row_count == len(POINTS)
-    counts = [each["model"]["count"] for each in tables.to_json(rows)["spreads"]]
+    counts = [spread["model"]["count"] for spread in tables.to_json(rows)["spreads"]]
     assert sum(counts) == len(POINTS) == len(tables.to_json(rows)["points"])
     shown = tables._points(rows)
     assert shown.count("held out") == sum(point.held_out for point in POINTS)
@@ -183,10 +183,10 @@ def installed(tmp_path: Path) -> VersionEnvironment:
 
 def test_a_stream_is_compiled_and_compared_with_the_kept_one(installed: VersionEnvironment) -> None:
     points = [point for point in POINTS if point.network in ("dw3x3-6x6", "rnnoise") and point.npu == "ethos-u85-256"]
-    (made,) = compile_streams.compiled(points, {}, installed, Silent())  # rnnoise is not at hand, and has no stand-in
-    kept = kept_streams()[made.name]
-    assert made.stand_in
-    assert len(made.program().ops) == len(kept.program().ops)
+    (stream,) = compile_streams.compiled(points, {}, installed, Silent())  # rnnoise is not at hand, and has no stand-in
+    kept = kept_streams()[stream.name]
+    assert stream.stand_in
+    assert len(stream.program().ops) == len(kept.program().ops)
     assert command._changed({kept.name: kept}, {kept.name: replace(kept, code=kept.code + b"\0\0\0\0")}) == [kept.name]
     assert command._changed({kept.name: kept}, {kept.name: kept}) == []
     real = replace(kept, stand_in=False)
@@ -194,14 +194,14 @@ def test_a_stream_is_compiled_and_compared_with_the_kept_one(installed: VersionE
 
 
 def test_stand_ins_are_the_networks_that_are_not_at_hand() -> None:
-    kept: dict[str, CompiledStream] = {each.network: each for each in kept_streams().values() if each.stand_in}
+    kept: dict[str, CompiledStream] = {stream.network: stream for stream in kept_streams().values() if stream.stand_in}
     assert {name for name in kept if "-" not in name} == set(WHOLE)
     assert stand_in("rnnoise") is None
     assert stand_in("conv3x3-4x9") == stand_in("conv3x3-4x9") != stand_in("conv3x3-9x4")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         ({"networks": ["nothing"]}, "the network 'nothing'"),
         ({"kind": ["nothing"]}, "the kind 'nothing'"),
@@ -209,8 +209,8 @@ def test_stand_ins_are_the_networks_that_are_not_at_hand() -> None:
         ({"keep": True}, "for --compile"),
     ],
 )
-def test_what_is_not_there_is_refused(arguments: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
+def test_what_is_not_there_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         command.main(**{**EVERYTHING, **arguments})
 
 
@@ -224,9 +224,9 @@ def test_json_has_the_points_that_are_asked_for(capfd: pytest.CaptureFixture[str
     with pytest.raises(typer.Exit) as ended:
         command.main(**{**EVERYTHING, "networks": ["kws"], "kind": ["network"], "family": ["u65"], "as_json": True})
     assert ended.value.exit_code == 0
-    told = json.loads(capfd.readouterr().out)
-    assert [point["npu"] for point in told["points"]] == ["ethos-u65-256", "ethos-u65-512"]
-    assert told["changed"] == []
+    data = json.loads(capfd.readouterr().out)
+    assert [point["npu"] for point in data["points"]] == ["ethos-u65-256", "ethos-u65-512"]
+    assert data["changed"] == []
 
 
 def test_the_document_has_the_errors_and_totals_of_today() -> None:
@@ -237,18 +237,20 @@ def test_the_document_has_the_errors_and_totals_of_today() -> None:
     assert tables.document(text.replace("| held out |", "| seen |"), rows) == text
     with pytest.raises(UsageError, match="no table 'networks'"):
         tables.document(text.replace("<!-- end of networks -->", ""), rows)
-    held = {each.name: each.model for each in spreads(rows, lambda row: row.point.family) if each.held_out}
+    held = {spread.name: spread.model for spread in spreads(rows, lambda row: row.point.family) if spread.held_out}
     for family in FAMILIES:  # what `bench --which` says of a budget
         known = family.held_out
         assert known is not None
-        found = held[f"ethos-{family}"]
-        assert (known.runs, known.worst_of) == (found.count, found.worst_name)
-        assert (known.median, known.worst) == (round(found.error, 3), round(found.worst, 3))
+        summary = held[f"ethos-{family}"]
+        assert (known.runs, known.worst_of) == (summary.count, summary.worst_name)
+        assert (known.median, known.worst) == (round(summary.error, 3), round(summary.worst, 3))
 
 
 def test_the_readme_has_the_errors_that_budgets_are_judged_by() -> None:
     text = " ".join((Path(__file__).resolve().parents[4] / "README.md").read_text("utf-8").split())
     u55, u65, u85 = (
-        (f"{100 * each.median:.0f} %", f"({100 * each.worst:.0f} %") for family in FAMILIES if (each := family.held_out)
+        (f"{100 * errors.median:.0f} %", f"({100 * errors.worst:.0f} %")
+        for family in FAMILIES
+        if (errors := family.held_out)
     )
     assert f"{u55[0]} on Ethos-U55 {u55[1]} at worst), {u65[0]} on U65 {u65[1]}) and {u85[0]} on U85 {u85[1]})" in text

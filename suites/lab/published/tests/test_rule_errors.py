@@ -15,12 +15,12 @@ pytestmark = pytest.mark.product
 
 
 def test_the_rules_have_the_errors_of_the_published_runs() -> None:
-    found = rule_errors(published_points(), kept_streams())
+    errors = rule_errors(published_points(), kept_streams())
     assert {
         rule: (int(facts.validated_on.split()[0]), facts.median, facts.worst)
         for rule, facts in RULES.items()
         if facts.validated_on
-    } == found
+    } == errors
     assert all(facts.title and facts.source for facts in RULES.values())
 
 
@@ -33,6 +33,6 @@ def test_a_run_that_takes_longer_is_seen() -> None:
     )
     assert all(abs(worst) < 0.02 for _, _, worst in rule_errors([point], streams).values())
     slower = replace(point, total=2 * point.total, active=None if point.active is None else 2 * point.active)
-    found = rule_errors([slower], streams)
-    assert found
-    assert all(worst < -0.45 for _, _, worst in found.values())
+    errors = rule_errors([slower], streams)
+    assert errors
+    assert all(worst < -0.45 for _, _, worst in errors.values())

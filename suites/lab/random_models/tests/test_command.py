@@ -61,5 +61,5 @@ def test_a_network_is_verified_in_a_worker(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--npu", NPU, "--json", str(results)], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.split()[:4] == ["NPU", "verified", NPU, "1"]
-    (found,) = json.loads(results.read_text())
-    assert (found["seed"], found["ending"]) == (200, "verified")
+    (result,) = json.loads(results.read_text())
+    assert (result["seed"], result["ending"]) == (200, "verified")

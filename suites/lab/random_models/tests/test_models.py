@@ -105,7 +105,7 @@ def lowered(name: str, npu: str, folder: Path, *, as_upstream: bool = False) -> 
 def test_models_are_exact(name: str, npu: str, tmp_path: Path) -> None:
     artifact = lowered(name, npu, tmp_path)
     assert artifact.delegates
-    assert [problem for each in artifact.delegates for problem in problems_of(each, npu, 0)] == []
+    assert [problem for delegate in artifact.delegates for problem in problems_of(delegate, npu, 0)] == []
 
 
 @pytest.mark.slow
@@ -131,7 +131,9 @@ def test_a_note_says_what_was_repaired_and_where(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_defect_without_a_repair_is_refused_with_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if this one could not be repaired: what PyTorch models meet today can be."""
-    left = tuple(dataclasses.replace(each, repair=None, refuse=each.repair or each.refuse) for each in mend.DEFECTS)
+    left = tuple(
+        dataclasses.replace(defect, repair=None, refuse=defect.repair or defect.refuse) for defect in mend.DEFECTS
+    )
     monkeypatch.setattr(mend, "DEFECTS", left)
     with pytest.raises(mend.KnownDefect) as caught:
         lowered("two outputs", NPUS[0], tmp_path)

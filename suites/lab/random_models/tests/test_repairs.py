@@ -100,8 +100,8 @@ def dense_layers_of_a_sequence(graph: Graph, rng: Rng) -> Value:
 
 @case("vela-fused-shape")
 def clamp_in_five_dimensions(graph: Graph, rng: Rng) -> Value:
-    made = convolution(graph, rng, graph.input((1, 4, 6, 20)), 16, 3)
-    return graph.clamp(graph.reshape(made, (1, 2, 4, 2, 8)), -50, 77)
+    image = convolution(graph, rng, graph.input((1, 4, 6, 20)), 16, 3)
+    return graph.clamp(graph.reshape(image, (1, 2, 4, 2, 8)), -50, 77)
 
 
 @case("vela-fused-shape")
@@ -185,29 +185,29 @@ def one_position_of_a_transposed_convolution(graph: Graph, rng: Rng) -> Value:
 def convolutions_of_one_form(graph: Graph, rng: Rng) -> Value:
     """Three biases, and a fourth convolution whose scales are others."""
     source, kernels, scales = graph.input((1, 6, 8, 5)), weights(rng, 8, 3, 3, 5), per_channel(rng, 8, 0.01)
-    made = []
+    parts = []
     for number in range(4):
         pad, stride, dilation = ((1, 0, 2, 1), (1, 2), (2, 1))
         sums = graph.conv(source, kernels, rng.integers(-999, 999, 8), pad=pad, stride=stride, dilation=dilation)
-        made.append(graph.rescale(sums, scales if number < 3 else 0.02, dtype="int8"))
-    return graph.concat(made, 3)
+        parts.append(graph.rescale(sums, scales if number < 3 else 0.02, dtype="int8"))
+    return graph.concat(parts, 3)
 
 
 @case("vela-shared-bias")
 def depthwise_convolutions_of_one_form(graph: Graph, rng: Rng) -> list[Value]:
     source, kernels = graph.input((1, 6, 7, 5), "int16"), weights(rng, 3, 2, 5, 1)
     sums = [graph.depthwise(source, kernels, rng.integers(-9999, 9999, 5)) for _ in range(2)]
-    return [graph.rescale(each, [multiplier_shift(0.01, 15)], dtype="int16") for each in sums]
+    return [graph.rescale(total, [multiplier_shift(0.01, 15)], dtype="int16") for total in sums]
 
 
 @case("vela-shared-bias", WITHOUT_U85)
 def rows_and_columns_that_are_added(graph: Graph, rng: Rng) -> list[Value]:
-    made = []
+    parts = []
     for depth, pads in ((3, (0, 1, 0, 1)), (7, (1, 0, 1, -1)), (7, (0, 0, 0, 0))):
         kernels, bias = weights(rng, 4, 3, 3, depth), rng.integers(-9999, 9999, 4)
         sums = graph.transpose_conv(graph.input((1, 4, 6, depth)), kernels, bias, out_pad=pads, stride=(2, 2))
-        made.append(requantized(graph, rng, sums, 0.01, "int8"))
-    return made
+        parts.append(requantized(graph, rng, sums, 0.01, "int8"))
+    return parts
 
 
 @case("vela-constant-result", ("ethos-u55-128",))
@@ -263,7 +263,7 @@ def weights_from_an_input(graph: Graph, rng: Rng) -> Value:
 
 
 def test_each_defect_has_a_program() -> None:
-    assert {defect for defect, _, _, _ in CASES} == {each.id for each in DEFECTS}
+    assert {defect for defect, _, _, _ in CASES} == {defect.id for defect in DEFECTS}
 
 
 def problems(tosa: bytes, npu: str, expected: Sequence[tuple[list[np.ndarray], list[np.ndarray]]]) -> str:
@@ -271,10 +271,10 @@ def problems(tosa: bytes, npu: str, expected: Sequence[tuple[list[np.ndarray], l
     compiled = compile_graph(tosa, npu, mode=modes_of(npu)[0])
     for inputs, outputs in expected:
         try:
-            found, _ = compiled.run(inputs)
+            results, _ = compiled.run(inputs)
         except Fault as fault:
             return str(fault)
-        for problem in differences(found, outputs):
+        for problem in differences(results, outputs):
             return problem
     return ""
 
@@ -287,22 +287,22 @@ def problems(tosa: bytes, npu: str, expected: Sequence[tuple[list[np.ndarray], l
 def test_a_defect_is_met_found_and_repaired(defect: str, build: Build, npu: str, repaired: bool) -> None:
     rng = np.random.default_rng(0)
     graph = Graph()
-    made = build(graph, rng)
-    tosa = graph.output(*([made] if isinstance(made, Value) else made)).serialize()
+    result = build(graph, rng)
+    tosa = graph.output(*([result] if isinstance(result, Value) else result)).serialize()
     expected = []
     for kind in KINDS:
         inputs = [draw(value, kind, rng, None) for value in graph.inputs]
         raw = reference(tosa, inputs)
-        expected.append((inputs, [np.frombuffer(each, np.uint8) for each in raw]))
+        expected.append((inputs, [np.frombuffer(data, np.uint8) for data in raw]))
     assert problems(tosa, npu, expected), "Vela no longer has the defect"
 
     name = EthosU.parse(npu)
     arguments = flags(name, MemoryMode.default(name))
     rewritten, met = treat(run_vela(tosa, arguments), name.family)
-    assert defect in {each.defect.id for each in met}
-    assert all(each.repaired for each in met) == repaired
+    assert defect in {finding.defect.id for finding in met}
+    assert all(finding.repaired for finding in met) == repaired
     if not repaired:
         return
     for inputs, outputs in expected:
-        assert reference(rewritten, inputs) == [each.tobytes() for each in outputs]
+        assert reference(rewritten, inputs) == [output.tobytes() for output in outputs]
     assert problems(rewritten, npu, expected) == ""

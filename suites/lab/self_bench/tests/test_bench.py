@@ -59,23 +59,23 @@ def test_a_figure_that_falls_short_is_marked_and_ends_with_1(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(monkeypatch, GOOD, BAD, PLAIN) == 1
-    said = capfd.readouterr().out
-    (row,) = [line for line in said.splitlines() if BAD.what in line and SHORT in line]
+    output = capfd.readouterr().out
+    (row,) = [line for line in output.splitlines() if BAD.what in line and SHORT in line]
     assert row.split("  ")[0] == BAD.what
     assert "at least 8.00 times" in row
-    assert "1 of 2 figures with a threshold fall short\n  a bad one\n" in said
-    assert "a detail" in said
-    assert "\x1b" not in said
-    assert SHORT not in next(line for line in said.splitlines() if GOOD.what in line)
+    assert "1 of 2 figures with a threshold fall short\n  a bad one\n" in output
+    assert "a detail" in output
+    assert "\x1b" not in output
+    assert SHORT not in next(line for line in output.splitlines() if GOOD.what in line)
 
 
 def test_figures_that_meet_their_thresholds_end_with_0(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert ended(monkeypatch, GOOD, PLAIN) == 0
-    said = capfd.readouterr().out
-    assert SHORT not in said
-    assert "none of 1 figures with a threshold fall short" in said
+    output = capfd.readouterr().out
+    assert SHORT not in output
+    assert "none of 1 figures with a threshold fall short" in output
 
 
 def test_programs_get_the_same_as_json(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

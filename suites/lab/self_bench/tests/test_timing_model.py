@@ -13,9 +13,9 @@ pytestmark = pytest.mark.product
 @pytest.mark.parametrize("npu", CLOSE_ON)
 def test_the_model_is_close_to_velas_estimate(npu: str) -> None:
     classes, networks = timing_model.compare(npu)
-    found = {row.what: row for row in classes}
+    rows = {row.what: row for row in classes}
     for what, factor in CLOSE.items():
-        assert 1 / factor < found[what].ratio < factor, found[what]
-        assert found[what].operations > 3
+        assert 1 / factor < rows[what].ratio < factor, rows[what]
+        assert rows[what].operations > 3
     assert {row.what for row in networks} == set(timing_model.NETWORKS)
     assert sum(row.modelled for row in classes) == sum(row.modelled for row in networks)

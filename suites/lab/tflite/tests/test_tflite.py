@@ -50,25 +50,25 @@ def asked(name: str) -> TfliteJob:
 
 
 def cases() -> list[pytest.param]:  # type: ignore[valid-type]
-    made = []
+    params = []
     for number, name in enumerate(ANSWERS):
         for index, place in enumerate(PLACES):
             often = index == number % OFTEN
             marks = () if often else (pytest.mark.proof,)
-            made.append(pytest.param(name, place, marks=marks, id=f"{name}-{place[0]}-{place[1]}"))
-    return made
+            params.append(pytest.param(name, place, marks=marks, id=f"{name}-{place[0]}-{place[1]}"))
+    return params
 
 
 @pytest.mark.parametrize(("name", "place"), cases())
 @pytest.mark.product
 def test_outputs_are_those_of_tensorflow_lite_micro(name: str, place: tuple[str, Generator]) -> None:
-    one = asked(name)
-    assert hashlib.sha256(one.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
-    made = compile_tflite(one.tflite, EthosU.parse(place[0]), generator=place[1], raw=False)
-    found = read_tflite(made, name)
-    assert (found.others > 0) == ((name, place) in NOT_COMPILED)
-    if not found.others:
-        outputs, _ = one.run(found.networks[0])
+    question = asked(name)
+    assert hashlib.sha256(question.tflite).hexdigest() == ANSWERS[name]["tflite"], "record the answers again"
+    data = compile_tflite(question.tflite, EthosU.parse(place[0]), generator=place[1], raw=False)
+    file = read_tflite(data, name)
+    assert (file.others > 0) == ((name, place) in NOT_COMPILED)
+    if not file.others:
+        outputs, _ = question.run(file.networks[0])
         assert outputs_digest(outputs) == ANSWERS[name]["outputs"]
 
 
@@ -80,9 +80,9 @@ def test_every_network_is_recorded() -> None:
 @pytest.mark.parametrize("change", [-1, 1])
 @pytest.mark.product
 def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = asked("lstm")
-    made = compile_tflite(one.tflite, EthosU.parse("ethos-u55-128"), raw=False)
-    network = read_tflite(made, "lstm").networks[0]
+    question = asked("lstm")
+    data = compile_tflite(question.tflite, EthosU.parse("ethos-u55-128"), raw=False)
+    network = read_tflite(data, "lstm").networks[0]
     built_in = output.curve_table
 
     def changed(curve: output.Curve) -> np.ndarray:
@@ -90,20 +90,20 @@ def test_one_unit_in_the_table_of_tanh_is_seen(change: int, monkeypatch: pytest.
         table[:, 0] = (table[:, 0].astype(int) + change).clip(-32768, 32767)
         return table
 
-    assert outputs_digest(one.run(network)[0]) == ANSWERS["lstm"]["outputs"]
+    assert outputs_digest(question.run(network)[0]) == ANSWERS["lstm"]["outputs"]
     monkeypatch.setattr(output, "curve_table", changed)
     forget()
-    assert outputs_digest(one.run(network)[0]) != ANSWERS["lstm"]["outputs"]
+    assert outputs_digest(question.run(network)[0]) != ANSWERS["lstm"]["outputs"]
 
 
 def test_a_difference_is_a_mismatch_and_what_has_no_answer_is_not_comparable() -> None:
     name = "maximum int8"
-    one = asked(name)
-    network = read_tflite(compile_tflite(one.tflite, EthosU.parse("ethos-u55-128"), raw=False), "").networks[0]
-    right = tuple(tuple(outputs) for outputs in one.run(network)[0])
+    question = asked(name)
+    network = read_tflite(compile_tflite(question.tflite, EthosU.parse("ethos-u55-128"), raw=False), "").networks[0]
+    right = tuple(tuple(outputs) for outputs in question.run(network)[0])
     wrong = (*right[:-1], tuple(output + 1 for output in right[-1]))
     endings = [
-        replace(one, answer=answer).check("ethos-u55-128", Generator.REGOR).outcome
+        replace(question, answer=answer).check("ethos-u55-128", Generator.REGOR).outcome
         for answer in (TflmAnswer(right), TflmAnswer(wrong), TflmAnswer(problem="no kernel"))
     ]
     assert endings == [CheckEnding.EXACT, CheckEnding.MISMATCH, CheckEnding.NOT_COMPARABLE]
@@ -129,8 +129,10 @@ def test_the_older_generator_is_not_asked_for_an_ethos_u85() -> None:
 def test_the_older_generator_compiles_a_second_network_as_the_first() -> None:
     """In one process it would not: it keeps tables in global variables."""
     npu = EthosU.parse("ethos-u65-512")
-    made = [compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)]
-    assert made[0] == made[1]
+    programs = [
+        compile_tflite(NETWORKS["mean of a map int8"].tflite, npu, generator=Generator.PYTHON) for _ in range(2)
+    ]
+    assert programs[0] == programs[1]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -140,7 +142,7 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--npu", "ethos-u75"], "ethos-u55-32"),
         (["--network", "no such thing"], "no network is called *no such thing*"),
@@ -148,10 +150,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
         ([__file__], "is not a usable output of Vela"),
     ],
 )
-def test_unusable_arguments_are_named(arguments: Sequence[str], said: str) -> None:
+def test_unusable_arguments_are_named(arguments: Sequence[str], message: str) -> None:
     done = command(*arguments)
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -169,7 +171,7 @@ def test_the_recorded_answers_are_todays() -> None:
     """It needs `make build/tflite-micro/.installed`."""
     names = ["lstm", "softmax int8", "leaky relu int16"]
     questions = {name: catalogue(name)[name] for name in names}
-    found = oracle.answers({name: (one.tflite, one.sets) for name, one in questions.items()})
-    assert {name: outputs_digest(one.outputs) for name, one in found.items()} == {
+    answers = oracle.answers({name: (question.tflite, question.sets) for name, question in questions.items()})
+    assert {name: outputs_digest(answer.outputs) for name, answer in answers.items()} == {
         name: ANSWERS[name]["outputs"] for name in names
     }

@@ -25,7 +25,7 @@ def _runner_utils() -> types.ModuleType:
     """Upstream's runner_utils with nothing but `_run_cmd`, in packages that are empty."""
     path = tests_root() / "runner_utils.py"
     tree = ast.parse(path.read_text())
-    tree.body = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == "_run_cmd"]
+    tree.body = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "_run_cmd"]
     name = "executorch.backends.arm.test.runner_utils"
     for end in (place for place, letter in enumerate(name + ".") if letter == "."):
         sys.modules[name[:end]] = types.ModuleType(name[:end])

@@ -42,7 +42,9 @@ def recorded(folder: Path, items: list[str], fvp: bool, *options: str) -> dict[s
     options = ("--upstream-items", str(folder / "items.json"), "--upstream-results", str(folder / "r.jsonl"), *options)
     ended = run_pytest(folder / "run", fvp, *options, *([] if fvp else ["--upstream-without"]))
     assert ended.returncode == 1, ended.stdout + ended.stderr
-    return {name.removeprefix("test_subject.py::test_u55_"): one for name, one in read(folder / "r.jsonl").items()}
+    return {
+        name.removeprefix("test_subject.py::test_u55_"): result for name, result in read(folder / "r.jsonl").items()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +106,12 @@ def test_calls_message_and_warnings_are_recorded(results: dict[str, TestResult])
 
 def test_workers_record_the_same(items: list[str], results: dict[str, TestResult], tmp_path: Path) -> None:
     spread = recorded(tmp_path / "out", items, True, "-n", "2", "--dist", "worksteal")
-    assert {name: one.outcome for name, one in spread.items()} == {name: one.outcome for name, one in results.items()}
-    assert {name: one.without for name, one in spread.items()} == {name: one.without for name, one in results.items()}
+    assert {name: result.outcome for name, result in spread.items()} == {
+        name: result.outcome for name, result in results.items()
+    }
+    assert {name: result.without for name, result in spread.items()} == {
+        name: result.without for name, result in results.items()
+    }
     assert spread["passes_before"].warnings == ("UserWarning: look here",)
 
 

@@ -45,7 +45,7 @@ def test_the_tables_have_it(cell: PairResult) -> None:
     refused = replace(
         cell, npu="ethos-u85-256", status=1, verdict="failed", kind="compile", message="no | room", hint="x"
     )
-    tables = table.markdown({"facts": {"date": "today"}, "pairs": [one.to_json() for one in (cell, refused)]})
+    tables = table.markdown({"facts": {"date": "today"}, "pairs": [pair.to_json() for pair in (cell, refused)]})
     assert f"| {cell.cycles:,} | refused |" in tables["zoo-architectures"]
     assert "| ethos-u85-256 | 0 | 1 | 0 |" in tables["zoo-verdicts"]
     assert "no \\| room (x)" in tables["zoo-refused"]
@@ -105,7 +105,7 @@ def test_an_interrupted_zoo_leaves_no_process(tmp_path: Path) -> None:
 def test_names_are_unique_and_every_network_of_ours_is_listed() -> None:
     from ethos_hil.suites.models.zoo.networks import BUILDERS
 
-    ours = {one.builder for one in ARCHITECTURES.values() if one.origin == "own"}
+    ours = {network.builder for network in ARCHITECTURES.values() if network.origin == "own"}
     assert ours == set(BUILDERS)
     assert len(ARCHITECTURES) >= 60
     assert zoo_pair.environment()["PYTHONPATH"].endswith("build/zoo/packages")

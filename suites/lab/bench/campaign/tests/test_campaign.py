@@ -75,14 +75,14 @@ HUMANS = {
 @pytest.mark.parametrize("sample", [SAMPLE, HUMANS])
 def test_a_run_in_trouble_ends_rightly_and_the_board_is_well_afterwards(sample: dict[Scenario, set[str]]) -> None:
     endings = sorted(play(tuple(sample), 1), key=lambda ending: ending.number)
-    assert [(each.title, each.violations) for each in endings if each.violations] == []
+    assert [(ending.title, ending.violations) for ending in endings if ending.violations] == []
     for ending, right in zip(endings, sample.values(), strict=True):
         assert set(ending.endings) <= right, ending
-    assert table(endings).row_count == len({trouble for each in sample for trouble in each.troubles})
+    assert table(endings).row_count == len({trouble for scenario in sample for trouble in scenario.troubles})
 
 
 def test_the_sample_has_every_trouble() -> None:
-    assert {trouble for each in (*SAMPLE, *HUMANS) for trouble in each.troubles} == set(TROUBLES)
+    assert {trouble for scenario in (*SAMPLE, *HUMANS) for trouble in scenario.troubles} == set(TROUBLES)
 
 
 # --- what is broken is found
@@ -107,7 +107,7 @@ def damage() -> None:
 @pytest.mark.slow
 def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> None:
     (ending,) = Crew(1, 60, begin=damage).run([CampaignJob((scenario(11, human=Human.TERMINAL),), tmp_path)])
-    found = " / ".join(ending.violations)
+    text = " / ".join(ending.violations)
     assert ending.endings == (VERIFIED,)
     for what in (
         "1 executions were verified, and the NPU had 0 jobs",
@@ -117,7 +117,7 @@ def test_a_harness_that_lies_and_leaves_everything_is_found(tmp_path: Path) -> N
         "left behind: a lease that is held",
         "left behind: a file: ",
     ):
-        assert what in found, ending
+        assert what in text, ending
     lost = CampaignJob((scenario(11),), tmp_path).lost(0, "no end")
     assert (lost.endings, lost.violations) == (("lost",), ("no end",))
 
@@ -139,8 +139,8 @@ def test_an_answer_to_other_inputs_is_a_wrong_one(program: str) -> None:
     assert run.difference(right) is None
     assert run.difference(outcome(run, wrong=2)) == "execution 2 has another answer"
     assert run.difference(dataclasses.replace(right, runs=right.runs[1:])) == "3 executions in place of 4"
-    found = {tuple(each.tobytes() for each in answers(program, number)) for number in range(INPUT_SETS)}
-    assert len(found) == INPUT_SETS
+    results = {tuple(array.tobytes() for array in answers(program, number)) for number in range(INPUT_SETS)}
+    assert len(results) == INPUT_SETS
 
 
 # --- what is drawn
@@ -153,11 +153,11 @@ def test_a_number_alone_decides() -> None:
 
 def test_numbers_in_a_row_have_every_trouble() -> None:
     drawn = [draw(number) for number in range(1000, 1000 + 10 * len(TROUBLES))]
-    counts = Counter(trouble for each in drawn for trouble in each.troubles)
+    counts = Counter(trouble for scenario in drawn for trouble in scenario.troubles)
     assert all(counts[trouble] >= 10 for trouble in TROUBLES)
     assert set(RIGHT) == set(TROUBLES)
-    assert all(each.specs or each.human is not None for each in drawn)
-    assert {each.warm for each in drawn} == {each.goes_on for each in drawn} == {True, False}
+    assert all(scenario.specs or scenario.human is not None for scenario in drawn)
+    assert {scenario.warm for scenario in drawn} == {scenario.goes_on for scenario in drawn} == {True, False}
 
 
 @pytest.mark.parametrize(

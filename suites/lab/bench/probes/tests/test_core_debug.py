@@ -95,12 +95,12 @@ class Debugger:
 @pytest.fixture
 def debugger(bench: BenchBoard) -> Iterator[Debugger]:
     """A debugger, which leaves the board running."""
-    made = Debugger(bench)
-    yield made
-    made.port.write(ABORT, 0x1E)
-    made.restart()
-    made.control(0)
-    made.port.leave()
+    debugger = Debugger(bench)
+    yield debugger
+    debugger.port.write(ABORT, 0x1E)
+    debugger.restart()
+    debugger.control(0)
+    debugger.port.leave()
 
 
 @pytest.mark.slow

@@ -171,8 +171,8 @@ def test_pieces_of_any_size_answer_as_one_byte_after_the_other(port: DebugPort) 
 
 def ask(front_end: RemoteProbe, name: str, *arguments: object) -> dict[str, object]:
     line = json.dumps({"id": 5, "request": name, "arguments": arguments}).encode() + b"\n"
-    found: dict[str, object] = json.loads(front_end.feed(line))
-    return found
+    answer: dict[str, object] = json.loads(front_end.feed(line))
+    return answer
 
 
 def test_pyocds_requests_reach_the_port(port: DebugPort) -> None:

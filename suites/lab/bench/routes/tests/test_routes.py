@@ -77,8 +77,8 @@ def test_ser2net_carries_a_run_and_an_upload_at_another_speed(tmp_path: Path) ->
 
 
 def test_what_pytest_says_last_is_counted() -> None:
-    said = "12 failed in 3.00s\n3 verified\n\n427 skipped, 1840 deselected, 53 verified in 356.74s (0:05:56)\n"
-    assert counts_in(said) == {"skipped": 427, "deselected": 1840, "verified": 53}
+    text = "12 failed in 3.00s\n3 verified\n\n427 skipped, 1840 deselected, 53 verified in 356.74s (0:05:56)\n"
+    assert counts_in(text) == {"skipped": 427, "deselected": 1840, "verified": 53}
     assert counts_in("no tests ran") == {}
 
 
@@ -102,6 +102,6 @@ def test_an_upload_has_its_share_of_the_lines_rate() -> None:
 def test_only_verified_tests_on_boards_that_were_loaded_once_are_good(
     monkeypatch: pytest.MonkeyPatch, counts: dict[str, int], status: int, resets: int, good: bool
 ) -> None:
-    found = FirmwareLoad(166_504, 2.0), SuiteRun(counts, 100.0, status, ""), resets
-    monkeypatch.setattr(command, "_suite", lambda *_: found)
+    result = FirmwareLoad(166_504, 2.0), SuiteRun(counts, 100.0, status, ""), resets
+    monkeypatch.setattr(command, "_suite", lambda *_: result)
     assert command._suites([Route.GDB], boards=2, one_in=1) is good
