@@ -64,8 +64,8 @@ def test_a_table_may_answer_for_every_number_that_its_input_may_be(error: int) -
     entries, numbers = rng.integers(-128, 128, 256), np.arange(-128, 128)
     program = Graph()
     program.output(program.table(program.input((1, 256)), entries))
-    given = Bounded(numbers.reshape(1, 256), np.full((1, 256), float(error)))
-    (bounded,) = graph.evaluate(program.serialize(), [given], EXACT)
+    source = Bounded(numbers.reshape(1, 256), np.full((1, 256), float(error)))
+    (bounded,) = graph.evaluate(program.serialize(), [source], EXACT)
     assert bounded.value.ravel().tolist() == entries.tolist()
     reached = [[abs(entries[other] - entries[code]) for other in range(256) if abs(other - code) <= error]
                for code in range(256)]  # fmt: skip
@@ -137,16 +137,16 @@ def test_the_bound_is_not_far_from_what_is_seen(program: OneOperator) -> None:
     """A loose bound would hide mistakes. EXP and TANH have the loosest: 3 + 2|x| ulps, where the reference model has
     one.
     """
-    bound, seen = 0.0, 0.0
+    bound, error = 0.0, 0.0
     for seed in range(8):
         rng = generator(program, seed)
         inputs = [variable.draw(rng) for variable in program.variables]
         bounded = evaluate(program, [Bounded.exact(array) for array in inputs])
         bound = max(bound, float(bounded.error.max()))
-        seen = max(seen, float(distance(run(program, inputs), bounded).max()))
-    assert seen <= bound <= 150 * seen
+        error = max(error, float(distance(run(program, inputs), bounded).max()))
+    assert error <= bound <= 150 * error
     if program.op in ("ADD", "SUB", "MUL"):
-        assert bound <= 1.01 * seen
+        assert bound <= 1.01 * error
 
 
 @pytest.mark.parametrize("op", ["EXP", "MATMUL", "REDUCE_SUM", "ADD"])

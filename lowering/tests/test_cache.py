@@ -220,10 +220,10 @@ def test_an_artifact_of_another_schema_is_refused(tmp_path: Path) -> None:
     manifest["schema_version"] = 99
     text = json.dumps(manifest).encode()
     sums = (entry(cache) / "SHA256SUMS").read_text().splitlines()
-    kept = [line for line in sums if not line.endswith("artifact.json")]
+    others = [line for line in sums if not line.endswith("artifact.json")]
     (entry(cache) / "artifact.json").write_bytes(text)
     (entry(cache) / "SHA256SUMS").write_text(
-        "".join(f"{line}\n" for line in [*kept, f"{hashlib.sha256(text).hexdigest()}  artifact.json"])
+        "".join(f"{line}\n" for line in [*others, f"{hashlib.sha256(text).hexdigest()}  artifact.json"])
     )
     with pytest.raises(UsageError, match="schema version 99"):
         Artifact.load(entry(cache))
@@ -411,8 +411,8 @@ def replace_manifest(entry: Path, text: str) -> None:
     (entry / "artifact.json").write_text(text)
     sums = (entry / "SHA256SUMS").read_text().splitlines()
     digest = hashlib.sha256(text.encode()).hexdigest()
-    kept = [line for line in sums if not line.endswith("  artifact.json")]
-    (entry / "SHA256SUMS").write_text("\n".join([f"{digest}  artifact.json", *kept]) + "\n")
+    others = [line for line in sums if not line.endswith("  artifact.json")]
+    (entry / "SHA256SUMS").write_text("\n".join([f"{digest}  artifact.json", *others]) + "\n")
 
 
 def test_the_environment_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

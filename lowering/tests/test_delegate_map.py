@@ -217,13 +217,13 @@ EXPECTED = [
 @pytest.mark.parametrize("npu", [EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u85-256")], ids=str)
 def test_every_row_of_a_known_model_names_its_module_and_line(lowered: Lowered, npu: EthosU) -> None:
     rows = lowered("known", npu).npu_ops
-    known = {(marked(marker), module) for marker, module, _ in EXPECTED}
+    expected = {(marked(marker), module) for marker, module, _ in EXPECTED}
     for row in rows:
         assert row.aten_ops, row
         assert row.npu_op, row
         assert row.tosa_op, row
         assert row.debug_handles, row
-        assert (row.source, row.module) in known | {(marked("sigmoid"), "")}, row
+        assert (row.source, row.module) in expected | {(marked("sigmoid"), "")}, row
     for marker, module, aten in EXPECTED:
         here = [row for row in rows if (row.source, row.module) == (marked(marker), module)]
         assert here, f"no row for {marker}"

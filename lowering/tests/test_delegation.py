@@ -75,8 +75,8 @@ def upstream_by_id(name: str, npu: EthosU, border: tuple[np.ndarray, ...]) -> by
 
     with quiet():
         spec, exported = quantised_by_upstream(f"{MODELS}:{name}", npu)
-        kept = EthosUPartitioner(spec).ops_to_not_decompose(exported.run_decompositions({}))[0]
-        edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False, preserve_ops=kept))
+        ops = EthosUPartitioner(spec).ops_to_not_decompose(exported.run_decompositions({}))[0]
+        edge = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False, preserve_ops=ops))
         sides = list(range(len(border))), [0]
         edge = edge.transform([QuantizeInputs(edge, sides[0]), QuantizeOutputs(edge, sides[1])])
         return bytes(to_backend("EthosUBackend", edge.exported_program(), spec._to_list()).processed_bytes)

@@ -70,9 +70,9 @@ def test_the_rewritten_program_gives_the_same(lowered: Lowered, name: str, count
         known |= set(operator.outputs)
     random = np.random.default_rng(0)
     inputs = [random.integers(-128, 128, tensor.shape, np.int8) for tensor in before.inputs]
-    for expected, got in zip(answers(delegate.tosa, inputs), answers(rewritten, inputs), strict=True):
+    for expected, answer in zip(answers(delegate.tosa, inputs), answers(rewritten, inputs), strict=True):
         assert len(np.unique(expected)) > 1
-        assert np.array_equal(expected, got)
+        assert np.array_equal(expected, answer)
     assert hoist_tables(rewritten) == (rewritten, 0)
 
 

@@ -128,7 +128,7 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
     shipped = VelaIni.shipped().text
     (tmp_path / "a.ini").write_text(shipped)
     (tmp_path / "b.ini").write_text(shipped + "\n")
-    asked = [
+    settings = [
         CompileOptions(system_config="Ethos_U55_Deep_Embedded"),
         CompileOptions(vela_ini=tmp_path / "a.ini"),
         CompileOptions(vela_ini=tmp_path / "b.ini"),
@@ -147,7 +147,7 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
         EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), "a8w8"),
         *(
             EthosUToolchain(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)), "a8w8")
-            for options in asked
+            for options in settings
         ),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a8w8"),
         TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a16w8"),

@@ -47,7 +47,7 @@ def lowered(folder: Path, *, as_upstream: bool) -> Artifact:
 
 def test_they_are_delegated(tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, the norm and the ReLU behind it are on the CPU."""
-    ours, theirs = (lowered(tmp_path, as_upstream=asked) for asked in (False, True))
+    ours, theirs = (lowered(tmp_path, as_upstream=flag) for flag in (False, True))
     assert "aten::_native_batch_norm_legit_no_training.out" in theirs.cpu_ops
     assert not [operator for operator in ours.cpu_ops if "quantize" not in operator]
     assert len(ours.methods[0].delegates) == 1

@@ -27,13 +27,13 @@ def test_each_method_is_lowered_by_itself(lowered: Lowered) -> None:
     assert tuple(method.name for method in artifact.methods) == NAMES
     assert artifact.method == "encode", "there is no forward, so the first is meant"
     for name in NAMES:
-        seen = artifact.of(name)
-        assert seen.plan.name == name
-        assert (seen.pte, seen.sha256) == (artifact.pte, artifact.sha256)
+        view = artifact.of(name)
+        assert view.plan.name == name
+        assert (view.pte, view.sha256) == (artifact.pte, artifact.sha256)
         on_cpu = name.startswith("rank")
-        assert [len(seen.delegates), seen.scheme] == ([0, None] if on_cpu else [1, "a8w8"])
-        (answer,) = Reference(seen).run(seen.example_inputs).outputs
-        (expected,) = seen.floating
+        assert [len(view.delegates), view.scheme] == ([0, None] if on_cpu else [1, "a8w8"])
+        (answer,) = Reference(view).run(view.example_inputs).outputs
+        (expected,) = view.floating
         allowed = 1e-6 if on_cpu else 0.02  # float32, and eight bits of the range
         assert np.abs(answer - expected).max() <= allowed * np.ptp(expected)
 
@@ -214,7 +214,7 @@ def test_each_method_has_a_partitioner_of_its_own(lowered: Lowered) -> None:
     assert (len(whole.delegates), len(parts.delegates)) == (1, 2), "the sigmoid stands between two"
     assert "aten::sigmoid.out" not in whole.cpu_ops
     assert parts.cpu_ops.count("aten::sigmoid.out") == 1
-    answers = [Reference(seen).run(seen.example_inputs).outputs[0] for seen in (whole, parts)]
+    answers = [Reference(program).run(program.example_inputs).outputs[0] for program in (whole, parts)]
     assert np.abs(answers[0] - answers[1]).max() <= 0.02 * np.ptp(answers[0])
 
 

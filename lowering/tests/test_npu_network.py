@@ -38,7 +38,7 @@ def tflite(request: pytest.FixtureRequest) -> bytes:
     return compile_tflite(pool(), NPU, generator=request.param, raw=False)
 
 
-def told(network: NpuNetwork) -> list[tuple[tuple[int, ...], str]]:
+def shapes_of(network: NpuNetwork) -> list[tuple[tuple[int, ...], str]]:
     """Shapes and types of the inputs and outputs."""
     return [(tensor.shape, str(tensor.dtype)) for tensor in (*network.inputs, *network.outputs)]
 
@@ -46,7 +46,7 @@ def told(network: NpuNetwork) -> list[tuple[tuple[int, ...], str]]:
 def test_an_npz_of_either_generator_is_read(npz: bytes) -> None:
     network = read_npz(npz, "net.npz")
     assert network.npu == NPU
-    assert told(network) == [((1, 9, 9, 8), "int8"), ((1, 5, 5, 8), "int8")]
+    assert shapes_of(network) == [((1, 9, 9, 8), "int8"), ((1, 5, 5, 8), "int8")]
     assert network.memory == {1: 864}
 
 
@@ -55,7 +55,7 @@ def test_a_tflite_of_either_generator_is_read(tflite: bytes) -> None:
     (network,) = file.networks
     assert file.others == 0
     assert network.npu == NPU
-    assert told(network) == [((1, 9, 9, 8), "int8"), ((1, 5, 5, 8), "int8")]
+    assert shapes_of(network) == [((1, 9, 9, 8), "int8"), ((1, 5, 5, 8), "int8")]
     assert [tensor.zero for tensor in network.inputs] == [3]
     assert [tensor.name for tensor in network.inputs] == ["tensor0"]
 
@@ -63,13 +63,13 @@ def test_a_tflite_of_either_generator_is_read(tflite: bytes) -> None:
 def edited(npz: bytes, **arrays: np.ndarray | None) -> bytes:
     """The archive with other arrays, or without some."""
     with np.load(io.BytesIO(npz), allow_pickle=False) as archive:
-        kept = {name: archive[name] for name in archive.files if not name.endswith("_quantization")}
-    kept |= {name: array for name, array in arrays.items() if array is not None}
+        changed = {name: archive[name] for name in archive.files if not name.endswith("_quantization")}
+    changed |= {name: array for name, array in arrays.items() if array is not None}
     for name, array in arrays.items():
         if array is None:
-            del kept[name]
+            del changed[name]
     packed = io.BytesIO()
-    np.savez(packed, **kept)
+    np.savez(packed, **changed)
     return packed.getvalue()
 
 

@@ -45,14 +45,14 @@ def test_it_agrees_with_the_quantised_module_in_eager_torch(lowered: Lowered, na
     run = Reference(artifact).run(artifact.example_inputs)
     expected = eager_outputs(name)
     assert len(run.outputs) == len(expected)
-    for got, wanted, tensor in zip(run.outputs, expected, artifact.plan.output_tensors, strict=True):
-        assert got.shape == wanted.shape == tensor.sizes
-        assert got.dtype == wanted.dtype == tensor.dtype
-        assert np.ptp(got) > 0
+    for output, wanted, tensor in zip(run.outputs, expected, artifact.plan.output_tensors, strict=True):
+        assert output.shape == wanted.shape == tensor.sizes
+        assert output.dtype == wanted.dtype == tensor.dtype
+        assert np.ptp(output) > 0
         # Eager torch requantises in float: it may be one step off here and there, not more.
-        step = np.min(np.diff(np.unique(got)))
-        assert np.abs(got - wanted).max() <= step * 1.001
-        assert (got != wanted).mean() < 0.1
+        step = np.min(np.diff(np.unique(output)))
+        assert np.abs(output - wanted).max() <= step * 1.001
+        assert (output != wanted).mean() < 0.1
 
 
 @pytest.mark.slow

@@ -83,8 +83,8 @@ def test_regions_of_branches_stay(program: bytes) -> None:
     assert list(TosaGraph.regions(rewritten)) == list(TosaGraph.regions(tosa))
     data = np.random.default_rng(2).integers(-128, 128, (1, 4, 6, 2)).astype(np.int8)
     for choice in (True, False):
-        given = [data, np.array([choice])]
-        assert reference(rewritten, given) == reference(tosa, given)
+        inputs = [data, np.array([choice])]
+        assert reference(rewritten, inputs) == reference(tosa, inputs)
 
 
 def test_names_are_new(program: bytes) -> None:

@@ -63,8 +63,8 @@ def test_the_tables_are_upstreams() -> None:
     }
     assert upstreams == TosaSpec.EXTENSIONS
     assert set(Tosa_1_00.available_profiles) == set(get_args(TosaProfile)) == set(TosaSpec.EXTENSIONS)
-    known = {str(version) for version in TosaSpecification._SUPPORTED_VERSIONS}
-    assert set(TosaSpec.VERSIONS) < known, "1.1 is left out on purpose: Vela 5.1 does not read it"
+    versions = {str(version) for version in TosaSpecification._SUPPORTED_VERSIONS}
+    assert set(TosaSpec.VERSIONS) < versions, "1.1 is left out on purpose: Vela 5.1 does not read it"
     for profile in get_args(TosaProfile):
         for extension in ("", *TosaSpec.EXTENSIONS[profile]):
             text = f"TOSA-1.0+{profile}" + (f"+{extension}" if extension else "")

@@ -31,8 +31,8 @@ class Skip(nn.Module):
         self.up = nn.ConvTranspose2d(8, 8, 2, 2)
 
     def forward(self, image: Tensor) -> Tensor:
-        kept = self.activation(self.stem(image))
-        return torch.cat([self.up(self.below(functional.max_pool2d(kept, 2, 2))), kept], 1)
+        skip = self.activation(self.stem(image))
+        return torch.cat([self.up(self.below(functional.max_pool2d(skip, 2, 2))), skip], 1)
 
 
 def lowered(activation: Activation, folder: Path, *, as_upstream: bool = False) -> Artifact:
@@ -55,7 +55,7 @@ def on_cpu(artifact: Artifact) -> set[str]:
 )
 def test_both_are_delegated_and_no_number_changes(activation: Activation, tmp_path: Path) -> None:
     """Sees red: as upstream lowers it, both layers are on the CPU."""
-    ours, theirs = (lowered(activation, tmp_path, as_upstream=asked) for asked in (False, True))
+    ours, theirs = (lowered(activation, tmp_path, as_upstream=flag) for flag in (False, True))
     assert on_cpu(theirs)
     assert on_cpu(ours) == set()
     assert len(ours.methods[0].delegates) == 1
@@ -72,7 +72,7 @@ def test_a_model_without_one_keeps_its_bytes(tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = from_module(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval(), (torch.randn(1, 3, 8, 8),))
     ours, theirs = (
-        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=asked) for asked in (False, True)
+        lower(model, EthosU.parse("ethos-u55-128"), cache=Cache(tmp_path), as_upstream=flag) for flag in (False, True)
     )
     assert ours.pte == theirs.pte
     assert UNFUSED_ACTIVATIONS not in ours.notes

@@ -161,8 +161,8 @@ def test_the_defaults_are_executorchs() -> None:
     from ethos_hil.lowering.upstream.ethosu import compile_spec
 
     for npu in (U55, U65, U85):
-        asked, default = setup_of(npu, None), VelaSetup.default(npu)
-        assert asked == default
+        setup, default = setup_of(npu, None), VelaSetup.default(npu)
+        assert setup == default
         assert not default.key
         assert not default.told
         assert default.system.name == npu.family.system.name

@@ -37,13 +37,13 @@ def copy(tmp_path: Path) -> Path:
 
 def test_an_edit_of_any_module_however_deep_moves_the_digest(copy: Path) -> None:
     assert len({len(module.parts) for module in MODULES}) > 1, "no module in a subpackage is left to test"
-    seen = {source_digest(copy)}
+    digests = {source_digest(copy)}
     for module in MODULES:
         with (copy / module).open("a") as file:
             file.write("# an edit\n")
         digest = source_digest(copy)
-        assert digest not in seen, f"{module} is not part of the digest"
-        seen.add(digest)
+        assert digest not in digests, f"{module} is not part of the digest"
+        digests.add(digest)
 
 
 def test_a_module_that_moves_or_goes_moves_the_digest(copy: Path) -> None:

@@ -66,7 +66,7 @@ def visited(
     try:
         visit = Visit(opened.new_page())
         address = file.resolve().as_uri()
-        visit.page.on("request", lambda asked: visit.requests.append(asked.url))
+        visit.page.on("request", lambda request: visit.requests.append(request.url))
         visit.page.on("console", lambda message: visit.complaints.append(message.text))
         visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
         visit.page.goto(f"{address}{place}", wait_until=wait_until)

@@ -127,8 +127,8 @@ def test_only_what_is_asked_for_is_removed() -> None:
 
 def test_a_failure_is_not_accepted_unless_that_is_asked_for_or_declared() -> None:
     before = accept((), observations(NIGHT)).observations
-    for known in (before, ()):
-        refused = accept(known, observations([FAILED]))
+    for baseline in (before, ()):
+        refused = accept(baseline, observations([FAILED]))
         assert (len(refused.refused), refused.updated, refused.added) == (1, (), ())
     assert accept(before, observations([FAILED]), failures=True).refused == ()
     assert FAILED.test is not None
@@ -287,9 +287,9 @@ def test_all_kinds_of_sides_say_the_same(tmp_path: Path) -> None:
     baseline = written(tmp_path, NIGHT)
     lines = next(folder.path.glob("*.jsonl"))
     history = tmp_path / "history"
-    given = (str(folder.path), str(tmp_path / "runs"), str(baseline), str(lines), "night1", "last",
+    texts = (str(folder.path), str(tmp_path / "runs"), str(baseline), str(lines), "night1", "last",
              str(history / "night1.parquet"))  # fmt: skip
-    sides = [side(text, history) for text in given]
+    sides = [side(text, history) for text in texts]
     for before in sides:
         assert len(before.observations) == len(NIGHT)
         for after in sides:

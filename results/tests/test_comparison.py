@@ -36,7 +36,7 @@ RELU = row(1, 30, "act", "relu", lines=[2])
 HEAD = row(2, 70, "head", "mm", lines=[3])
 
 
-def told(before: Record, after: Record) -> list[tuple[RowChange, tuple[str, ...], tuple[str, ...], int]]:
+def changes(before: Record, after: Record) -> list[tuple[RowChange, tuple[str, ...], tuple[str, ...], int]]:
     """Return the rows of a comparison, after a check that all rows of both sides are in it, once."""
     result = compare(before, after)
     total = sum(op.cycles or 0 for op in after.ops) - sum(op.cycles or 0 for op in before.ops)
@@ -58,7 +58,7 @@ def test_a_new_row_before_others_moves_none_of_them() -> None:
         dataclasses.replace(STEM, id="npu00001", instruction=4),
         dataclasses.replace(HEAD, id="npu00002", instruction=4, cycles=60),
     ]
-    assert told(record(STEM, HEAD), record(*later)) == [
+    assert changes(record(STEM, HEAD), record(*later)) == [
         (RowChange.NEW, (), ("npu00000",), 5),
         (RowChange.UNCHANGED, ("npu00000",), ("npu00001",), 0),
         (RowChange.FASTER, ("npu00002",), ("npu00002",), -10),
@@ -68,31 +68,31 @@ def test_a_new_row_before_others_moves_none_of_them() -> None:
 def test_an_operation_that_is_fused_or_split_stands_against_its_parts() -> None:
     apart, together = record(STEM, RELU, HEAD), record(row(0, 110, "stem", "conv", "relu", lines=[1, 2]), HEAD)
     ids = ("npu00000", "npu00001")
-    assert told(apart, together) == [
+    assert changes(apart, together) == [
         (RowChange.FUSED, ids, ("npu00000",), -20),
         (RowChange.UNCHANGED, ("npu00002",), ("npu00002",), 0),
     ]
-    assert told(together, apart)[0] == (RowChange.SPLIT, ("npu00000",), ids, 20)
+    assert changes(together, apart)[0] == (RowChange.SPLIT, ("npu00000",), ids, 20)
 
 
 def test_one_operation_cut_into_two_alike_is_split() -> None:
     halves = (row(0, 55, "stem", "conv", lines=[1]), row(1, 55, "stem", "conv", lines=[1]))
-    assert told(record(STEM), record(*halves)) == [(RowChange.SPLIT, ("npu00000",), ("npu00000", "npu00001"), 10)]
+    assert changes(record(STEM), record(*halves)) == [(RowChange.SPLIT, ("npu00000",), ("npu00000", "npu00001"), 10)]
 
 
 def test_the_same_operator_elsewhere_is_another_one() -> None:
-    rows = told(record(STEM), record(row(0, 9, "other", "conv", lines=[7])))
+    rows = changes(record(STEM), record(row(0, 9, "other", "conv", lines=[7])))
     assert {row[0] for row in rows} == {RowChange.NEW, RowChange.VANISHED}
 
 
 def test_rows_with_their_cycles_elsewhere_count_once() -> None:
     merged = dataclasses.replace(RELU, cycles=None, merged_with=HEAD.id)
-    assert told(record(merged, HEAD), record(merged, HEAD))[0][3] == 0
+    assert changes(record(merged, HEAD), record(merged, HEAD))[0][3] == 0
 
 
 def test_jobs_are_rows_but_not_where_they_cost_nothing() -> None:
     job = Op(JOB, JOB, "", (), "", "", 12, "modelled", instruction=1)
-    assert told(record(STEM), record(job, STEM))[0] == (RowChange.NEW, (), (JOB,), 12)
+    assert changes(record(STEM), record(job, STEM))[0] == (RowChange.NEW, (), (JOB,), 12)
     assert compare(record(STEM), record(dataclasses.replace(job, cycles=0), STEM)).equal
 
 
@@ -128,11 +128,11 @@ def test_what_may_not_be_compared_is_refused(code: str) -> None:
 
 def test_another_question_is_a_note() -> None:
     """Who follows an advice compares the model with what it was before."""
-    asked = [ArtifactInfo("ab", 1, 1, (), question=question) for question in ("one", "two", "")]
-    notes = compare(record(STEM, artifact=asked[0]), record(STEM, artifact=asked[1])).notes
+    artifacts = [ArtifactInfo("ab", 1, 1, (), question=question) for question in ("one", "two", "")]
+    notes = compare(record(STEM, artifact=artifacts[0]), record(STEM, artifact=artifacts[1])).notes
     assert any(note.startswith("what was asked differs") for note in notes)
-    for other in (asked[0], asked[2]):
-        notes = compare(record(STEM, artifact=asked[0]), record(STEM, artifact=other)).notes
+    for other in (artifacts[0], artifacts[2]):
+        notes = compare(record(STEM, artifact=artifacts[0]), record(STEM, artifact=other)).notes
         assert not any(note.startswith("what was asked differs") for note in notes)
 
 
@@ -142,6 +142,6 @@ def test_a_timing_model_that_is_not_known_is_no_other_one() -> None:
 
 def test_a_row_lost_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = comparison._aligned
-    monkeypatch.setattr(comparison, "_aligned", lambda *given: list(whole(*given))[1:])
+    monkeypatch.setattr(comparison, "_aligned", lambda *arguments: list(whole(*arguments))[1:])
     with pytest.raises(AssertionError, match="do not add up"):
         compare(record(STEM, HEAD), record(STEM, HEAD))

@@ -41,7 +41,7 @@ def compared(before: Sequence[Record], after: Sequence[Record], policy: Policy |
     return compare_runs(observations(before), observations(after), policy=policy or Policy())
 
 
-def told(comparison: RunComparison) -> dict[tuple[str, str], tuple[Word, Cause]]:
+def outcomes(comparison: RunComparison) -> dict[tuple[str, str], tuple[Word, Cause]]:
     return {(change.subject.label, change.metric): (change.word, change.cause) for change in comparison.changes}
 
 
@@ -55,7 +55,7 @@ def only(comparison: RunComparison) -> Change:
 def test_each_regression_is_found_and_nothing_else(what: str, seed: int) -> None:
     bad, expected = REGRESSIONS[what](list(NIGHT), random.Random(seed))
     comparison = compared(NIGHT, bad)
-    assert told(comparison) == expected
+    assert outcomes(comparison) == expected
     assert sum(comparison.counts.values()) > TESTS * 10
     check_values(comparison, NIGHT, bad)
 
@@ -85,7 +85,7 @@ def check_values(comparison: RunComparison, before: Sequence[Record], after: Seq
 def test_each_edit_and_repair_is_called_so_and_nothing_else_is_found(what: str, seed: int) -> None:
     before, after, expected = EDITS[what](list(NIGHT), random.Random(seed))
     comparison = compared(before, after)
-    assert told(comparison) == expected
+    assert outcomes(comparison) == expected
     check_values(comparison, before, after)
 
 
@@ -583,7 +583,7 @@ def test_what_the_baseline_has_is_accepted() -> None:
         assert {change.word for change in comparison.changes} <= {Word.ACCEPTED}, what
         assert len(comparison.changes) == len(expected)
         assert comparison.passed
-        assert told(compare_runs(*sides, baseline=sides[0])) == expected, what
+        assert outcomes(compare_runs(*sides, baseline=sides[0])) == expected, what
 
 
 def test_one_number_is_accepted_and_another_is_not() -> None:
@@ -613,9 +613,9 @@ def test_a_run_that_lost_a_record_does_not_pass(tmp_path: Path) -> None:
     """What is lost may be in neither of the two runs: only the selection knows of it."""
     (records,) = ([item.record for item in items] for items in nights(count=1, tests=2))
     folders = []
-    for kept in (records[:1], records[:1]):
+    for night in (records[:1], records[:1]):
         folder = RunFolder(tmp_path, command=["x"])
-        for record in kept:
+        for record in night:
             folder.append(record)
         folders.append(folder.path)
     assert gate(*folders).passed

@@ -202,7 +202,7 @@ def as_before(path: Path) -> None:
     path.with_name(f"{path.name}.old").replace(path)
 
 
-def told(folder: Path) -> list[tuple[str, float, float, str]]:
+def changes_in(folder: Path) -> list[tuple[str, float, float, str]]:
     return [(change.run, change.old, change.new, change.cause) for change in History(folder).changes()]
 
 
@@ -211,7 +211,7 @@ def test_two_schemes_and_two_cases_of_a_model_are_series_of_their_own(tmp_path: 
     for day in (1, 2, 3):
         night(tmp_path, day, *(model(10 * at + (at == 1 and day == 3), day, scheme=scheme, case=case)
                                for at, (scheme, case) in enumerate(both)))  # fmt: skip
-    assert told(tmp_path) == [("night3", 10, 11, "")]
+    assert changes_in(tmp_path) == [("night3", 10, 11, "")]
     assert len(History(tmp_path).rows("SELECT DISTINCT series FROM points WHERE metric = 'npu_cycles'")) == 3
 
 
@@ -236,7 +236,7 @@ def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
 def test_an_older_history_by_itself_is_read(tmp_path: Path) -> None:
     night(tmp_path, 1, record(1), model(5, 1), before=True)
     night(tmp_path, 2, record(2, day=2), model(6, 2, question="2"), before=True)
-    assert sorted(told(tmp_path)) == [("night2", 1, 2, ""), ("night2", 5, 6, EDITED)]
+    assert sorted(changes_in(tmp_path)) == [("night2", 1, 2, ""), ("night2", 5, 6, EDITED)]
 
 
 @pytest.mark.parametrize("later", [True, False])
@@ -247,7 +247,7 @@ def test_what_nothing_tells_apart_in_an_older_history_is_followed_by_its_questio
         night(tmp_path, day, *(cases[:1] if later else cases), before=True)
     if later:
         night(tmp_path, 3, *(model(30 * number, 3, case=f"case{number}", question=str(number)) for number in (1, 2)))
-    assert told(tmp_path) == []
+    assert changes_in(tmp_path) == []
 
 
 def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_column_that_a_file_does_not_say_it_has_is_not_read_there(tmp_path: Pa
     night(tmp_path, 2, record(2, day=2))
     night(tmp_path, 3, record(3, day=3), before=True)
     assert [row.keys() for row in History(tmp_path).rows("FROM records")] == [dict.fromkeys(COLUMNS).keys()] * 3
-    assert [change[:3] for change in told(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
+    assert [change[:3] for change in changes_in(tmp_path)] == [("night3", 2, 3), ("night2", 1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -350,12 +350,12 @@ def test_a_file_of_before_a_column_was_added_is_read_beside_newer_ones(tmp_path:
     for name in ("old", "new"):
         compact_records([StoredRecord(name, "2026-11-25T02:00:00+00:00", RECORD)], tmp_path)
     with duckdb.connect() as database:
-        asked = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
-        marks = dict(database.execute(asked, [str(tmp_path / "old.parquet")]).fetchall())
-        kept = ", ".join(f"{key}: '{value}'" for key, value in marks.items() if key != "ethos_hil_columns")
+        query = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
+        marks = dict(database.execute(query, [str(tmp_path / "old.parquet")]).fetchall())
+        metadata = ", ".join(f"{key}: '{value}'" for key, value in marks.items() if key != "ethos_hil_columns")
         since = "job, plan, branch, whole, counts"
         database.execute(f"COPY (SELECT * EXCLUDE ({since}) FROM '{tmp_path}/old.parquet') TO '{tmp_path}/cut' "
-                         f"(FORMAT parquet, KV_METADATA {{{kept}}})")  # fmt: skip
+                         f"(FORMAT parquet, KV_METADATA {{{metadata}}})")  # fmt: skip
     (tmp_path / "cut").replace(tmp_path / "old.parquet")
     rows = History(tmp_path).rows("SELECT run, job FROM records ORDER BY run")
     assert rows == [{"run": "new", "job": ""}, {"run": "old", "job": None}]
@@ -369,8 +369,8 @@ def test_a_folder_has_any_name_and_is_never_taken_for_a_pattern(tmp_path: Path, 
     """DuckDB takes `lab[12]` for `lab1` and `lab2`, and `run=1` for a column."""
     for other in ("lab1", "a", name):
         archive = history(tmp_path / other, record(7 if other == name else 1))
-    asked = "FROM points SELECT run, value WHERE metric = 'npu_cycles'"
-    assert archive.rows(asked) == [{"run": "run0", "value": 7.0}]
+    query = "FROM points SELECT run, value WHERE metric = 'npu_cycles'"
+    assert archive.rows(query) == [{"run": "run0", "value": 7.0}]
 
 
 def test_a_folder_that_duckdb_cannot_read_is_refused(tmp_path: Path) -> None:

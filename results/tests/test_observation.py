@@ -99,8 +99,8 @@ def test_of_several_attempts_the_worst_counts_that_could_be_made(verdicts: tuple
 def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_before(cause: Cause) -> None:
     (before,) = accept([], [of_record(ONE)]).observations
     after = replace(before, facts={**before.facts, cause: "0123456789ab"})
-    (kept,) = accept([before], [after]).observations
-    assert kept.facts[cause] == "0123456789ab"
+    (accepted,) = accept([before], [after]).observations
+    assert accepted.facts[cause] == "0123456789ab"
     other = replace(before, facts={**before.facts, Cause.FIRMWARE: "0123456789ab"})
     assert dumps(accept([before], [other]).observations) == dumps([before]), "the same program on another firmware"
 

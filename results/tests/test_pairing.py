@@ -98,17 +98,17 @@ def test_what_failed_early_and_may_be_any_of_several_is_unclear() -> None:
     assert kinds(pair([right], several, {})) == {"missing": 1, "new": 2}, "a right answer knew its place"
     failed = replace(at(ONE, memory_mode="c"), verdict="failed: mismatch")
     assert kinds(pair([failed], several, {})) == {"missing": 1, "new": 2}, "and so did a wrong one"
-    known = [at(observation, npu=npu) for observation, npu in zip(several, ("one", "two"), strict=True)]
-    assert kinds(pair([early(at(ONE, npu="three"))], known, {})) == {"missing": 1, "new": 2}
+    candidates = [at(observation, npu=npu) for observation, npu in zip(several, ("one", "two"), strict=True)]
+    assert kinds(pair([early(at(ONE, npu="three"))], candidates, {})) == {"missing": 1, "new": 2}
 
 
 def test_what_failed_early_is_paired_with_the_nearest_by_its_question_and_then_by_its_place() -> None:
     near, far = at(ONE, memory_mode="a", soc="x"), at(ONE, memory_mode="b", soc="y")
     placed = at(early(ONE), soc="x")
     assert pair([placed], [far, near], {}).same == ((placed, near),)
-    asked = replace(early(ONE), question=ONE.question)
+    same_question = replace(early(ONE), question=ONE.question)
     other = replace(near, question="another")
-    assert pair([asked], [other, far], {}).same == ((asked, far),)
+    assert pair([same_question], [other, far], {}).same == ((same_question, far),)
     nearer = replace(at(early(ONE), soc="x"), question=ONE.question)
     assert pair([nearer], [other, at(far, soc="x")], {}).same == ((nearer, at(far, soc="x")),)
     two = [placed, at(early(ONE), soc="y")]

@@ -195,27 +195,27 @@ def test_two_of_one_name_have_their_own_numbers(tmp_path: Path, kind: str) -> No
     first, other = BOTH[kind]
     history, tonight = followed(tmp_path, *([*counting(a)(first), *counting(b)(other)]
                                             for a, b in ((7, 5), (7, 5), (5, 7), (7, 5))))  # fmt: skip
-    asked = [
+    numbers = [
         NumberNow(subject_of(record), "npu_cycles", "modelled", value) for record, value in ((first, 7), (other, 5))
     ]
-    since = value_since(history, tonight, asked)
-    assert [names(since[question]) for question in asked] == [("", "night2", 0)] * 2
+    since = value_since(history, tonight, numbers)
+    assert [names(since[question]) for question in numbers] == [("", "night2", 0)] * 2
 
 
 def test_a_scheme_that_does_not_compile_is_not_the_one_that_does(tmp_path: Path) -> None:
     """Neither where it failed so before, nor where it does tonight."""
     first, other = BOTH["scheme"]
     history, tonight = followed(tmp_path, [first, other], [early(first), other], [early(first), failed(other)])
-    asked = [subject_of(early(first)), subject_of(other)]
-    since = red_since(history, tonight, asked)
-    assert [names(since[question]) for question in asked] == [("night1", "night0", 1), ("", "night1", 0)]
+    subjects = [subject_of(early(first)), subject_of(other)]
+    since = red_since(history, tonight, subjects)
+    assert [names(since[subject]) for subject in subjects] == [("night1", "night0", 1), ("", "night1", 0)]
 
 
 def test_a_runner_that_is_built_each_night_is_one_series(tmp_path: Path) -> None:
     records = [net(runner=RunnerInfo("runner", digit * 64)) for digit in "abc"]
     history, tonight = followed(tmp_path, [records[0]], [failed(records[1])], [failed(records[2])])
-    asked = subject_of(records[2])
-    assert names(red_since(history, tonight, [asked])[asked]) == ("night1", "night0", 1)
+    subject = subject_of(records[2])
+    assert names(red_since(history, tonight, [subject])[subject]) == ("night1", "night0", 1)
 
 
 def test_the_series_of_an_older_history_go_on(tmp_path: Path) -> None:
@@ -232,6 +232,6 @@ def test_what_an_older_history_does_not_tell_apart_does_not_count(tmp_path: Path
     first = replace(first, artifact=replace(first.artifact, question="c" * 64))
     nights_of = [[first, other], [failed(first), other], [failed(first), other], [failed(first), failed(other)]]
     history, tonight = followed(tmp_path, *nights_of, older=2)
-    asked = [subject_of(first), subject_of(other)]
-    since = red_since(history, tonight, asked)
-    assert [names(since[question]) for question in asked] == [("night2", "night0", 1), ("", "night2", 0)]
+    subjects = [subject_of(first), subject_of(other)]
+    since = red_since(history, tonight, subjects)
+    assert [names(since[subject]) for subject in subjects] == [("night2", "night0", 1), ("", "night2", 0)]

@@ -24,8 +24,8 @@ def test_what_is_appended_is_read_back_with_its_run(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.append(RECORD)
     folder.append(RECORD)
-    kept = replace(RECORD, run=folder.info)
-    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [kept, kept]
+    expected = replace(RECORD, run=folder.info)
+    assert [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)] == [expected, expected]
     assert folder.info.name == folder.path.name
     manifest = json.loads((folder.path / "manifest.json").read_text())
     assert {"machine", "versions", "commit", "command", "created"} <= manifest.keys()
@@ -56,8 +56,8 @@ RunFolder(Path(sys.argv[1]), name={name!r}, command=["pytest", "suites"]).append
     for process in [subprocess.Popen(command) for _ in range(2)]:
         assert process.wait() == 0
     items = [item for item in read(tmp_path) if isinstance(item, StoredRecord)]
-    kept = replace(RECORD, run=RunFolder(tmp_path, name=name).info)
-    assert [(item.run, item.record) for item in items] == [(name, kept)] * 2
+    expected = replace(RECORD, run=RunFolder(tmp_path, name=name).info)
+    assert [(item.run, item.record) for item in items] == [(name, expected)] * 2
     assert len(list((tmp_path / name).glob("*.jsonl"))) == 2
     assert json.loads((tmp_path / name / "manifest.json").read_text())["command"] == ["pytest", "suites"]
     assert {path.suffix for path in (tmp_path / name).iterdir()} == {".json", ".jsonl"}
@@ -71,8 +71,8 @@ def test_a_record_after_a_half_line_of_a_dead_process_of_the_same_id_is_whole(tm
     path.write_bytes(path.read_bytes() + RECORD.dumps().encode()[:50])
     folder.append(RECORD, part="a part", attempt=2)
     items = list(read(tmp_path))
-    kept = [item.record.run for item in items if isinstance(item, StoredRecord)]
-    assert kept == [folder.info, replace(folder.info, part="a part", attempt=2)]
+    runs = [item.record.run for item in items if isinstance(item, StoredRecord)]
+    assert runs == [folder.info, replace(folder.info, part="a part", attempt=2)]
     assert [item.where for item in items if isinstance(item, Skipped)] == [f"{path}:2"]
 
 
@@ -137,8 +137,8 @@ def test_a_full_disk_loses_nothing_and_leaves_nothing_half_written(tmp_path: Pat
     command = [sys.executable, "-B", "-c", FULL_DISK, str(tmp_path)]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["refused", "refused", "refused"]
-    kept = [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)]
-    assert kept == [replace(RECORD, run=kept[0].run)]
+    records = [item.record for item in read(tmp_path) if isinstance(item, StoredRecord)]
+    assert records == [replace(RECORD, run=records[0].run)]
     assert not [item for item in read(tmp_path) if isinstance(item, Skipped)]
     assert (tmp_path / "report.json").read_text() == "before"
     assert not list(tmp_path.glob(".report*"))

@@ -32,8 +32,8 @@ def test_integers_are_the_reference_models_own(part: int) -> None:
         try:
             bounded = graph.evaluate(program.tosa, inputs, RoundingPolicy())
         except NoBound as error:
-            (known,) = (text for text in UNKNOWN if text in error.message)
-            unknown.add(known)
+            (reason,) = (text for text in UNKNOWN if text in error.message)
+            unknown.add(reason)
             continue
         for expected, bound in zip(evaluate(program.tosa, arrays, name), bounded, strict=True):
             np.testing.assert_array_equal(bound.value, expected, name)

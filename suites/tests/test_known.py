@@ -225,16 +225,16 @@ def _records(folder: Path) -> Mapping[str, dict]:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    return _made(tmp_path_factory.mktemp("known"), ATTACKS, UNKNOWN)
+    return _make_project(tmp_path_factory.mktemp("known"), ATTACKS, UNKNOWN)
 
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Project:
     known, unknown = ({name: attacks[name] for name in FEW if name in attacks} for attacks in (ATTACKS, UNKNOWN))
-    return _made(tmp_path_factory.mktemp("few"), known, unknown)
+    return _make_project(tmp_path_factory.mktemp("few"), known, unknown)
 
 
-def _made(root: Path, attacks: Mapping[str, Attack], unknown: Mapping[str, Attack]) -> Project:
+def _make_project(root: Path, attacks: Mapping[str, Attack], unknown: Mapping[str, Attack]) -> Project:
     everything = {**attacks, **unknown}
     for name, attack in everything.items():
         _write(root / name, {f"test_{name}.py": attack.before + _CASE.format(name=name, forward=attack.forward)})

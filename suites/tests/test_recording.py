@@ -156,15 +156,15 @@ def test_a_recording_from_before_a_change_of_the_declaration_is_stale(
     )
 
 
-@pytest.mark.parametrize("kept", [(), ("suites/tests/sample.py",)])
+@pytest.mark.parametrize("names", [(), ("suites/tests/sample.py",)])
 def test_a_recording_does_not_decide_what_makes_it_stale(
-    replay: Callable[..., Record], tmp_path: Path, kept: tuple[str, ...]
+    replay: Callable[..., Record], tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     """What the declaration imports today must be in it."""
 
     def emptied(data: bytes) -> bytes:
         document = json.loads(data)
-        document["files"] = {name: document["files"][name] for name in kept}
+        document["files"] = {name: document["files"][name] for name in names}
         return json.dumps(document).encode()
 
     rewritten(archive(tmp_path, "MI"), "recording.json", emptied)

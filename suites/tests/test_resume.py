@@ -31,9 +31,9 @@ def names(folder: Path) -> Counter[str]:
 @pytest.mark.slow
 def test_what_failed_is_run_again(tmp_path: Path) -> None:
     """Else a session that was resumed is green, whatever failed before."""
-    asked = (str(SAMPLE), "-k", "wrong or itself", "-m", "bi", "--run-name=night")
-    assert session(tmp_path, *asked).status == 1
-    again = session(tmp_path, *asked, "--resume")
+    arguments = (str(SAMPLE), "-k", "wrong or itself", "-m", "bi", "--run-name=night")
+    assert session(tmp_path, *arguments).status == 1
+    again = session(tmp_path, *arguments, "--resume")
     assert (list(again.tests), again.status) == (["test_wrong_operator_BI"], 1)
     assert "already recorded in night, and not run again: 1" in again.output
     for record in records_of(tmp_path / "runs/night"):
@@ -63,8 +63,8 @@ def test_what_has_a_whole_record_is_not_run_again(tmp_path: Path) -> None:
 
 def test_each_case_is_in_one_shard_with_all_its_profiles(tmp_path: Path) -> None:
     def chosen(*arguments: str) -> set[str]:
-        asked = ("suites/ops/test_elementwise.py", "--collect-only", "-q", "-p", "no:randomly", *arguments)
-        result = session(tmp_path, *asked, "--run-name=none")
+        options = ("suites/ops/test_elementwise.py", "--collect-only", "-q", "-p", "no:randomly", *arguments)
+        result = session(tmp_path, *options, "--run-name=none")
         assert result.status == 0, result.output
         assert read_selection(tmp_path / "runs/none", "") is None, "nothing was to run"
         return {line for line in result.output.splitlines() if "::" in line}
@@ -95,15 +95,15 @@ def test_a_test_whose_teardown_failed_is_run_again(pytester: pytest.Pytester) ->
         record = Record(verdict=Verdict.VERIFIED, model="plus", npu="", target=TargetInfo("none", "none", ""),
                     test=test, versions=versions())  # fmt: skip
         night.append(record, part="p")
-    asked = (*PART, "--resume", "--co", "-q")
-    assert "not run again: 2" in pytester.runpytest_inprocess(*asked).stdout.str()
+    arguments = (*PART, "--resume", "--co", "-q")
+    assert "not run again: 2" in pytester.runpytest_inprocess(*arguments).stdout.str()
     complain(night.path, "p", ReportedFailure("test_plus.py::test_plus_b_MI", "teardown", "no"))
-    again = pytester.runpytest_inprocess(*asked).stdout.str()
+    again = pytester.runpytest_inprocess(*arguments).stdout.str()
     assert "not run again: 1" in again
     assert "test_plus_b_MI" in again
     (path,) = night.path.glob("complained-*")
     path.write_text("{")
-    assert "test_plus_a_MI" in pytester.runpytest_inprocess(*asked).stdout.str(), "nobody knows what failed"
+    assert "test_plus_a_MI" in pytester.runpytest_inprocess(*arguments).stdout.str(), "nobody knows what failed"
 
 
 def test_what_fails_is_kept_at_once(pytester: pytest.Pytester) -> None:

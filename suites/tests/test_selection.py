@@ -111,7 +111,7 @@ def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "profiles"),
+    ("suffixes", "profiles"),
     [
         (["BI"], ["BI"]),
         (["INT"], ["BI"]),
@@ -120,8 +120,8 @@ def test_without_options_everything_is_run(sample: pytest.Pytester) -> None:
         (["MI", "U65_BI"], ["MI", "U65_BI"]),
     ],
 )
-def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, asked: list[str], profiles: list[str]) -> None:
-    assert set(names(sample, *(f"--suffix={suffix}" for suffix in asked))) == cases(profiles)
+def test_a_suffix_is_exact_and_repeatable(sample: pytest.Pytester, suffixes: list[str], profiles: list[str]) -> None:
+    assert set(names(sample, *(f"--suffix={suffix}" for suffix in suffixes))) == cases(profiles)
 
 
 def test_a_function_is_selected_by_the_end_of_its_name(sample: pytest.Pytester) -> None:

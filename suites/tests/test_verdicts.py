@@ -32,8 +32,8 @@ def lowered(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def records(folder: Path) -> dict[str, Record]:
     """Return the kept records, by the end of the test's id."""
-    kept = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
-    return {record.test.id.partition("::")[2]: record for record in kept if record.test is not None}
+    own = [item.record for item in read(folder / "runs") if isinstance(item, StoredRecord)]
+    return {record.test.id.partition("::")[2]: record for record in own if record.test is not None}
 
 
 def ends_of(document: ET.Element) -> dict[tuple[str, str], str]:
@@ -85,10 +85,10 @@ def test_what_agrees_with_the_reference_is_verified(tmp_path: Path) -> None:
     assert {test.element for test in result.tests.values()} == {"passed"}
     assert " 2 verified" in result.output.splitlines()[-1]
     assert "2 verified, 0 compiled-only, 0 skipped, 0 failed" in result.output
-    kept = records(tmp_path)
-    assert kept.keys() == result.tests.keys()
+    by_name = records(tmp_path)
+    assert by_name.keys() == result.tests.keys()
     assert_that_the_export_says_the_same(tmp_path, "", "")
-    for record in kept.values():
+    for record in by_name.values():
         assert record.verdict == "verified"
         assert record.test is not None
         assert (record.test.operator, record.test.profile) == ("plus", "U55_BI")

@@ -273,13 +273,13 @@ def test_damaged_programs_end_in_errors() -> None:
     rng = random.Random(0)
     good = program(length=3)
     inputs = [np.ones((1, 4), np.int8)]
-    seen = set()
+    endings = set()
     for _ in range(12):
         damaged = bytearray(good)
         for _ in range(rng.randint(1, 4)):
             damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-        seen.add(ending(bytes(damaged), inputs))
-    assert "crashed" in seen
+        endings.add(ending(bytes(damaged), inputs))
+    assert "crashed" in endings
     evaluate(good, inputs, "the program")
 
 

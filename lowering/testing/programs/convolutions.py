@@ -192,9 +192,9 @@ def _(graph: Graph, rng: Rng) -> Value:
 def _(graph: Graph, rng: Rng) -> Value:
     # at most two of four neighbouring input channels are not zero
     values = rng.integers(-127, 128, (64, 3, 3, 32, 4))
-    kept = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
+    mask = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
     sums = graph.conv(
-        graph.input((1, 6, 7, 128)), (values * kept).reshape(64, 3, 3, 128), rng.integers(-99, 99, 64), pad=EDGE
+        graph.input((1, 6, 7, 128)), (values * mask).reshape(64, 3, 3, 128), rng.integers(-99, 99, 64), pad=EDGE
     )
     return requantized(graph, rng, sums, 0.002, "int8")
 
@@ -202,8 +202,8 @@ def _(graph: Graph, rng: Rng) -> Value:
 @CONVOLUTIONS.program("conv weights 2:4 sparse, point")
 def _(graph: Graph, rng: Rng) -> Value:
     values = rng.integers(-127, 128, (96, 1, 1, 64, 4))
-    kept = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
-    sums = graph.conv(graph.input((1, 6, 7, 256)), (values * kept).reshape(96, 1, 1, 256), rng.integers(-99, 99, 96))
+    mask = rng.permuted(np.broadcast_to([True, True, False, False], values.shape), axis=-1)
+    sums = graph.conv(graph.input((1, 6, 7, 256)), (values * mask).reshape(96, 1, 1, 256), rng.integers(-99, 99, 96))
     return requantized(graph, rng, sums, 0.004, "int8")
 
 

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import numpy as np
 
-from ethos_hil.lowering.testing.programs.pieces import layer, one
+from ethos_hil.lowering.testing.programs.pieces import layer, single
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 
@@ -15,17 +15,17 @@ SHAPE = (1, 5, 6, 19)
 
 
 for axes in permutations((1, 2, 3)):
-    LAYOUTS.add(f"transpose {' '.join(map(str, axes))}", one("transpose", SHAPE, "int8", (0, *axes)))
+    LAYOUTS.add(f"transpose {' '.join(map(str, axes))}", single("transpose", SHAPE, "int8", (0, *axes)))
 for axes in ((2, 1, 3), (3, 1, 2), (3, 2, 1)):
     for dtype in ("int16", "int32", "bool"):
         name = f"transpose {' '.join(map(str, axes))} {dtype}"
-        LAYOUTS.add(name, one("transpose", (1, 4, 5, 9), dtype, (0, *axes)))
-LAYOUTS.add("transpose with batch", one("transpose", (3, 4, 5, 9), "int8", (0, 3, 1, 2)))
-LAYOUTS.add("transpose of the batch", one("transpose", (3, 4, 5, 9), "int8", (2, 1, 0, 3)))
-LAYOUTS.add("transpose of a matrix", one("transpose", (37, 50), "int8", (1, 0)))
-LAYOUTS.add("transpose of an image", one("transpose", (1, 96, 96, 3), "int8", (0, 3, 1, 2)))
-LAYOUTS.add("transpose to an image", one("transpose", (1, 3, 96, 96), "int8", (0, 2, 3, 1)))
-LAYOUTS.add("transpose of five axes", one("transpose", (2, 3, 4, 5, 6), "int8", (0, 1, 4, 2, 3)))
+        LAYOUTS.add(name, single("transpose", (1, 4, 5, 9), dtype, (0, *axes)))
+LAYOUTS.add("transpose with batch", single("transpose", (3, 4, 5, 9), "int8", (0, 3, 1, 2)))
+LAYOUTS.add("transpose of the batch", single("transpose", (3, 4, 5, 9), "int8", (2, 1, 0, 3)))
+LAYOUTS.add("transpose of a matrix", single("transpose", (37, 50), "int8", (1, 0)))
+LAYOUTS.add("transpose of an image", single("transpose", (1, 96, 96, 3), "int8", (0, 3, 1, 2)))
+LAYOUTS.add("transpose to an image", single("transpose", (1, 3, 96, 96), "int8", (0, 2, 3, 1)))
+LAYOUTS.add("transpose of five axes", single("transpose", (2, 3, 4, 5, 6), "int8", (0, 1, 4, 2, 3)))
 
 
 @LAYOUTS.program("transpose back and forth in bricks")
@@ -45,7 +45,7 @@ for axes in ((2, 1, 3), (3, 1, 2), (2, 3, 1), (3, 2, 1), (1, 3, 2)):
     LAYOUTS.add(f"conv, transpose {' '.join(map(str, axes))}, conv", turned(axes))
 for dtype in ("int8", "int16", "int32", "bool"):
     for axis in (1, 2, 3):
-        LAYOUTS.add(f"{dtype} reverse axis {axis}", one("reverse", (1, 5, 6, 9), dtype, axis))
+        LAYOUTS.add(f"{dtype} reverse axis {axis}", single("reverse", (1, 5, 6, 9), dtype, axis))
 
 
 def joined(dtype: str, axis: int) -> Build:
@@ -83,7 +83,7 @@ for dtype in ("int8", "int16", "int32", "bool"):
     LAYOUTS.add(f"{dtype} slice", sliced(dtype))
     LAYOUTS.add(f"{dtype} pad", padded(dtype))
     LAYOUTS.add(f"{dtype} tile", tiled(dtype))
-    LAYOUTS.add(f"{dtype} reshape", one("reshape", SHAPE, dtype, (5, 1, 38, 3)))
+    LAYOUTS.add(f"{dtype} reshape", single("reshape", SHAPE, dtype, (5, 1, 38, 3)))
 LAYOUTS.add("int8 concat along axis 2", joined("int8", 2))
 LAYOUTS.add("int8 tile of batch", lambda graph, rng: graph.tile(graph.input((2, 3, 4, 5)), (2, 1, 1, 1)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethos_hil.lowering.testing.programs.pieces import one
+from ethos_hil.lowering.testing.programs.pieces import single
 from ethos_hil.lowering.testing.tosa_graph import Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, Limits, ProgramCatalogue, Rng
 
@@ -29,7 +29,7 @@ LOGIC.add("int32 bitwise and with channels", binary("BITWISE_AND", "int32", (1, 
 LOGIC.add("logical and with channels", binary("LOGICAL_AND", "bool", (1, 1, 1, 7)))
 LOGIC.add("logical not", lambda graph, rng: graph.unary("LOGICAL_NOT", graph.input(SHAPE, "bool")))
 for dtype in ("int8", "int16", "int32"):
-    LOGIC.add(f"{dtype} bitwise not", one("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
+    LOGIC.add(f"{dtype} bitwise not", single("unary", SHAPE, dtype, before=["BITWISE_NOT"]))
 
 
 def select(dtype: str, condition: tuple[int, ...] = SHAPE, second: tuple[int, ...] = SHAPE) -> Build:
@@ -82,4 +82,4 @@ CASTS: tuple[tuple[str, str, Limits], ...] = (
     ("bool", "int32", None),
 )
 for source, target, limits in CASTS:
-    LOGIC.add(f"cast {source} to {target}", one("cast", SHAPE, source, target), limits)
+    LOGIC.add(f"cast {source} to {target}", single("cast", SHAPE, source, target), limits)

@@ -13,7 +13,7 @@ from ethos_hil.lowering.testing.tosa_program import Build, Rng
 ADD_SHIFT = 20  # how far ExecuTorch shifts int8 operands of ADD and SUB to the left
 
 
-def one(
+def single(
     method: str, shape: Sequence[int], dtype: str, /, *arguments: Any, before: Sequence[Any] = (), **named: Any
 ) -> Build:
     """One method of the graph on one input, with arguments before and after it."""

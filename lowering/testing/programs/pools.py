@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ethos_hil.lowering.testing.programs.pieces import one
+from ethos_hil.lowering.testing.programs.pieces import single
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 
@@ -111,16 +111,16 @@ def _(graph: Graph, rng: Rng) -> Value:
 
 for axis in range(4):
     name = f"int32 sum over axis {axis}"
-    POOLS.add(name, one("reduce", (2, 5, 6, 33), "int32", axis, before=["SUM"]), (-(2**25), 2**25))
+    POOLS.add(name, single("reduce", (2, 5, 6, 33), "int32", axis, before=["SUM"]), (-(2**25), 2**25))
 for axis in (1, 2, 3):
     for dtype in ("int8", "int16", "int32"):
         for operation in ("MAX", "MIN"):
             name = f"{dtype} reduce {operation.lower()} over axis {axis}"
-            POOLS.add(name, one("reduce", (1, 5, 6, 33), dtype, axis, before=[operation]))
+            POOLS.add(name, single("reduce", (1, 5, 6, 33), dtype, axis, before=[operation]))
     for dtype in ("int8", "int16"):
-        POOLS.add(f"{dtype} argmax over axis {axis}", one("argmax", (1, 5, 6, 33), dtype, axis))
+        POOLS.add(f"{dtype} argmax over axis {axis}", single("argmax", (1, 5, 6, 33), dtype, axis))
     for operation in ("ALL", "ANY"):
         name = f"bool reduce {operation.lower()} over axis {axis}"
-        POOLS.add(name, one("reduce", (1, 5, 6, 9), "bool", axis, before=[operation]))
-POOLS.add("int8 argmax, ties", one("argmax", (1, 9, 9, 40), "int8", 3), (-2, 2))
-POOLS.add("int8 argmax of 127 classes", one("argmax", (1, 1, 1, 127), "int8", 3))
+        POOLS.add(name, single("reduce", (1, 5, 6, 9), "bool", axis, before=[operation]))
+POOLS.add("int8 argmax, ties", single("argmax", (1, 9, 9, 40), "int8", 3), (-2, 2))
+POOLS.add("int8 argmax of 127 classes", single("argmax", (1, 1, 1, 127), "int8", 3))

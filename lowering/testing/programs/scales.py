@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ethos_hil.lowering.testing.programs.pieces import one, per_channel
+from ethos_hil.lowering.testing.programs.pieces import per_channel, single
 from ethos_hil.lowering.testing.tosa_graph import Array, Graph, Value, multiplier_shift
 from ethos_hil.lowering.testing.tosa_program import Build, ProgramCatalogue, Rng
 
@@ -84,10 +84,10 @@ for source, target, shift in (
 for pair in ((1, 2), (1, 62), ((1 << 31) - 1, 62), ((1 << 31) - 1, 31), (1 << 30, 20), (3, 3)):
     name, bound = f"by {pair[0]} >> {pair[1]}", 1 << (pair[1] - 1)  # TOSA wants values below it
     limits = (-bound, bound - 1)
-    SCALES.add(f"rescale int8 {name}", one("rescale", SHAPE, "int8", [pair]), limits if bound < 128 else None)
+    SCALES.add(f"rescale int8 {name}", single("rescale", SHAPE, "int8", [pair]), limits if bound < 128 else None)
     SCALES.add(
         f"rescale int32 {name}",
-        one("rescale", SHAPE, "int32", [pair], dtype="int32"),
+        single("rescale", SHAPE, "int32", [pair], dtype="int32"),
         limits if bound < 1 << 31 else None,
     )
 
@@ -115,11 +115,11 @@ def _(graph: Graph, rng: Rng) -> Value:
 
 for dtype in ("int8", "int16"):
     for shape in (SHAPE, (3, 5, 6, 20)):
-        SCALES.add(f"clamp {dtype} of {shape[0]}", one("clamp", shape, dtype, -30, 99))
+        SCALES.add(f"clamp {dtype} of {shape[0]}", single("clamp", shape, dtype, -30, 99))
 for dtype in ("int8", "int16", "int32"):
     within = (-(2**31) + 1, 2**31 - 1) if dtype == "int32" else None
-    SCALES.add(f"{dtype} negate", one("negate", RAMP, dtype, (zero_of(dtype, 3), zero_of(dtype, -5))), within)
-    SCALES.add(f"{dtype} identity", one("unary", SHAPE, dtype, before=["IDENTITY"]))
+    SCALES.add(f"{dtype} negate", single("negate", RAMP, dtype, (zero_of(dtype, 3), zero_of(dtype, -5))), within)
+    SCALES.add(f"{dtype} identity", single("unary", SHAPE, dtype, before=["IDENTITY"]))
 SCALES.add("int32 abs", lambda graph, rng: graph.unary("ABS", graph.input(SHAPE, "int32")), (-(2**31) + 1, 2**31 - 1))
 SCALES.add(
     "int32 count of leading zeros",

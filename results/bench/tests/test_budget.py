@@ -169,10 +169,10 @@ def test_a_place_that_meets_it_whatever_the_error_is_named_beside_one_that_may_n
 def test_budgets_are_kept_with_their_energies_once_each_and_damage_is_told(tmp_path: Path) -> None:
     energy = EnergyTable("a bench", 1e-12, {"Sram": 2e-12}, 0.5)
     (tmp_path / STATE).write_text('{"grid": "mine"}')
-    asked = [AskedBudget(Budget.parse("fps>=30, sram<=512KB")), AskedBudget(Budget.parse("energy<=1mJ"), energy)]
-    for budget in (*asked, *asked):
+    budgets = [AskedBudget(Budget.parse("fps>=30, sram<=512KB")), AskedBudget(Budget.parse("energy<=1mJ"), energy)]
+    for budget in (*budgets, *budgets):
         keep_budget(tmp_path, budget)
-    assert budgets_of(tmp_path) == tuple(asked)
+    assert budgets_of(tmp_path) == tuple(budgets)
     assert json.loads((tmp_path / STATE).read_text())["grid"] == "mine"
     for damaged in ('{"which": 3}', '{"which": [3]}', '{"which": [{"budget": "fps", "energy": null}]}', "[", "[]",
                     '{"which": [{"budget": "fps>=1", "energy": {"of": ""}}]}'):  # fmt: skip

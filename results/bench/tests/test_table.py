@@ -108,5 +108,5 @@ def test_every_column_is_documented(name: str) -> None:
     text = (ROOT / "docs" / "formats.md").read_text("utf-8")
     section = text.split("### A row for each point", 1)[1].split("\n## ", 1)[0]
     ends = ("read", "written", "bandwidth", "bandwidth_share")
-    known = [f"`MEMORY_{end}`" for end in ends if name.endswith(f"_{end}") and name != "created"]
-    assert f"`{name}`" in section or any(column in section for column in known)
+    columns = [f"`MEMORY_{end}`" for end in ends if name.endswith(f"_{end}") and name != "created"]
+    assert f"`{name}`" in section or any(column in section for column in columns)

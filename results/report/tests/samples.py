@@ -67,9 +67,9 @@ def night() -> RunResults:
                         console=("booted", "fault at 0x1234"))  # fmt: skip
     for at in (4, 7, 10):
         records[at] = failed(records[at], FailureKind.TIMEOUT, f"no answer within {at} s")
-    known = records[5].test
-    assert known is not None
-    records[5] = failed(records[5], FailureKind.COMPILE, "Vela refuses", test=replace(known, defect="issue/123"))
+    test = records[5].test
+    assert test is not None
+    records[5] = failed(records[5], FailureKind.COMPILE, "Vela refuses", test=replace(test, defect="issue/123"))
     records[9] = failed(records[9], FailureKind.FAULT, "a fault")
     records[6] = replace(records[6], verdict=Verdict.SKIPPED, failure=Failure(FailureKind.CAPABILITY, "needs an FVP"))
     records[8] = replace(records[8], verdict=Verdict.COMPILED_ONLY)

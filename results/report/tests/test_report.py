@@ -102,20 +102,20 @@ def headline(account: Account, new: int | None = None) -> str:
 
 def test_a_headline_counts_each_thing_once_and_only_what_is_worse_as_worse() -> None:
     night = samples.night()
-    known = samples.comparison(night.records)
+    comparison = samples.comparison(night.records)
     bad = samples.failed(night.records[0], FailureKind.MISMATCH, "wrong")
-    worse = replace(known.changes[0], subject=subject_of(bad), metric=VERDICT, before="verified", after="failed")
+    worse = replace(comparison.changes[0], subject=subject_of(bad), metric=VERDICT, before="verified", after="failed")
     failing = take_account(RunResults("n", "", (bad, night.records[11])))
     assert headline(failing, 1) == "red: 1 test fails since tonight"
     assert headline(failing, 0) == "red: 1 test fails as before"
-    assert headline(failing.compared(replace(known, changes=(worse,)))) == "red: 1 test fails"
+    assert headline(failing.compared(replace(comparison, changes=(worse,)))) == "red: 1 test fails"
     good = take_account(RunResults("n", "", tuple(samples.suite_of(4))))
     repaired = replace(worse, word=Word.IMPROVED, before="failed: mismatch", after="verified", effect=Effect.WARN)
-    assert headline(good.compared(replace(known, changes=(repaired,)))) == "green: The gate passes"
-    tiny = replace(known.changes[0], before=4_469_496.0, after=4_469_504.0)
-    assert headline(good.compared(replace(known, changes=(tiny,)))) == "red: 1 test got worse, by less than 0.1%"
+    assert headline(good.compared(replace(comparison, changes=(repaired,)))) == "green: The gate passes"
+    tiny = replace(comparison.changes[0], before=4_469_496.0, after=4_469_504.0)
+    assert headline(good.compared(replace(comparison, changes=(tiny,)))) == "red: 1 test got worse, by less than 0.1%"
     edited = replace(worse, word=Word.INCOMPARABLE, before="verified", after="verified")
-    assert headline(good.compared(replace(known, changes=(edited,)))) == "red: 1 test not comparable"
+    assert headline(good.compared(replace(comparison, changes=(edited,)))) == "red: 1 test not comparable"
 
 
 def test_a_night_that_is_not_green_has_no_green_headline_and_says_why_at_the_top() -> None:
@@ -378,26 +378,26 @@ def test_the_first_night_has_nothing_new(tmp_path: Path) -> None:
 def test_changes_are_sorted_by_size_and_small_ones_are_small_print() -> None:
     """+0.00018 % is not as high as +20 %, whatever the gate says of it."""
     night = samples.night()
-    known = samples.comparison(night.records)
+    comparison = samples.comparison(night.records)
     sizes = {11: 1_200_000.0, 13: 1_000_018.0, 14: 1_005_000.0}
     changes = tuple(
-        replace(known.changes[0], subject=subject_of(night.records[at]), before=1e6, after=after, rows=())
+        replace(comparison.changes[0], subject=subject_of(night.records[at]), before=1e6, after=after, rows=())
         for at, after in sizes.items()
     )
-    text = Reader(report(night, replace(known, changes=changes))).text
+    text = Reader(report(night, replace(comparison, changes=changes))).text
     large, middle, small = (text.index(percent) for percent in ("+20.0 %", "+0.5 %", "+0.0018 %"))
     assert large < middle < text.index("1 that moved by less than 0.1%") < small
 
 
 def test_an_edited_model_is_shown_by_its_numbers() -> None:
     night = samples.night()
-    known = samples.comparison(night.records)
+    comparison = samples.comparison(night.records)
     detail = "the model was edited: its code, weights, example inputs or how it is lowered"
     number = replace(
-        known.changes[0], word=Word.EDITED, cause=Cause.QUESTION, detail=detail, effect=Effect.WARN, rows=()
+        comparison.changes[0], word=Word.EDITED, cause=Cause.QUESTION, detail=detail, effect=Effect.WARN, rows=()
     )
     verdict = replace(number, metric=VERDICT, before="verified", after="verified")
-    text = Reader(report(night, replace(known, changes=(number, verdict)))).text
+    text = Reader(report(night, replace(comparison, changes=(number, verdict)))).text
     assert "Edited models: its code, weights, example inputs or how it is lowered 1 test: 1 edited" in text
     assert "npu_cycles (modelled) edited 1,000 1,100 +10.0 %" in text
     assert "edited verified verified" not in text

@@ -70,7 +70,7 @@ def test_a_scale_of_one_moment_is_no_error() -> None:
     assert "M" in series(step_plot("n", [(0, 0.0), (1, 0.0)], scale(0, 0), []))
 
 
-def told(folder: Path, *nights: Sequence[Record]) -> Trend | None:
+def trend_of(folder: Path, *nights: Sequence[Record]) -> Trend | None:
     for at, records in enumerate(nights):
         created = (_FIRST + timedelta(days=at)).isoformat()
         stored = [StoredRecord(f"n{at}", created, replace(record, created=created)) for record in records]
@@ -90,7 +90,7 @@ def edited(record: Record, cycles: float) -> Record:
 def test_an_edited_model_moved(tmp_path: Path) -> None:
     """Its question is another one; that does not make its cycles stand still."""
     record = samples.suite_of(1)[0]
-    result = told(tmp_path, [record], [edited(record, 12345.0)])
+    result = trend_of(tmp_path, [record], [edited(record, 12345.0)])
     assert result is not None
     assert result.moved
     assert [plot.title for plot in result.plots] == [record.label]
@@ -99,13 +99,13 @@ def test_an_edited_model_moved(tmp_path: Path) -> None:
 
 
 def test_one_night_has_no_trend(tmp_path: Path) -> None:
-    result = told(tmp_path, samples.suite_of(3))
+    result = trend_of(tmp_path, samples.suite_of(3))
     assert result is not None
     assert (result.runs, result.verdicts, result.plots) == ("one run so far", "", ())
 
 
 def test_nothing_moved_where_nothing_moved(tmp_path: Path) -> None:
-    result = told(tmp_path, samples.suite_of(3), samples.suite_of(3))
+    result = trend_of(tmp_path, samples.suite_of(3), samples.suite_of(3))
     assert result is not None
     assert not result.moved
 

@@ -24,7 +24,7 @@ from ethos_hil.suites.models.seeded import NOTE, seeded
 MODELS = {name: value for name, value in vars(test_models).items() if isinstance(value, Model)}
 
 
-def made(model: Model) -> TorchModel:
+def build_model(model: Model) -> TorchModel:
     loaded = load_model(model.factory)
     assert isinstance(loaded, TorchModel)
     return loaded
@@ -83,7 +83,7 @@ def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None
     try:
         for count in (1, 2):
             torch.set_num_threads(count)
-            states.append(made(MODELS[name]).default.module.state_dict())
+            states.append(build_model(MODELS[name]).default.module.state_dict())
     finally:
         torch.set_num_threads(threads)
     assert all(torch.equal(value, states[1][key]) for key, value in states[0].items())
@@ -92,7 +92,7 @@ def test_seeded_weights_repeat_whatever_the_number_of_threads(name: str) -> None
 @pytest.mark.parametrize("name", ["ds_cnn", "mobilenet_v1", "resnet8", "autoencoder", "transformer_encoder", "lstm"])
 def test_another_input_gives_another_answer(name: str) -> None:
     """The difference is far above the resolution of eight bits: a constant answer would verify nothing."""
-    model = made(MODELS[name])
+    model = build_model(MODELS[name])
     with torch.no_grad():
         answers = torch.stack([model.default.module(*inputs) for inputs in model.default.calibration_inputs])
     resolution = (answers.max() - answers.min()) / 255
@@ -101,7 +101,7 @@ def test_another_input_gives_another_answer(name: str) -> None:
 
 def test_weights_as_torch_draws_them_would_be_deaf() -> None:
     """The reason for `seeded`: the same network as its constructor makes it."""
-    model = made(MODELS["ds_cnn"])
+    model = build_model(MODELS["ds_cnn"])
     torch.manual_seed(0)
     untouched = type(model.default.module)().eval()
     with torch.no_grad():
@@ -146,6 +146,6 @@ def test_the_float_network_knows_what_the_photographs_show() -> None:
 
 
 def test_a_model_that_nobody_trained_says_so_in_its_records() -> None:
-    assert made(MODELS["lstm"]).notes == (NOTE,)
+    assert build_model(MODELS["lstm"]).notes == (NOTE,)
     network = Autoencoder()
     assert not from_module(network, (torch.zeros(WINDOWS),)).notes

@@ -46,9 +46,9 @@ def artifact() -> Artifact:
     return artifact
 
 
-def declared(**given: Any) -> DeclaredModel:
+def declared(**fields: Any) -> DeclaredModel:
     right = {"on_cpu": {"U55_BI": LEFT}}
-    return DeclaredModel(U55, Path(__file__), Model("classifier", "nowhere:nothing", **{**right, **given}))
+    return DeclaredModel(U55, Path(__file__), Model("classifier", "nowhere:nothing", **{**right, **fields}))
 
 
 def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
@@ -57,7 +57,7 @@ def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("fields", "message"),
     [
         ({"on_cpu": {}}, "left to the CPU, and not declared to be: aten::argmax.out"),
         ({"on_cpu": {"U85_BI": {"aten::argmax.out": "reason"}}}, "left to the CPU, and not declared to be"),
@@ -69,8 +69,8 @@ def test_a_right_declaration_has_no_problem(artifact: Artifact) -> None:
         ({"scratch": 1}, "bytes of working memory, 1 are declared"),
     ],
 )
-def test_a_wrong_declaration_is_told(given: dict[str, Any], message: str, artifact: Artifact) -> None:
-    problem = declared(**given).problem(artifact)
+def test_a_wrong_declaration_is_told(fields: dict[str, Any], message: str, artifact: Artifact) -> None:
+    problem = declared(**fields).problem(artifact)
     assert problem is not None
     assert message in problem
 

@@ -48,13 +48,13 @@ def test_one_wrong_channel_anywhere_reaches_the_answer(name: str) -> None:
     inputs = Reference(artifact).run(artifact.example_inputs).delegate_inputs
     functional = Npu(EthosU.parse(NPU.name))
     for delegate in artifact.delegates:
-        given = [value.tobytes() for value in inputs[delegate.instruction]]
-        right = run_delegate(functional, delegate.blob, given).outputs
+        data = [value.tobytes() for value in inputs[delegate.instruction]]
+        right = run_delegate(functional, delegate.blob, data).outputs
         ops = functional.decode(delegate.blob.command_stream).ops
         kernels = [op for op in ops if not isinstance(op, Dma) and not moves(op)]
         for victim in kernels[:: -(-len(kernels) // VICTIMS)]:
             damaged = (
-                run_delegate(functional, delegate.blob, given, damaging(victim, channel, damage)).outputs
+                run_delegate(functional, delegate.blob, data, damaging(victim, channel, damage)).outputs
                 for channel, damage in product(range(min(CHANNELS, victim.ofm.depth)), DAMAGES)
             )
             assert any(outputs != right for outputs in damaged), victim

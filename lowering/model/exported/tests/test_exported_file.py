@@ -75,9 +75,9 @@ def test_a_real_one_loads_as_torch_loads_it(tmp_path: Path, name: str) -> None:
     arguments = ours.example_inputs[0]
     answers = [leaves(program.module(check_guards=False)(*arguments)) for program in (ours, theirs)]
     assert all(torch.equal(output, other) for output, other in zip(*answers, strict=True))
-    seen = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "custom")
+    keys = ("stack_trace", "nn_module_stack", "torch_fn", "source_fn_stack", "custom")
     for node, other in zip(ours.graph.nodes, theirs.graph.nodes, strict=True):
-        assert [node.meta.get(key) for key in seen] == [other.meta.get(key) for key in seen]
+        assert [node.meta.get(key) for key in keys] == [other.meta.get(key) for key in keys]
 
 
 def in_a_size(document: Any) -> None:

@@ -47,13 +47,13 @@ def test_operators_have_the_same_kernels() -> None:
     with overridden():
         pass  # torch loses rules for fake tensors the first time
     before = tables()
-    seen = []
+    rounds = []
     for context in (nullcontext(), remembered_overrides(), remembered_overrides()):
         with context, overridden():
-            seen.append(tables())
+            rounds.append(tables())
         assert tables() == before
-    assert seen[0] == seen[1] == seen[2]
-    assert sum(len(keys) for keys, _ in seen[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
+    assert rounds[0] == rounds[1] == rounds[2]
+    assert sum(len(keys) for keys, _ in rounds[0].values()) > 5000 + sum(len(keys) for keys, _ in before.values())
 
 
 def test_torch_overrides_an_operator_once() -> None:

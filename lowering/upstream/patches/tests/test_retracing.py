@@ -136,10 +136,10 @@ def test_a_program_is_traced_again_only_where_that_can_change_it(exported: Expor
             relu.args = (relu.args[0].args[0],)
         again = first.run_decompositions({})
         assert (again is first) is not changed
-        kept = again.run_decompositions({torch.ops.aten.gelu.default: torch.nn.functional.gelu})
+        program = again.run_decompositions({torch.ops.aten.gelu.default: torch.nn.functional.gelu})
         decomposed = again.run_decompositions(table)
-    assert kept is again
-    assert linear in {node.target for node in kept.graph.nodes}
+    assert program is again
+    assert linear in {node.target for node in program.graph.nodes}
     assert linear not in {node.target for node in decomposed.graph.nodes}
 
 

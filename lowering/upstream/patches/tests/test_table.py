@@ -75,13 +75,13 @@ def test_what_only_saves_time_is_left_out_with_one_warning(
     breaks(monkeypatch, OVERRIDES)
     owner = resolve(OVERRIDES.owner)
     before = vars(owner).get(OVERRIDES.attribute)
-    with warnings.catch_warnings(record=True) as seen:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for _ in range(2):
             with apply(SPEED):
                 assert vars(owner).get(OVERRIDES.attribute) is before
                 assert applying._inside == {patch for patch in SPEED if patch is not OVERRIDES}
-    (warning,) = seen
+    (warning,) = caught
     assert warning.category is RuntimeWarning
     assert re.match(rf"patch 'overrides' was made for torch 2\.13\.0 .* {word}", str(warning.message))
 
@@ -165,9 +165,9 @@ def test_a_lowering_without_a_patch_that_saves_time_gives_the_same(
     collect = resolve("torch._export.utils._collect_all_valid_cia_ops")
     for owner in ("torch.export.decomp_utils", "torch.export.exported_program"):
         monkeypatch.setattr(f"{owner}._collect_all_valid_cia_ops", lambda: set(collect()))
-    with pytest.warns(RuntimeWarning, match="composites") as seen:
+    with pytest.warns(RuntimeWarning, match="composites") as caught:
         less = lower(f"{MODELS}:add", U55, cache=Cache(tmp_path / "less"))
-    assert len(seen) == 2
+    assert len(caught) == 2
     assert whole.pte == less.pte
 
 

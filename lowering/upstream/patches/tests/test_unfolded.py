@@ -55,32 +55,32 @@ def converted(*, trained: bool) -> torch.fx.GraphModule:
 
 def searched(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The patterns that torchao traces from now on; each comes from far away, and none is worth the wait."""
-    asked: list[Any] = []
+    patterns: list[Any] = []
 
     def none(pattern: Any, *_: Any, **__: Any) -> torch.fx.GraphModule:
-        asked.append(pattern)
+        patterns.append(pattern)
         return torch.fx.symbolic_trace(Root())
 
     monkeypatch.setattr(qat_utils, "_get_aten_graph_module_for_pattern", none)
     monkeypatch.setattr(qat_utils, "replace_pattern_with_filters", lambda *_, **__: [])
-    return asked
+    return patterns
 
 
 def test_patterns_are_traced_where_there_is_a_square_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = searched(monkeypatch)
+    patterns = searched(monkeypatch)
     with apply(FOLDING):
         qat_utils._fold_conv_bn_qat_helper(program(Root()), nn.functional.conv2d, (), is_cuda=False)
-    assert len(asked) == 24, "upstream's own search; two for each of its twelve kinds"
+    assert len(patterns) == 24, "upstream's own search; two for each of its twelve kinds"
 
 
 def test_none_is_traced_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sees red without the patch."""
-    asked = searched(monkeypatch)
+    patterns = searched(monkeypatch)
     with apply(FOLDING):
         converted(trained=False)
-    assert not asked
+    assert not patterns
     converted(trained=False)
-    assert len(asked) == 96
+    assert len(patterns) == 96
 
 
 @pytest.mark.slow

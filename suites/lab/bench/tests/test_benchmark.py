@@ -16,8 +16,8 @@ pytestmark = pytest.mark.product
 @pytest.mark.slow
 def test_a_boards_points_are_shown_and_not_made_again(make_bench: MakeBench, tmp_path: Path) -> None:
     file = make_bench().write_board_file(tmp_path, "mine")
-    asked = ("--case", "linear_128_to_8", "--npu", "ethos-u55-128", "--memory-mode", "Shared_Sram", "--jobs", "1")
-    command = [str(Path(sys.executable).with_name("ethos-hil")), "bench", f"--target=board:{file}", *asked]
+    options = ("--case", "linear_128_to_8", "--npu", "ethos-u55-128", "--memory-mode", "Shared_Sram", "--jobs", "1")
+    command = [str(Path(sys.executable).with_name("ethos-hil")), "bench", f"--target=board:{file}", *options]
     done = run(command, tmp_path)
     assert "1 point" in done.stdout, done
     assert "verified" in done.stdout

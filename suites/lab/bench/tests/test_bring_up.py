@@ -285,11 +285,11 @@ def test_memories_have_what_they_had(bench: Bench) -> None:
         assert bring_up_probe.memory(probed, span, lambda text: None).values["restored"] is True
     remote = attach(bench[0])
     for base, data in wanted.items():
-        kept = bytearray(data)
+        content = bytearray(data)
         if base == board.soc.boot:  # two bytes are the loop where the processor is parked
-            kept = bytearray(remote.read(base, len(data)))
-            assert sum(old != new for old, new in zip(data, kept, strict=True)) <= 2
-        assert remote.read(base, len(data)) == kept
+            content = bytearray(remote.read(base, len(data)))
+            assert sum(old != new for old, new in zip(data, content, strict=True)) <= 2
+        assert remote.read(base, len(data)) == content
         assert remote.read(base + 0x2000, len(data)) == data
     remote.detach()
 
@@ -310,10 +310,10 @@ def test_an_interrupt_leaves_nothing(
         command(bench[1], *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         assert process.stdout is not None
-        seen = ""
-        while "npu by firmware" not in seen:
-            seen = process.stdout.readline()
-            assert seen, process.stderr and process.stderr.read()
+        line = ""
+        while "npu by firmware" not in line:
+            line = process.stdout.readline()
+            assert line, process.stderr and process.stderr.read()
         time.sleep(0.5)
         process.send_signal(number)
         _, errors = process.communicate(timeout=SECONDS)

@@ -201,7 +201,9 @@ def test_a_wrong_rounding_is_a_mismatch_on_u55(
     rounding: Callable[..., Rounding] = fields_u55.FieldsU55.rounding
     assert CheckEnding.MISMATCH not in outcomes("ethos-u55-128")
     monkeypatch.setattr(
-        fields_u55.FieldsU55, "rounding", lambda *given: false if rounding(*given) is true else rounding(*given)
+        fields_u55.FieldsU55,
+        "rounding",
+        lambda *arguments: false if rounding(*arguments) is true else rounding(*arguments),
     )
     assert CheckEnding.MISMATCH in outcomes("ethos-u55-128")
 

@@ -87,7 +87,7 @@ def padded_table_of_a_transposed_map(graph: Graph, rng: Rng) -> Value:
         (cropped_to_a_row, NPUS),
         (padded_table_of_a_transposed_map, NPUS[:2]),
     ],
-    ids=lambda given: getattr(given, "__name__", ""),
+    ids=lambda parameter: getattr(parameter, "__name__", ""),
 )
 def test_what_is_not_drawn_is_still_compiled_wrongly(build: Build, npus: Sequence[str]) -> None:
     """Defects of Vela 5.1, each clear from its stream; when this test fails, the form can be drawn again."""
@@ -122,7 +122,7 @@ def test_wrong_arithmetic_is_a_mismatch_with_its_seed(
     monkeypatch.setattr(
         fields_u55.FieldsU55,
         "rounding",
-        lambda *given: Rounding.FLOOR if rounding(*given) is Rounding.NATURAL else rounding(*given),
+        lambda *values: Rounding.FLOOR if rounding(*values) is Rounding.NATURAL else rounding(*values),
     )
     forget()
     with pytest.raises(typer.Exit) as ended:

@@ -185,7 +185,7 @@ def hoard() -> None:
     ElementwiseStep.run = grow  # type: ignore[method-assign]
 
 
-def found(tmp_path: Path, prepare: Any) -> list[Examined]:
+def findings_of(tmp_path: Path, prepare: Any) -> list[Examined]:
     job = CaseJob(CaseRange(NPU, 1, 0, 3, "add int16"), tmp_path)
     return [result for result in Crew(1, 2, prepare).run([job]) if result.verdict.finding]
 
@@ -194,7 +194,7 @@ def found(tmp_path: Path, prepare: Any) -> list[Examined]:
     ("prepare", "words"), [(hang, "no end within 2 seconds"), (crash, "the process ended with -11: File")]
 )
 def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: Any, words: str) -> None:
-    findings = found(tmp_path, prepare)
+    findings = findings_of(tmp_path, prepare)
     assert findings
     for result in findings:
         assert result.verdict.outcome == CRASHED
@@ -204,7 +204,7 @@ def test_hangs_and_crashes_cost_a_case_and_are_found(tmp_path: Path, prepare: An
 
 
 def test_a_lot_of_memory_is_found(tmp_path: Path) -> None:
-    assert "MemoryError" in found(tmp_path, hoard)[0].verdict.finding
+    assert "MemoryError" in findings_of(tmp_path, hoard)[0].verdict.finding
 
 
 # --- cases and the command

@@ -109,8 +109,8 @@ def test_what_ends_badly_is_a_finding(firmware: bytes, originals: tuple[Original
     assert (hung.ending, hung.finding) == (trial.TIMEOUT, True), hung.words
     faulted = MutantSession(originals, broken(b"\x00\xde"), 1, tmp_path).examine(0)
     assert (faulted.ending, faulted.finding) == (trial.CPU_FAULT, True), faulted.words
-    (kept,) = tmp_path.iterdir()
-    assert kept.read_bytes() == make(1, 0, originals).pte
+    (path,) = tmp_path.iterdir()
+    assert path.read_bytes() == make(1, 0, originals).pte
 
 
 @pytest.mark.slow
@@ -152,5 +152,5 @@ def test_a_boot_that_ends_the_process_costs_that_boot(originals: tuple[Original,
         4: trial.RESULT,
     }
     assert "process ended with 9" in endings[2].words
-    (kept,) = tmp_path.iterdir()
-    assert kept.read_bytes() == make(1, 2, originals).pte
+    (file,) = tmp_path.iterdir()
+    assert file.read_bytes() == make(1, 2, originals).pte

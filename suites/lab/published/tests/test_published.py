@@ -194,8 +194,10 @@ def test_a_stream_is_compiled_and_compared_with_the_kept_one(installed: VersionE
 
 
 def test_stand_ins_are_the_networks_that_are_not_at_hand() -> None:
-    kept: dict[str, CompiledStream] = {stream.network: stream for stream in kept_streams().values() if stream.stand_in}
-    assert {name for name in kept if "-" not in name} == set(WHOLE)
+    streams: dict[str, CompiledStream] = {
+        stream.network: stream for stream in kept_streams().values() if stream.stand_in
+    }
+    assert {name for name in streams if "-" not in name} == set(WHOLE)
     assert stand_in("rnnoise") is None
     assert stand_in("conv3x3-4x9") == stand_in("conv3x3-4x9") != stand_in("conv3x3-9x4")
 
@@ -239,11 +241,11 @@ def test_the_document_has_the_errors_and_totals_of_today() -> None:
         tables.document(text.replace("<!-- end of networks -->", ""), rows)
     held = {spread.name: spread.model for spread in spreads(rows, lambda row: row.point.family) if spread.held_out}
     for family in FAMILIES:  # what `bench --which` says of a budget
-        known = family.held_out
-        assert known is not None
+        errors = family.held_out
+        assert errors is not None
         summary = held[f"ethos-{family}"]
-        assert (known.runs, known.worst_of) == (summary.count, summary.worst_name)
-        assert (known.median, known.worst) == (round(summary.error, 3), round(summary.worst, 3))
+        assert (errors.runs, errors.worst_of) == (summary.count, summary.worst_name)
+        assert (errors.median, errors.worst) == (round(summary.error, 3), round(summary.worst, 3))
 
 
 def test_the_readme_has_the_errors_that_budgets_are_judged_by() -> None:

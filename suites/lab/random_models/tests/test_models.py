@@ -71,8 +71,8 @@ class Attention(nn.Module):
         self.a = nn.Conv2d(2, 1, 7, padding=3)
 
     def forward(self, x: Tensor) -> Tensor:
-        seen = torch.cat([x.amax(1, keepdim=True), x.mean(1, keepdim=True)], 1)
-        return x * torch.sigmoid(self.a(seen))
+        pooled = torch.cat([x.amax(1, keepdim=True), x.mean(1, keepdim=True)], 1)
+        return x * torch.sigmoid(self.a(pooled))
 
 
 class Query(nn.Module):

@@ -282,7 +282,7 @@ def problems(tosa: bytes, npu: str, expected: Sequence[tuple[list[np.ndarray], l
 @pytest.mark.parametrize(
     ("defect", "build", "npu", "repaired"),
     [(defect, build, npu, repaired) for defect, build, npus, repaired in CASES for npu in npus],
-    ids=lambda given: "" if isinstance(given, bool) else getattr(given, "__name__", given),
+    ids=lambda parameter: "" if isinstance(parameter, bool) else getattr(parameter, "__name__", parameter),
 )
 def test_a_defect_is_met_found_and_repaired(defect: str, build: Build, npu: str, repaired: bool) -> None:
     rng = np.random.default_rng(0)

@@ -193,10 +193,10 @@ def test_each_part_has_the_thresholds_it_must_have(part: Callable[[], BenchPart]
 
 
 def test_evaluate_by_itself_has_all_images_and_few_beside_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
+    counts = []
 
     def measure(_live: Live, items: int) -> BenchPart:
-        asked.append(items)
+        counts.append(items)
         return BenchPart((PLAIN,))
 
     monkeypatch.setattr(evaluation, "measure", measure)
@@ -204,7 +204,7 @@ def test_evaluate_by_itself_has_all_images_and_few_beside_the_others(monkeypatch
     for parts, items in ((["evaluate"], None), ([], None), (["other", "evaluate"], None), (["evaluate"], 7)):
         with pytest.raises(typer.Exit):
             command.main(parts, items)
-    assert asked == [10_000, 500, 500, 7]
+    assert counts == [10_000, 500, 500, 7]
 
 
 def test_an_unknown_part_is_named() -> None:

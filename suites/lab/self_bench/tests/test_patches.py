@@ -68,8 +68,8 @@ def test_a_model_is_lowered_in_every_way_in_every_round(monkeypatch: pytest.Monk
     )
     assert applied == [1, 0, 0] * 2
     assert done == [(0, 2), (1, 2)]
-    assert {way: len(taken) for way, taken in times.seconds.items()} == {"none": 2, "shared_history": 2, "all": 2}
-    assert all(taken > 0 for both in times.seconds.values() for taken in both)
+    assert {way: len(seconds) for way, seconds in times.seconds.items()} == {"none": 2, "shared_history": 2, "all": 2}
+    assert all(seconds > 0 for both in times.seconds.values() for seconds in both)
     assert bench.lowering.SPEED is SPEED
 
 

@@ -18,8 +18,8 @@ SAMPLE = Path(__file__).parents[1] / "sample.txt"
 
 
 def result(item: str, outcome: str = "passed", **fields: object) -> TestResult:
-    given = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
-    return TestResult(id=item, seconds=1.0, build="", without="xfailed", **given)  # type: ignore[arg-type]
+    values = {"npu": npu_of(item) or "", "outcome": outcome, **fields}
+    return TestResult(id=item, seconds=1.0, build="", without="xfailed", **values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
