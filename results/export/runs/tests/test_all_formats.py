@@ -9,7 +9,7 @@ import pytest
 
 from ethos_hil.results.export.exporter import EXPORTERS, NotExportable
 from ethos_hil.results.export.runs.run_exporter import RUN_EXPORTERS
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.run_results import RunResults
 
@@ -33,27 +33,27 @@ def test_the_formats_are_registered_and_no_format_of_records_has_a_name_of_one()
 
 
 def test_a_night_is_written_in_a_second(write: Write) -> None:
-    results = made.large()
-    write(made.run(made.record()))  # imports
+    results = samples.large()
+    write(samples.run(samples.record()))  # imports
     began = time.process_time()
-    content = write(results, made.comparison(changes=1000))
+    content = write(results, samples.comparison(changes=1000))
     assert time.process_time() - began < 1
     assert len(content) > 10_000
 
 
 def test_what_comes_from_anywhere_is_written_as_text(write: Write) -> None:
     """The tests of each format say how. Here it is written at all, as UTF-8 without control characters."""
-    content = write(made.hostile(), made.comparison(made.HOSTILE))
+    content = write(samples.hostile(), samples.comparison(samples.HOSTILE))
     if not content.startswith(b"PAR1"):
         assert not {char for char in content.decode() if not char.isprintable()} - {"\n", "\t"}
 
 
 def test_the_same_run_makes_the_same_bytes(write: Write) -> None:
-    results = made.large(50)
+    results = samples.large(50)
     assert write(results) == write(results)
 
 
 @pytest.mark.parametrize("name", ["github-benchmark", "points-csv", "points-parquet"])
 def test_a_run_without_numbers_is_refused_where_only_numbers_are_shown(name: str) -> None:
     with pytest.raises(NotExportable, match="no record of"):
-        RUN_EXPORTERS.get(name).write(made.run(made.record(metrics=())), None)
+        RUN_EXPORTERS.get(name).write(samples.run(samples.record(metrics=())), None)

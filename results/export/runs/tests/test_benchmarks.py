@@ -13,7 +13,7 @@ import pytest
 from ethos_hil.base.plain_text import escaped, one_line
 from ethos_hil.base.record import ArtifactInfo, Metric
 from ethos_hil.results.export.runs import github_benchmark, pytorch_benchmark
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.run_results import RunResults
 
 TEXT = {"type": "string"}
@@ -59,13 +59,13 @@ def v3(results: RunResults) -> list[dict[str, Any]]:
      {"benchmark": {"name": "a", "extra_info": {"b": 1}}}],
 )  # fmt: skip
 def test_the_schema_refuses_what_the_table_does_not_take(wrong: dict[str, Any]) -> None:
-    (right, *_) = v3(made.run(made.record()))
+    (right, *_) = v3(samples.run(samples.record()))
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(right | wrong, V3)
 
 
 def test_a_record_has_an_object_for_each_metric() -> None:
-    first, *others = v3(made.run(made.record()))
+    first, *others = v3(samples.run(samples.record()))
     assert [entry["metric"]["name"] for entry in others] == ["npu_cycles_estimate", "sram_used", "target_seconds"]
     assert first.pop("metric") == {
         "name": "npu_cycles",
@@ -99,7 +99,7 @@ def test_a_record_has_an_object_for_each_metric() -> None:
 @pytest.mark.parametrize("number", [(1 << 24) + 1, 76_445_795, (1 << 53) - 1, 1 / 3, 1e-9])
 def test_a_number_that_the_table_rounds_is_there_exactly_as_text(number: float) -> None:
     """The table has Float32: 76,445,795 becomes 76,445,792 in it."""
-    (entry,) = v3(made.run(made.record(metrics=(Metric("a", number, "", "modelled"),))))
+    (entry,) = v3(samples.run(samples.record(metrics=(Metric("a", number, "", "modelled"),))))
     (stored,) = entry["metric"]["benchmark_values"]
     assert struct.unpack("f", struct.pack("f", stored))[0] != number
     assert float(entry["metric"]["extra_info"]["exact"]) == number
@@ -107,7 +107,7 @@ def test_a_number_that_the_table_rounds_is_there_exactly_as_text(number: float) 
 
 @pytest.mark.parametrize("ending", ["failed", "internal", "known defect"])
 def test_a_failure_is_a_report_and_its_numbers_do_not_count(ending: str) -> None:
-    (entry,) = v3(made.run(made.endings()[ending]))
+    (entry,) = v3(samples.run(samples.endings()[ending]))
     assert (entry["metric"]["name"], entry["metric"]["benchmark_values"]) == ("FAILURE_REPORT", [0])
     assert entry["metric"]["extra_info"]["kind"] == ("internal" if ending == "internal" else "mismatch")
     assert entry["metric"]["extra_info"]["ending"] == ("failed" if ending == "internal" else ending)
@@ -119,22 +119,22 @@ def test_a_failure_is_a_report_and_its_numbers_do_not_count(ending: str) -> None
      ("", "")],
 )  # fmt: skip
 def test_the_type_follows_from_how_it_is_quantised(scheme: str, dtype: str) -> None:
-    entry, *_ = v3(made.run(made.record(artifact=ArtifactInfo("", 0, 0, (), scheme=scheme))))
+    entry, *_ = v3(samples.run(samples.record(artifact=ArtifactInfo("", 0, 0, (), scheme=scheme))))
     assert entry["benchmark"]["dtype"] == dtype
 
 
 def test_models_and_odd_runs_are_told_too() -> None:
-    model = made.record(test=None, artifact=None, created="no time", run=None, model="net.py:net")
-    entry, *_ = v3(made.run(model, dataclasses.replace(model, npu="ethos-u65-256"), created="neither", manifests=()))
+    model = samples.record(test=None, artifact=None, created="no time", run=None, model="net.py:net")
+    entry, *_ = v3(samples.run(model, dataclasses.replace(model, npu="ethos-u65-256"), created="neither", manifests=()))
     assert (entry["timestamp"], entry["runners"], "head_sha" in entry) == (0, [], False)
     assert (entry["model"]["name"], entry["model"]["type"]) == ("net.py:net[ethos-u55-128]", "model")
 
 
 def test_foreign_text_is_escaped() -> None:
-    entries = v3(made.hostile())
-    assert entries[0]["model"]["extra_info"]["operator"] == escaped(made.HOSTILE)
-    assert entries[-1]["metric"]["extra_info"]["message"] == escaped(made.HOSTILE)
-    assert all(list(line) == ["{"] for line in pytorch_benchmark.write(made.hostile(), None).splitlines()[1:-1]
+    entries = v3(samples.hostile())
+    assert entries[0]["model"]["extra_info"]["operator"] == escaped(samples.HOSTILE)
+    assert entries[-1]["metric"]["extra_info"]["message"] == escaped(samples.HOSTILE)
+    assert all(list(line) == ["{"] for line in pytorch_benchmark.write(samples.hostile(), None).splitlines()[1:-1]
                for line in [line[:1]])  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def points(results: RunResults) -> list[dict[str, Any]]:
 
 
 def test_a_point_has_a_name_that_stays_and_its_verdict() -> None:
-    first, second, *_ = points(made.run(made.record()))
+    first, second, *_ = points(samples.run(samples.record()))
     assert first == {
         "name": "suites/ops/test_a.py::test_add_same_U55_BI [ethos-u55-128, Shared_Sram, virtual]: "
         "npu_cycles (modelled)",
@@ -158,22 +158,21 @@ def test_a_point_has_a_name_that_stays_and_its_verdict() -> None:
         "extra": f"verified\nstream {'56' * 32}\ntorch 2.13.0\nethos-u-vela 5.1.0",
     }
     assert "range" not in second
-    later = dataclasses.replace(made.record(), created="", versions={}, artifact=None)
-    assert [point["name"] for point in points(made.run(later))] == [
-        point["name"] for point in points(made.run(made.record()))
+    later = dataclasses.replace(samples.record(), created="", versions={}, artifact=None)
+    assert [point["name"] for point in points(samples.run(later))] == [
+        point["name"] for point in points(samples.run(samples.record()))
     ]
 
 
 def test_no_two_points_have_one_name_and_failures_have_none() -> None:
-    entries = points(
-        made.run(made.record(), made.record(method="decode"), made.record(npu="ethos-u65-256"), made.failed(name="sub"))
-    )
+    records = samples.record(), samples.record(method="decode"), samples.record(npu="ethos-u65-256")
+    entries = points(samples.run(*records, samples.failed(name="sub")))
     assert len({entry["name"] for entry in entries}) == len(entries) == 12
     assert not [entry for entry in entries if "sub" in entry["name"]]
 
 
 def test_numbers_are_exact_and_text_is_on_one_line() -> None:
-    entries = points(made.hostile())
-    assert [entry["value"] for entry in entries] == list(made.NUMBERS)
-    assert {entry["unit"] for entry in entries} == {one_line(made.HOSTILE)}
+    entries = points(samples.hostile())
+    assert [entry["value"] for entry in entries] == list(samples.NUMBERS)
+    assert {entry["unit"] for entry in entries} == {one_line(samples.HOSTILE)}
     assert all("\n" not in entry["name"] for entry in entries)

@@ -12,7 +12,7 @@ from ethos_hil.base.plain_text import escaped
 from ethos_hil.base.record import Metric
 from ethos_hil.base.record_context import BenchInfo
 from ethos_hil.results.export.runs import openmetrics
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison
 from ethos_hil.results.latency import with_latency
 from ethos_hil.results.run_results import RunResults
@@ -29,7 +29,7 @@ def values(family: Family, label: str) -> dict[str, float]:
 
 
 def test_the_parser_refuses_what_is_not_openmetrics() -> None:
-    text = openmetrics.write(made.run(made.record()), None)
+    text = openmetrics.write(samples.run(samples.record()), None)
     unit = "# UNIT ethos_hil_npu_cycles "
     changes = (("# EOF\n", ""), (f"{unit}cycles", f"{unit}s"), ('npu="', "npu="))
     for broken in (text.replace(old, new, 1) for old, new in changes):
@@ -39,7 +39,7 @@ def test_the_parser_refuses_what_is_not_openmetrics() -> None:
 
 
 def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
-    by_name = families(made.run(made.record()))
+    by_name = families(samples.run(samples.record()))
     cycles = by_name["ethos_hil_npu_cycles"]
     assert (cycles.type, cycles.unit) == ("gauge", "cycles")
     (sample,) = cycles.samples
@@ -58,7 +58,7 @@ def test_a_number_is_a_gauge_with_its_unit_and_what_was_asked() -> None:
 
 
 def test_the_run_is_told() -> None:
-    by_name = families(made.run(*made.endings().values()), made.comparison())
+    by_name = families(samples.run(*samples.endings().values()), samples.comparison())
     (info,) = by_name["ethos_hil_run"].samples
     assert info.name == "ethos_hil_run_info"
     assert info.labels == {"run": "20261125T100247Z-c394cb", "commit": "f0" * 20, "version_torch": "2.13.0",
@@ -77,26 +77,26 @@ def test_the_run_is_told() -> None:
         "unchanged": 4000,
     }
     assert by_name["ethos_hil_gate_passed"].samples[0].value == 0
-    assert "ethos_hil_changes" not in families(made.run(made.record()))
+    assert "ethos_hil_changes" not in families(samples.run(samples.record()))
 
 
 def test_of_two_answers_to_one_question_the_last_counts() -> None:
-    later = dataclasses.replace(made.record(), metrics=(Metric("npu_cycles", 5, "cycles", "modelled"),))
-    (sample,) = families(made.run(made.record(), later))["ethos_hil_npu_cycles"].samples
+    later = dataclasses.replace(samples.record(), metrics=(Metric("npu_cycles", 5, "cycles", "modelled"),))
+    (sample,) = families(samples.run(samples.record(), later))["ethos_hil_npu_cycles"].samples
     assert sample.value == 5
 
 
 def test_two_schemes_and_two_cases_have_labels_where_others_do_not_tell_them_apart() -> None:
     """A label that is added makes another series of Prometheus', so that none is added without need."""
-    artifact = made.record().artifact
+    artifact = samples.record().artifact
     assert artifact is not None
-    record = made.record(test=None, model="net.py:net")
+    record = samples.record(test=None, model="net.py:net")
     other = dataclasses.replace(record, artifact=dataclasses.replace(artifact, scheme="a16w8"))
-    by_name = families(made.run(record, other))
+    by_name = families(samples.run(record, other))
     assert values(by_name["ethos_hil_verified"], "scheme") == {"a8w8": 1, "a16w8": 1}
     cases = [dataclasses.replace(record, bench=BenchInfo("grid", case, "nets")) for case in ("small", "wide")]
-    assert values(families(made.run(*cases))["ethos_hil_verified"], "bench_case") == {"small": 1, "wide": 1}
-    apart = families(made.run(record, dataclasses.replace(other, memory_mode="Sram_Only")))["ethos_hil_verified"]
+    assert values(families(samples.run(*cases))["ethos_hil_verified"], "bench_case") == {"small": 1, "wide": 1}
+    apart = families(samples.run(record, dataclasses.replace(other, memory_mode="Sram_Only")))["ethos_hil_verified"]
     assert [sorted(sample.labels) for sample in apart.samples] == 2 * [
         ["label", "memory_mode", "method", "npu", "soc", "system_config", "target"]
     ]  # fmt: skip
@@ -108,7 +108,7 @@ def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:
         Metric("records", 4, "", "fvp"), Metric("run", 5, "", "fvp"), Metric("a", 6, "", "fvp"),
         Metric("a", 7, "", "vela"),
     )  # fmt: skip
-    by_name = families(made.run(made.record(metrics=metrics)))
+    by_name = families(samples.run(samples.record(metrics=metrics)))
     numbers = [
         sample.value for family in by_name.values() for sample in family.samples if "provenance" in sample.labels
     ]
@@ -117,18 +117,18 @@ def test_one_name_with_two_units_and_names_of_ours_are_two_families() -> None:
 
 
 def test_foreign_text_stays_a_label() -> None:
-    by_name = families(made.hostile(), made.comparison(made.HOSTILE))
+    by_name = families(samples.hostile(), samples.comparison(samples.HOSTILE))
     verified = by_name["ethos_hil_verified"].samples
-    assert [sample.labels["npu"] for sample in verified] == [escaped(made.HOSTILE)] * 2
+    assert [sample.labels["npu"] for sample in verified] == [escaped(samples.HOSTILE)] * 2
     assert not [name for name in by_name if not name.startswith("ethos_hil_")]
     numbers = {
         sample.value for family in by_name.values() for sample in family.samples if "provenance" in sample.labels
     }
-    assert numbers == set(made.NUMBERS)
+    assert numbers == set(samples.NUMBERS)
 
 
 def test_times_and_rates_have_names_that_end_in_their_unit() -> None:
-    by_name = families(made.run(with_latency(made.record(clock_hz=500e6))))
+    by_name = families(samples.run(with_latency(samples.record(clock_hz=500e6))))
     seconds, rate = by_name["ethos_hil_npu_latency_seconds"], by_name["ethos_hil_inferences_per_second"]
     assert (seconds.unit, rate.unit) == ("seconds", "")
     cycles = (1 << 24) + 1

@@ -17,7 +17,7 @@ from ethos_hil.base.record import Metric
 from ethos_hil.base.record_context import RunInfo
 from ethos_hil.results.compaction.columns import COLUMNS
 from ethos_hil.results.export.runs import points
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.history import History, compact_records
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import StoredRecord
@@ -38,8 +38,8 @@ def parquet(results: RunResults, folder: Path) -> list[dict[str, object]]:
 
 
 def test_the_rows_are_those_of_a_history(tmp_path: Path) -> None:
-    records = (made.record(), made.record(name="sub", run=None), made.failed())
-    results = made.run(*records)
+    records = (samples.record(), samples.record(name="sub", run=None), samples.failed())
+    results = samples.run(*records)
     name = results.name
     compact_records([StoredRecord(name, results.created, record) for record in records], tmp_path / "history")
     expected = History(tmp_path / "history").rows("SELECT * EXCLUDE series FROM points ORDER BY number")
@@ -66,14 +66,14 @@ def test_the_name_of_the_folder_for_temporary_files_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB would take `run=1` for a column, and `[12]` for a pattern."""
-    before = table(made.run(made.record()))
+    before = table(samples.run(samples.record()))
     (tmp_path / "run=1[12]").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "run=1[12]"))
-    assert table(made.run(made.record())) == before
+    assert table(samples.run(samples.record())) == before
 
 
 def test_another_reader_of_parquet_finds_the_same() -> None:
-    content = points.write_parquet(made.run(made.record()), None)
+    content = points.write_parquet(samples.run(samples.record()), None)
     frame = fastparquet.ParquetFile(io.BytesIO(content)).to_pandas(["label", "metric", "value", "provenance"])
     assert json.loads(frame.to_json(orient="values"))[0] == [
         "suites/ops/test_a.py::test_add_same_U55_BI", "npu_cycles", (1 << 24) + 1, "modelled"
@@ -81,8 +81,8 @@ def test_another_reader_of_parquet_finds_the_same() -> None:
 
 
 def test_a_record_is_of_the_run_that_it_names() -> None:
-    other = made.record(name="sub", run=RunInfo("another"))
-    assert [row["run"] for row in table(made.run(made.record(run=None), other))[::4]] == [
+    other = samples.record(name="sub", run=RunInfo("another"))
+    assert [row["run"] for row in table(samples.run(samples.record(run=None), other))[::4]] == [
         "20261125T100247Z-c394cb", "another"
     ]  # fmt: skip
 
@@ -91,9 +91,9 @@ def test_a_record_is_of_the_run_that_it_names() -> None:
 def test_no_cell_is_a_formula(start: str) -> None:
     """Neither as a program reads the file, nor as a spreadsheet does that takes quotes for nothing."""
     text = f'{start}cmd|" /C calc"!A0'
-    record = made.record(model=text, npu=text, memory_mode=text, test=None,
+    record = samples.record(model=text, npu=text, memory_mode=text, test=None,
                       metrics=(Metric(text, -1, text, text, (-1, 2)),))  # fmt: skip
-    for row in table(made.run(record)):
+    for row in table(samples.run(record)):
         for column, cell in row.items():
             if column != "value":
                 assert not cell.startswith(start), column
@@ -102,14 +102,14 @@ def test_no_cell_is_a_formula(start: str) -> None:
 
 
 def test_text_is_escaped_in_csv_and_kept_in_parquet(tmp_path: Path) -> None:
-    results = made.hostile()
+    results = samples.hostile()
     row, *_ = table(results)
-    assert row["npu"] == f"'{escaped(made.HOSTILE, keep='')}"
+    assert row["npu"] == f"'{escaped(samples.HOSTILE, keep='')}"
     assert not {char for char in points.write_csv(results, None).decode() if not char.isprintable()} - {"\n"}
     cells = parquet(results, tmp_path)[0]
-    assert cells["npu"] == made.HOSTILE.replace("\udc80", "\\udc80")
+    assert cells["npu"] == samples.HOSTILE.replace("\udc80", "\\udc80")
     assert cells["value"] == 0
 
 
 def test_numbers_are_exact() -> None:
-    assert [float(row["value"]) for row in table(made.hostile())[: len(made.NUMBERS)]] == list(made.NUMBERS)
+    assert [float(row["value"]) for row in table(samples.hostile())[: len(samples.NUMBERS)]] == list(samples.NUMBERS)

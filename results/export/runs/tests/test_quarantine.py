@@ -6,13 +6,13 @@ import json
 import xml.etree.ElementTree as ET
 
 from ethos_hil.results.export.runs import junit, openmetrics, pytorch_benchmark, summary
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.testing.quarantine import in_quarantine
 
 REASON = "flaky since Monday (issue/9, until 2026-12-01)"
-FAILED = made.failed()
-RESULTS = in_quarantine(made.run(FAILED, made.record(name="fine")), FAILED.label)
-FIXED = in_quarantine(made.run(made.record(name="fine")), "*fine*")
+FAILED = samples.failed()
+RESULTS = in_quarantine(samples.run(FAILED, samples.record(name="fine")), FAILED.label)
+FIXED = in_quarantine(samples.run(samples.record(name="fine")), "*fine*")
 
 
 def test_junit_skips_it_with_the_reason_and_runs_the_others() -> None:

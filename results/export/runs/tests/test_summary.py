@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from ethos_hil.base.plain_text import cut, one_line
 from ethos_hil.results.export.runs import summary
 from ethos_hil.results.export.runs.summary import code, head, row
-from ethos_hil.results.export.runs.tests import made
+from ethos_hil.results.export.runs.tests import samples
 from ethos_hil.results.gate.change import RunComparison, Word
 from ethos_hil.results.run_results import RunResults
 from ethos_hil.results.store import Skipped
@@ -99,50 +99,50 @@ def test_long_text_is_cut() -> None:
 
 
 def test_it_begins_with_how_the_run_went() -> None:
-    lines = summary.write(made.run(*made.endings().values()), None).splitlines()
+    lines = summary.write(samples.run(*samples.endings().values()), None).splitlines()
     assert lines[0] == "# ethos-hil: red: 3"
     assert lines[2] == (
         "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, "
         "**2 failed** (1 mismatch, 1 internal), **1 unverified**, **1 known defect**, **1 skipped**, "
         "**1 compiled-only**."
     )
-    assert summary.write(made.run(made.record()), None).startswith("# ethos-hil: green\n")
+    assert summary.write(samples.run(samples.record()), None).startswith("# ethos-hil: green\n")
 
 
 def test_a_comparison_is_told_by_cause_with_what_moved() -> None:
-    changed = made.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
-    text = summary.write(made.run(made.record()), changed)
+    changed = samples.comparison("ethos-u-vela 5.1.0 became 5.2.0", changes=40)
+    text = summary.write(samples.run(samples.record()), changed)
     assert text.startswith("# ethos-hil: red: 40; the gate fails\n")
     assert "Against `night1`: **40 regressed**, **1 missing**, 4,000 unchanged. The gate fails for 40 changes." in text
     assert "- `ethos-u-vela 5.1.0 became 5.2.0: 5.1.0 became 5.2.0`" in text
     assert "### 40 regressed by stream: `ethos-u-vela 5.1.0 became 5.2.0`" in text
     assert "### 1 missing\n" in text
     assert "And 10 more." in text
-    rows = [cells for cells in page(made.run(made.record()), changed).rows if cells[0] == "regressed"]
+    rows = [cells for cells in page(samples.run(samples.record()), changed).rows if cells[0] == "regressed"]
     assert len(rows) == 30
     moved = "Conv2D ethos-u-vela 5.1.0 became 5.2.0:12 7 → 9"
     place = ["regressed", "ethos-u-vela 5.1.0 became 5.2.0 0", "ethos-u55-128, Shared_Sram", "npu_cycles (modelled)"]
     assert rows[0] == [*place, "1,000", "1,010", "+1.00 %", f"{moved * 3}and 2 more"]
     passing = RunComparison("a", "b", (), {Word.UNCHANGED: 7}, 1)
-    text = summary.write(made.run(made.record()), passing)
+    text = summary.write(samples.run(samples.record()), passing)
     assert text.startswith("# ethos-hil: green; the gate passes\n")
     assert "Against `a`: 7 unchanged. The gate passes." in text
     assert "## Changes" not in text
 
 
 def test_two_schemes_of_a_model_are_told_apart() -> None:
-    record = made.failed(test=None, model="net.py:net")
+    record = samples.failed(test=None, model="net.py:net")
     assert record.artifact is not None
     other = dataclasses.replace(record, artifact=dataclasses.replace(record.artifact, scheme="a16w8"))
-    changed = made.comparison(changes=1)
+    changed = samples.comparison(changes=1)
     worse = dataclasses.replace(changed.changes[0], subject=subject_of(other))
-    rows = page(made.run(record, other), dataclasses.replace(changed, changes=(worse,))).rows
+    rows = page(samples.run(record, other), dataclasses.replace(changed, changes=(worse,))).rows
     assert [cells[0] for cells in rows if "mismatch" in cells] == ["net.py:net (a8w8)", "net.py:net (a16w8)"]
     assert [cells[1] for cells in rows if cells[0] == "regressed"] == ["net.py:net (a16w8)"]
 
 
 def test_failures_have_kind_message_and_line() -> None:
-    rows = page(made.run(*made.endings().values())).rows
+    rows = page(samples.run(*samples.endings().values())).rows
     begin = rows.index(["what", "NPU", "target", "kind", "message", "line"])
     assert rows[begin + 1 : begin + 4] == [
         ["suites/ops/test_a.py::test_add_alone_U55_BI", "ethos-u55-128", "virtual", "no-reference",
@@ -154,8 +154,8 @@ def test_failures_have_kind_message_and_line() -> None:
 
 
 def test_the_table_has_a_letter_for_each_end() -> None:
-    more = (made.record(profile="MI", npu=""), made.record(profile="BI", npu=""), made.record(case="other"))
-    text = summary.write(made.run(*made.endings().values(), *more), None)
+    more = (samples.record(profile="MI", npu=""), samples.record(profile="BI", npu=""), samples.record(case="other"))
+    text = summary.write(samples.run(*samples.endings().values(), *more), None)
     lines = text.split("## Operators and models\n\n")[1].splitlines()
     assert lines[0] == "|  | `MI` | `BI` | `U55_BI` | `ethos-u55-128` |"
     assert lines[2:6] == [
@@ -168,9 +168,9 @@ def test_the_table_has_a_letter_for_each_end() -> None:
 
 
 def test_sums_are_by_provenance_and_without_what_failed() -> None:
-    other = made.record(case="fvp", metrics=(*made.record().metrics[1:], made.record().metrics[0].__class__(
+    other = samples.record(case="fvp", metrics=(*samples.record().metrics[1:], samples.record().metrics[0].__class__(
         "npu_cycles", 5, "cycles", "fvp")))  # fmt: skip
-    rows = page(made.run(made.record(), made.record(case="b"), other, made.failed(case="c"))).rows
+    rows = page(samples.run(samples.record(), samples.record(case="b"), other, samples.failed(case="c"))).rows
     assert rows[-2:] == [
         ["ethos-u55-128", "Shared_Sram", "fvp", "1", "5"],
         ["ethos-u55-128", "Shared_Sram", "modelled", "2", f"{2 * ((1 << 24) + 1):,}"],
@@ -178,21 +178,21 @@ def test_sums_are_by_provenance_and_without_what_failed() -> None:
 
 
 def test_what_was_not_read_is_told() -> None:
-    results = made.run(made.record(), skipped=(Skipped("records-1.jsonl:2", "not a complete record"),))
+    results = samples.run(samples.record(), skipped=(Skipped("records-1.jsonl:2", "not a complete record"),))
     assert "- `records-1.jsonl:2 cannot be read: not a complete record`" in summary.write(results, None)
 
 
 def test_foreign_text_is_no_markup_and_calls_nobody() -> None:
-    parsed = page(made.hostile(), made.comparison(made.HOSTILE))
+    parsed = page(samples.hostile(), samples.comparison(samples.HOSTILE))
     assert parsed.tags <= OURS
-    assert cut(one_line(made.HOSTILE), 200) in parsed.code
+    assert cut(one_line(samples.HOSTILE), 200) in parsed.code
     assert not MENTION.search("".join(parsed.plain))
     assert "example.org" not in "".join(parsed.plain)
 
 
 def test_it_is_cut_at_a_line_before_github_shows_nothing_of_it() -> None:
-    operators = [made.record(name=f"{number:05}" + "é|" * 95) for number in range(2_000)]
-    content = summary.write(made.run(*operators), made.comparison()).encode()
+    operators = [samples.record(name=f"{number:05}" + "é|" * 95) for number in range(2_000)]
+    content = summary.write(samples.run(*operators), samples.comparison()).encode()
     assert summary.MOST - 3_000 < len(content) <= summary.MOST
     *_, before, blank, last = content.decode().splitlines()
     assert re.fullmatch(r"_The rest, [\d,]+ lines, is left out: a job summary may have 1 MiB\._", last)
