@@ -128,7 +128,7 @@ def test_transposed_convolutions_that_upstream_cannot_quantise_are_found(layer: 
 def test_nearest_elements_are_pytorchs_for_whole_factors_only() -> None:
     whole = {(size, size * factor) for size in range(1, 12) for factor in (1, 2, 3, 4)}
     assert all(picks_alike(*sizes) for sizes in whole)
-    assert not any(picks_alike(*each) for each in [(6, 8), (5, 7), (6, 9), (6, 3), (6, 15), (7, 10)])
+    assert not any(picks_alike(*sizes) for sizes in [(6, 8), (5, 7), (6, 9), (6, 3), (6, 15), (7, 10)])
     assert picks_alike(6, 12, 2.0)
     for size, target in ((6, 8), (7, 10), (4, 6), (9, 4)):  # PyTorch's elements are as this takes them to be
         elements = torch.nn.functional.interpolate(torch.arange(size).float().view(1, 1, 1, size), size=(1, target))
