@@ -16,7 +16,7 @@ import numpy as np
 
 from ethos_hil.base.errors import UsageError, raise_if_interrupted
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact, LoweredMethod
 from ethos_hil.lowering.cache.key import ModelIdentity, identity
 from ethos_hil.lowering.cache.store import Cache
@@ -37,7 +37,7 @@ from ethos_hil.lowering.upstream.patches.table import SPEED
 from ethos_hil.lowering.upstream.process import collecting_seldom, import_executorch, one_torch_thread
 from ethos_hil.lowering.upstream.pytorch_answers import evaluate, evaluate_in_double, frozen
 from ethos_hil.lowering.upstream.state import find_lost, written_buffers
-from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain
+from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, Toolchain, TosaToolchain, toolchain_for
 from ethos_hil.lowering.user_code.source import Sources
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -50,32 +50,30 @@ def lower(
     model: str | TorchModel | ProgramFile,
     target: EthosU | TosaSpec,
     *,
+    options: LoweringOptions | None = None,
     memory_mode: MemoryMode | None = None,
     vela: VelaSetup | None = None,
-    scheme: Scheme = "a8w8",
     whole: bool = False,
-    as_upstream: bool = False,
-    leave: Sequence[str] = (),
     cache: Cache | None = None,
     progress: Progress = silent,
     hosts: Callable[[str, HostModules], None] | None = None,
     etrecord: bool = False,
+    **fields: Any,
 ) -> Artifact:
     """Compile a model for an NPU, or to TOSA alone, or take a compiled one from the cache.
 
     Args:
         model: a MODEL as on the command line, or the result of `load_model` or `from_module`.
         target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
+        options: what is asked: the scheme, what is left to the CPU in all methods (besides what each method leaves:
+            `ethos_hil.lowering.upstream.cpu_only`), and so on. A float TOSA is not quantised. Its NPU, its options of
+            Vela and how it says to change the model are for the caller, who has made `target`, `vela` and `model`.
         memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,
             a .pte must be compiled for it.
         vela: what Vela is asked, the NPU and the memory mode included; by default what ExecuTorch asks.
-        scheme: how to quantise; a float TOSA is not quantised.
         whole: delegate all of each method, by the backend's id (`ethos_hil.lowering.upstream.delegation`); a quantised
             method then has integer inputs and outputs, as have the artifact's example inputs and quantised answers. By
             default a partitioner picks the operators to delegate.
-        as_upstream: repair none of Vela's known defects (docs/defects): the program is what ExecuTorch alone makes.
-        leave: what is left to the CPU in all methods, besides what each method leaves: operators, lines or modules
-            (`ethos_hil.lowering.upstream.cpu_only`).
         cache: the cache of artifacts; by default the user's.
         progress: called with what is being done (`ethos_hil.lowering.conditions.progress.Progress`). File descriptors 1
             and 2 are redirected while a stage runs, so show progress on a duplicate of them.
@@ -83,6 +81,7 @@ def lower(
             not taken from the cache.
         etrecord: whether the artifact has ExecuTorch's ETRecord too, if the model is lowered here and not `whole`. It
             takes a second and megabytes for a model of megabytes.
+        fields: fields of `options`, by their names: `scheme="a16w8"`.
 
     Returns:
         The artifact. Its `npu_ops` are empty when nothing could be delegated, or when it is a .pte of unknown origin.
@@ -92,6 +91,7 @@ def lower(
         ToolError when the disk is full or a tool is missing.
     """
     cache = cache if cache is not None else Cache()
+    options = replace(options or LoweringOptions(""), **fields)
     if isinstance(model, str):
         progress("loading the model")
         model = load_model(model)
@@ -103,23 +103,20 @@ def lower(
                 f"{model.label} is compiled already, so {' '.join(vela.told)} says nothing",
                 hint="leave it out, or give the model it was made from",
             )
-        if leave:
+        if options.leave:
             raise UsageError(f"{model.label} is compiled already, so nothing of it can be left to the CPU", hint=(
                 "give the model it was made from, or leave out --leave"
             ))  # fmt: skip
         return _from_program(model, target, memory_mode if vela is None else vela.mode, cache)
     left = {name: method.leave for name, method in model.methods.items() if method.leave}
-    if whole and leave:
-        left["--leave"] = tuple(leave)
+    if whole and options.leave:
+        left["--leave"] = options.leave
     if whole and left:
         names = ", ".join(f"{name} leaves {', '.join(operators)}" for name, operators in left.items())
         raise UsageError(f"{model.label} cannot be lowered whole: {names} to the CPU", hint="leave out --whole")
-    wide: Scheme = "a16w8" if any(method.int16 for method in model.methods.values()) else scheme
-    toolchain = (
-        TosaToolchain(target, scheme, bits=wide)
-        if isinstance(target, TosaSpec)
-        else EthosUToolchain(vela or VelaSetup.default(target, memory_mode), scheme, as_upstream=as_upstream)
-    )
+    if vela is None and memory_mode is not None and isinstance(target, EthosU):
+        vela = VelaSetup.default(target, memory_mode)
+    toolchain = toolchain_for(target, options, vela, int16=any(method.int16 for method in model.methods.values()))
     progress("exporting")
     # Patches of torchao come later: they import it, and nothing else does if the artifact is in the cache.
     with telling(progress), apply([patch for patch in SPEED if patch.package == "torch"]), collecting_seldom():
@@ -127,7 +124,8 @@ def lower(
             exported = {name: export(method.fresh, method.example_inputs) for name, method in model.methods.items()}
             early = _quantise_by_users(model, exported, toolchain)
             etrecord = etrecord and not whole
-            asked = (*(("whole",) if whole else ()), *(("leave", *sorted(set(leave))) if leave else ()))
+            leave = ("leave", *sorted(set(options.leave))) if options.leave else ()
+            asked = (*(("whole",) if whole else ()), *leave)
             programs = {name: ready.program for name, ready in early.items()}
             target_key = (*toolchain.key, *asked, *(("etrecord",) if etrecord else ()))
             known = identity(exported, model, target_key, (*toolchain.wishes, *asked), quantised=programs)
@@ -138,7 +136,7 @@ def lower(
             with _executorch(toolchain, model.sources):
                 return _compile(
                     model, exported, early, toolchain, known,
-                    whole=whole, asked=tuple(leave), hosts=hosts, etrecord=etrecord,
+                    whole=whole, hosts=hosts, etrecord=etrecord,
                 )  # fmt: skip
 
         artifact, _ = cache.get_or_make(known.key, make)
@@ -148,10 +146,8 @@ def lower(
 def host_modules(
     model: TorchModel,
     method: str,
-    npu: EthosU,
+    options: LoweringOptions,
     *,
-    vela: VelaSetup | None = None,
-    scheme: Scheme = "a8w8",
     progress: Progress = silent,
 ) -> HostModules:
     """Return a method's float and quantised modules, as `lower` has them on its way.
@@ -159,12 +155,13 @@ def host_modules(
     Args:
         model: the model.
         method: the name of the method.
-        npu, vela, scheme, progress: as for `lower`.
+        options: what is asked, the NPU included.
+        progress: as for `lower`.
 
     Raises:
         UsageError: the model can't be exported or quantised.
     """
-    toolchain = EthosUToolchain(vela or VelaSetup.default(npu), scheme)
+    toolchain = EthosUToolchain(VelaSetup.of(options), options)
     chosen = model.methods[method]
     with apply([patch for patch in SPEED if patch.package == "torch"]), _stage("exporting the model", model.sources):
         exported = export(chosen.fresh, chosen.example_inputs)
@@ -263,7 +260,6 @@ def _compile(
     known: ModelIdentity,
     *,
     whole: bool,
-    asked: tuple[str, ...],
     hosts: Callable[[str, HostModules], None] | None,
     etrecord: bool,
 ) -> Artifact:
@@ -279,7 +275,7 @@ def _compile(
     given = {name: programs[name] for name, method in model.methods.items() if not method.on_cpu}
     borders: Mapping[str, Border] = {}
     tell(f"lowering to {toolchain.product}")
-    leave = {name: (*method.leave, *asked) for name, method in model.methods.items()}
+    leave = {name: (*method.leave, *toolchain.options.leave) for name, method in model.methods.items()}
     locate = {name: toolchain.sites(name, model.sources) for name in programs}
     with (
         _stage("lowering the model", model.sources),
@@ -290,7 +286,7 @@ def _compile(
             edge, borders = by_backend_id(programs, partitioners, inputs, toolchain.enter, model.sources)
         else:
             edge = by_partitioner(programs, partitioners, etrecord=etrecord)
-        _check_left(model, asked, {name: edge.exported_program(name) for name in given}, locate)
+        _check_left(model, toolchain.options.leave, {name: edge.exported_program(name) for name in given}, locate)
         for name in programs:
             toolchain.finish(name, edge.exported_program(name))
         states = {

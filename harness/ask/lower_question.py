@@ -71,11 +71,9 @@ def lower_question(
     """
     target: EthosU | TosaSpec = question.npu_name if spec is None else spec
     settings: dict[str, Any] = {
+        "options": question,
         "progress": progress,
         "vela": VelaSetup.asked(question) if spec is None else None,
-        "scheme": question.scheme,
-        "as_upstream": question.as_upstream,
-        "leave": question.leave,
         # A TOSA program does not run, so there is nothing that an Inspector could join with it.
         "etrecord": spec is None,
         **options,
@@ -85,7 +83,7 @@ def lower_question(
         # Functions and files of the user's are not among what a model by name is known to be made from.
         if not in_user_code(question):
             change = ModelChange(lambda loaded: quantise_as_asked(loaded, question), question.int16)
-            return lower_named(model, target, change=change, trust=question.trust_model, needed=needed, **settings)
+            return lower_named(model, target, change=change, needed=needed, **settings)
         progress("loading the model")
         model = load_model(model, trust=question.trust_model)
     assert isinstance(model, TorchModel | ProgramFile)

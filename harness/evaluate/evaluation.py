@@ -31,7 +31,6 @@ from ethos_hil.lowering.model.torch_model import HostModules, TorchModel
 from ethos_hil.lowering.program.program_file import ProgramFile
 from ethos_hil.lowering.upstream.layer_errors import LayerError, LayerErrors, decibels
 from ethos_hil.lowering.upstream.process import one_torch_thread
-from ethos_hil.lowering.vela.options import VelaSetup
 
 _CHUNK_ITEMS = 64
 _CHUNK_BYTES = 8 << 20
@@ -161,9 +160,7 @@ def evaluate(order: EvaluationOrder, reporter: Reporter | None = None) -> Evalua
             f"{model.label} keeps state between calls, and the items of a data set are independent",
             hint="ethos-hil run --inputs runs a sequence",
         )
-    hosts = modules.get(artifact.method) or host_modules(
-        model, artifact.method, npu, vela=VelaSetup.asked(question), scheme=question.scheme, progress=reporter.stage
-    )
+    hosts = modules.get(artifact.method) or host_modules(model, artifact.method, question, progress=reporter.stage)
     items = data.items(artifact.plan.input_tensors, order.limit)
     first = next(items, None)
     if first is None:
@@ -364,7 +361,7 @@ def int16_gains(
         reporter.stage(f"Trying 16 bits in {module} ({number + 1} of {len(modules)})")
         changed = quantise_as_asked(model, ModelOptions(model, method=method, int16=(module,)))
         assert isinstance(changed, TorchModel)
-        hosts = host_modules(changed, method, question.npu_name, vela=VelaSetup.asked(question), scheme=question.scheme)
+        hosts = host_modules(changed, method, question)
         pairs = ((sample.answers[FLOAT], hosts.answers(sample.inputs)[QUANTISED]) for sample in samples)
         yield Int16Gain(module, now, _sqnr(pairs))
 

@@ -8,7 +8,7 @@ environment variables, versions. A model of which something cannot be known is b
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any
 
 from ethos_hil.base.errors import ToolError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.conditions.progress import Progress, silent, tell, telling
@@ -39,7 +39,7 @@ from ethos_hil.lowering.made_from.project_files import of_project
 from ethos_hil.lowering.model.quantisation import quantisation_notes
 from ethos_hil.lowering.model.torch_model import HostModules, TorchModel, load_model
 from ethos_hil.lowering.program.program_file import ProgramFile
-from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.upstream.toolchain import toolchain_for
 from ethos_hil.lowering.user_code.user_function import MODULE_PREFIX
 from ethos_hil.lowering.vela.options import VelaSetup
 
@@ -138,13 +138,10 @@ def lower_named(
     text: str,
     target: EthosU | TosaSpec,
     *,
+    options: LoweringOptions | None = None,
     vela: VelaSetup | None = None,
-    scheme: Scheme = "a8w8",
     whole: bool = False,
-    as_upstream: bool = False,
-    leave: Sequence[str] = (),
     change: ModelChange = NO_CHANGE,
-    trust: bool = False,
     needed: Needed = never_needed,
     cache: Cache | None = None,
     progress: Progress = silent,
@@ -155,30 +152,31 @@ def lower_named(
 
     Args:
         text: a MODEL as on the command line.
-        target, vela, scheme, whole, as_upstream, leave, cache, progress, hosts, etrecord: as for
-            `ethos_hil.lowering.lower.lower`.
+        target, vela, whole, cache, progress, hosts, etrecord: as for `ethos_hil.lowering.lower.lower`.
+        options: the same; `trust_model` is as for `load_model`.
         change: what is changed of the model after it is loaded.
-        trust: as for `load_model`.
         needed: whether the caller needs the loaded model.
 
     Raises:
         UsageError, CompileError, ToolError: as `load_model` and `lower`.
     """
     cache = cache if cache is not None else Cache()
-
+    options = options or LoweringOptions(text)
     lower_loaded = partial(
-        lower, target=target, vela=vela, scheme=scheme, whole=whole, as_upstream=as_upstream, leave=leave, cache=cache,
-        progress=progress, hosts=hosts, etrecord=etrecord,
+        lower, target=target, options=options, vela=vela, whole=whole, cache=cache, progress=progress, hosts=hosts,
+        etrecord=etrecord,
     )  # fmt: skip
-    origin = None if trust else _Origin.of(text)  # what a file with code in it asks for is not watched
+    origin = None if options.trust_model else _Origin.of(text)  # what a file with code in it asks for is not watched
     if origin is None:
         progress("loading the model")
-        loaded = change.applied(load_model(text, trust=trust))
+        loaded = change.applied(load_model(text, trust=options.trust_model))
         return LoweredModel.of(lower_loaded(loaded), loaded)
     name = _identity(text, origin)
     key = (
-        *_key(target, vela, scheme, whole=whole, as_upstream=as_upstream),
-        *(("leave", *leave) if leave else ()),
+        *toolchain_for(target, options, vela).key,
+        "whole" if whole else "",
+        "by name",
+        *(("leave", *options.leave) if options.leave else ()),
         *(("etrecord",) if etrecord else ()),
         *change.key,
     )
@@ -239,17 +237,6 @@ def _identity(text: str, origin: _Origin) -> str:
     """Return what a model is called, with all that decides which files a name in its code means."""
     function = "" if text.lower().endswith(".pt2") else text.rpartition(":")[2]
     return "\0".join([str(origin.file), function, str(Path.cwd()), str(sys.flags.optimize), *sys.path])
-
-
-def _key(
-    target: EthosU | TosaSpec, vela: VelaSetup | None, scheme: Scheme, *, whole: bool, as_upstream: bool
-) -> tuple[str, ...]:
-    toolchain = (
-        TosaToolchain(target, scheme)
-        if isinstance(target, TosaSpec)
-        else EthosUToolchain(vela or VelaSetup.default(target), scheme, as_upstream=as_upstream)
-    )
-    return (*toolchain.key, "whole" if whole else "", "by name")
 
 
 def _fresh(made_from: Fingerprint) -> bool:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import CompileOptions
+from ethos_hil.base.question import CompileOptions, LoweringOptions
 from ethos_hil.lowering.cache import key as module
 from ethos_hil.lowering.cache.key import identity
 from ethos_hil.lowering.cache.versions import versions
@@ -140,18 +140,23 @@ def test_each_setting_of_vela_moves_the_key(tmp_path: Path) -> None:
     ]
     u55, u65, shared, sram = EthosU.parse("ethos-u55-128"), EthosU.parse("ethos-u65-256"), "Shared_Sram", "Sram_Only"
     toolchains = [
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a8w8"),
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(sram)), "a8w8"),
-        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), "a16w8"),
-        EthosUToolchain(VelaSetup.default(EthosU.parse("ethos-u55-256"), MemoryMode(shared)), "a8w8"),
-        EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), "a8w8"),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), LoweringOptions("", scheme="a8w8")),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(sram)), LoweringOptions("", scheme="a8w8")),
+        EthosUToolchain(VelaSetup.default(u55, MemoryMode(shared)), LoweringOptions("", scheme="a16w8")),
+        EthosUToolchain(
+            VelaSetup.default(EthosU.parse("ethos-u55-256"), MemoryMode(shared)), LoweringOptions("", scheme="a8w8")
+        ),
+        EthosUToolchain(VelaSetup.default(u65, MemoryMode(shared)), LoweringOptions("", scheme="a8w8")),
         *(
-            EthosUToolchain(VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)), "a8w8")
+            EthosUToolchain(
+                VelaSetup.of(replace(options, npu="ethos-u55-128", memory_mode=shared)),
+                LoweringOptions("", scheme="a8w8"),
+            )
             for options in settings
         ),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a8w8"),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), "a16w8"),
-        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), "a8w8"),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), LoweringOptions("", scheme="a8w8")),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+INT"), LoweringOptions("", scheme="a16w8")),
+        TosaToolchain(TosaSpec.parse("TOSA-1.0+FP"), LoweringOptions("", scheme="a8w8")),
     ]
     assert len({key_of(scaled(), toolchain.key) for toolchain in toolchains}) == len(toolchains)
 

@@ -12,6 +12,7 @@ import pytest
 
 from ethos_hil.base.errors import CompileError, ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import LoweringOptions
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
 from ethos_hil.lowering.lower import lower
@@ -184,7 +185,9 @@ def key_of(model: TorchModel, npu: EthosU = U55, mode: str = "Shared_Sram") -> s
     from ethos_hil.lowering.upstream.export import export
 
     exported = {name: export(method.module, method.example_inputs) for name, method in model.methods.items()}
-    return identity(exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), "a8w8").key).key
+    return identity(
+        exported, model, EthosUToolchain(VelaSetup.default(npu, MemoryMode.parse(mode)), LoweringOptions("")).key
+    ).key
 
 
 NET = """

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ethos_hil.base.errors import CompileError
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.base.question import LoweringOptions, Scheme
 from ethos_hil.lowering.artifact import Delegate
 from ethos_hil.lowering.formats.pte_model import ExecutionPlan
 from ethos_hil.lowering.formats.tosa_spec import TosaSpec
@@ -47,13 +48,15 @@ class Toolchain(abc.ABC):
         scheme: how the model is quantised first, or None if it stays in float.
         product: a name of the result, for people.
         as_upstream: whether nothing is repaired.
+        options: what was asked.
     """
 
     scheme: Scheme | None
     product: str
     as_upstream: bool = False
 
-    def __init__(self) -> None:
+    def __init__(self, options: LoweringOptions) -> None:
+        self.options = options
         self._calls: dict[str, Mapping[str, AtenCall]] = {}
         self._misplaced: list[set[str]] = []
 
@@ -65,7 +68,7 @@ class Toolchain(abc.ABC):
     @property
     def wishes(self) -> tuple[str, ...]:
         """What of it was asked by the user and is not a property of the target."""
-        return (str(self.scheme), *(("as-upstream",) if self.as_upstream else ()))
+        return (str(self.scheme), *(("as-upstream",) if self.as_upstream else ()), *self.options.further)
 
     @cached_property
     def compile_spec(self) -> Any:
@@ -152,23 +155,23 @@ class TosaToolchain(Toolchain):
 
     product = "TOSA"
 
-    def __init__(self, spec: TosaSpec, scheme: Scheme, *, bits: Scheme | None = None) -> None:
+    def __init__(self, spec: TosaSpec, options: LoweringOptions, *, int16: bool = False) -> None:
         """Makes a toolchain.
 
         Args:
             spec: what to lower to.
-            scheme: how to quantise.
-            bits: "a16w8" where some module has 16 bits; by default as the scheme.
+            options: what is asked.
+            int16: whether some module has 16 bits, whatever the scheme.
         """
-        super().__init__()
-        wide = spec.quantised and "a16w8" in (scheme, bits) and "int16" not in spec.extensions
+        super().__init__(options)
+        wide = spec.quantised and (int16 or options.scheme == "a16w8") and "int16" not in spec.extensions
         self.spec = TosaSpec(spec.version, spec.profile, (*spec.extensions, "int16")) if wide else spec
-        self.scheme = scheme if spec.quantised else None
+        self.scheme = options.scheme if spec.quantised else None
         self._sources: dict[str, Sources] = {}
 
     @property
     def key(self) -> tuple[str, ...]:
-        return ("tosa", str(self.spec), str(self.scheme))
+        return ("tosa", str(self.spec), str(self.scheme), *self.options.further)
 
     def start(self) -> None:
         """Does nothing: ExecuTorch does it all."""
@@ -208,11 +211,11 @@ class EthosUToolchain(Toolchain):
 
     product = "TOSA and Vela"
 
-    def __init__(self, vela: VelaSetup, scheme: Scheme, *, as_upstream: bool = False) -> None:
-        super().__init__()
-        self.as_upstream = as_upstream
+    def __init__(self, vela: VelaSetup, options: LoweringOptions) -> None:
+        super().__init__(options)
+        self.as_upstream = options.as_upstream
         self.vela = vela
-        self.scheme: Scheme = scheme
+        self.scheme: Scheme = options.scheme
         self._capture: Capture | None = None
         self._blobs: dict[str, list[bytes]] = {}
         self._without_origin: list[str] = []
@@ -220,7 +223,15 @@ class EthosUToolchain(Toolchain):
     @property
     def key(self) -> tuple[str, ...]:
         repairs = ("as-upstream",) if self.as_upstream else ()
-        return ("vela", self.vela.npu.name, self.vela.mode.name, self.scheme, *self.vela.key, *repairs)
+        return (
+            "vela",
+            self.vela.npu.name,
+            self.vela.mode.name,
+            self.scheme,
+            *self.vela.key,
+            *repairs,
+            *self.options.further,
+        )
 
     def start(self) -> None:
         VELA.start()  # it imports Vela while ExecuTorch is imported and the model is quantised
@@ -281,3 +292,19 @@ class EthosUToolchain(Toolchain):
     @property
     def notes(self) -> tuple[str, ...]:
         return (*super().notes, *self._without_origin, *(self._capture.notes if self._capture is not None else ()))
+
+
+def toolchain_for(
+    target: EthosU | TosaSpec, options: LoweringOptions, vela: VelaSetup | None = None, *, int16: bool = False
+) -> Toolchain:
+    """Return the toolchain that lowers to TOSA, or for an NPU.
+
+    Args:
+        target: the TOSA, or the NPU.
+        options: what is asked.
+        vela: what Vela is asked; by default what ExecuTorch asks.
+        int16: whether some module has 16 bits, whatever the scheme.
+    """
+    if isinstance(target, TosaSpec):
+        return TosaToolchain(target, options, int16=int16)
+    return EthosUToolchain(vela or VelaSetup.default(target), options)

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 from ethos_hil.base.errors import UsageError
 from ethos_hil.base.judge import Evidence
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Scheme
+from ethos_hil.base.question import LoweringOptions, Scheme
 from ethos_hil.base.record import Decision
 from ethos_hil.base.verdict import Failure, FailureKind, Verdict
 from ethos_hil.harness.declared import declared_digest, declared_unchanged
 from ethos_hil.lowering.artifact import Artifact
 from ethos_hil.lowering.cache.store import Cache
-from ethos_hil.lowering.formats.tosa_spec import TosaSpec
 from ethos_hil.lowering.made_from.chance import calls_noticed
 from ethos_hil.lowering.made_from.code_watch import WATCH
 from ethos_hil.lowering.made_from.imported_files import file_of_module
@@ -30,7 +29,7 @@ from ethos_hil.lowering.made_from.model_fingerprint import (
     keep_artifact,
     read_at_import,
 )
-from ethos_hil.lowering.upstream.toolchain import EthosUToolchain, TosaToolchain
+from ethos_hil.lowering.upstream.toolchain import toolchain_for
 from ethos_hil.lowering.user_code.user_function import check_bytecode
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
@@ -108,9 +107,9 @@ class Declared(abc.ABC):
     def key(self, memory_mode: str | None) -> tuple[str, ...]:
         """Return the properties of its target that decide its artifact."""
         target = self.profile.target
-        if isinstance(target, TosaSpec):
-            return TosaToolchain(target, self.scheme).key
-        return EthosUToolchain(VelaSetup.default(target, MemoryMode.chosen(memory_mode, target)), self.scheme).key
+        mode = MemoryMode.chosen(memory_mode, target) if isinstance(target, EthosU) else None
+        vela = VelaSetup.default(target, mode) if isinstance(target, EthosU) else None
+        return toolchain_for(target, LoweringOptions(self.name, scheme=self.scheme), vela).key
 
     def memo_key(self, memory_mode: str | None) -> tuple[str, ...]:
         """Return what its artifact is found again by: its target, and the code of `harness` that makes its module."""

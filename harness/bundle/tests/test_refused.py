@@ -212,7 +212,7 @@ CONTENT: dict[str, tuple[Damage, str]] = {
     "another method": (asked(method="backward"), "no method 'backward'"),
     "repeated never": (asked(repeat=0), "each 0 times"),
     "repeated for ever": (asked(repeat=10**12), "each 1000000000000 times"),
-    "a limit in words": (asked(min_sqnr="high"), "min_sqnr is 'high'"),
+    "a limit in words": (asked(min_sqnr="high"), "min_sqnr: 'high' is not a number"),
     "a setting of later": (asked(more=1), "more is not known"),
     "inputs of another shape": (replaced("inputs.npz", npz(a=np.zeros(3, np.float32))), "inputs.npz has float32[3]"),
     "inputs missing": (replaced("inputs.npz", npz()), "inputs.npz has 0 arrays"),

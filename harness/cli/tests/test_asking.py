@@ -88,7 +88,7 @@ ASKS = ("run", "lower", "preflight", "image", "evaluate", "profile", "scan")
 
 
 def test_a_new_option_is_one_edit(tmp_path: Path) -> None:
-    """With one field more: options of all commands about a model, keywords, JSON, digest, again."""
+    """With one field more: options of all commands about a model, keywords, JSON, digest, again, keys of artifacts."""
     script = f"""
 import importlib.util, inspect, json, sys
 import ethos_hil
@@ -114,15 +114,22 @@ try:
     module.Question("net.py:net", pad_to=0).check()
 except Exception as error:
     wrong = str(error)
+from ethos_hil.base.npu.ethos_u import EthosU
+from ethos_hil.lowering.upstream.toolchain import toolchain_for
+toolchains = [toolchain_for(EthosU.parse("ethos-u55-128"), question.but(pad_to=pad)) for pad in (None, 8, 9)]
+lowers = [toolchain.options.pad_to for toolchain in toolchains] == [None, 8, 9]
+keys = len({{toolchain.key for toolchain in toolchains}}) == len({{toolchain.wishes for toolchain in toolchains}}) == 3
 print(json.dumps([there, functions, kept == question, again(kept), question.digest != question.but(pad_to=9).digest,
-                  wrong, "pad_to: Pad to this number." in ethos_hil.run.__doc__]))
+                  wrong, "pad_to: Pad to this number." in ethos_hil.run.__doc__,
+                  lowers, keys]))
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    there, functions, same, line, moved, wrong, explained = json.loads(done.stdout)
+    there, functions, same, line, moved, wrong, explained, lowers, keys = json.loads(done.stdout)
     assert sorted(there) == sorted(ASKS)
     assert sorted(functions) == ["Question", "evaluate", "lower", "preflight", "profile", "run"]
     assert (same, moved, explained) == (True, True, True)
+    assert (lowers, keys) == (True, True)  # it reaches the code that lowers, and no older artifact is taken for it
     assert line == "ethos-hil run net.py:net --npu ethos-u55-128 --pad-to 8"
     assert wrong == "--pad-to is 0"
 

@@ -22,7 +22,7 @@ import torch
 
 from ethos_hil.base.errors import ToolError, UsageError
 from ethos_hil.base.npu.ethos_u import EthosU
-from ethos_hil.base.question import Question
+from ethos_hil.base.question import LoweringOptions, Question
 from ethos_hil.harness.cli.tests.test_cli import Run, assert_one_clear_line, ethos_hil, here
 from ethos_hil.harness.evaluate.board_worker import BoardWorker, Chunk
 from ethos_hil.lowering.artifact import Artifact
@@ -230,7 +230,10 @@ def test_a_model_is_quantised_once(tmp_path: Path) -> None:
     assert stages.count("quantising") == 1
     assert artifact.pte == lower(small(), NPU, cache=Cache(tmp_path / "two")).pte
     inputs = artifact.example_inputs
-    answers, again = hosts["forward"].answers(inputs), host_modules(small(), "forward", NPU).answers(inputs)
+    answers, again = (
+        hosts["forward"].answers(inputs),
+        host_modules(small(), "forward", LoweringOptions("", npu=str(NPU))).answers(inputs),
+    )
     assert set(answers) == set(again) == {"float", "quantised"}
     assert all(np.array_equal(*pair) for name in answers for pair in zip(answers[name], again[name], strict=True))
     assert not np.array_equal(answers["float"][0], answers["quantised"][0])

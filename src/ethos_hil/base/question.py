@@ -24,7 +24,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.field_option import OPTION, FieldOption, option
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.plain_text import portable
-from ethos_hil.base.regular_file import digest_of_file
+from ethos_hil.base.value_digest import digest_in_memory, digest_of_readable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -240,6 +240,24 @@ class CompileOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoweringOptions(ModelOptions, CompileOptions):
+    """What decides a program: the two groups that lowering takes."""
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """What is asked beyond `_IN_KEYS`, "pad_to=8". It is in every key, so that no new option is forgotten there."""
+        names = (*GROUPS["model"], *GROUPS["compile"])
+        return tuple(f"{name}={getattr(self, name)!r}" for name in self.given if name in names and name not in _IN_KEYS)
+
+
+_IN_KEYS = frozenset(
+    {"method", "scheme", "calibrate", "int16", "quantizer", "leave", "trust_model", "npu", "memory_mode",
+     "system_config", "vela_ini", "optimise", "arena_cache_size", "vela_flags", "as_upstream"}
+)  # fmt: skip
+"""Fields that the keys of artifacts have in a form of their own, or that are in the loaded model."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PlaceOptions(OptionGroup):
     """Where a question is answered, and by what rules."""
 
@@ -403,7 +421,7 @@ class JudgeOptions(OptionGroup):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Question(ModelOptions, CompileOptions, PlaceOptions, JudgeOptions):
+class Question(LoweringOptions, PlaceOptions, JudgeOptions):
     """What is asked of a model. Values are as the user gave them: `check` says what is wrong with one.
 
     Attributes:
@@ -475,9 +493,9 @@ class Question(ModelOptions, CompileOptions, PlaceOptions, JudgeOptions):
             if name == "model" or name in digests or value is None:
                 continue
             if not isinstance(value, str | Path) and how.kind in (str, Path) and not how.many:
-                values[name], digests[name] = None, _digest_in_memory(value)
+                values[name], digests[name] = None, digest_in_memory(value)
             elif how.content and (how.kind is Path or str(value).lower().endswith(ARRAYS)):
-                digests[name] = _digest_of_file(Path(value))
+                digests[name] = digest_of_readable(Path(value))
         return dataclasses.replace(self, digests=digests, **values)
 
     @property
@@ -544,53 +562,25 @@ ANNOTATIONS: Mapping[str, str] = {name: str(item.type) for _, items in _groups()
 """The type of each field, as it is written."""
 
 
-def _digest_of_file(path: Path) -> str:
-    """Return the digest of a file; "" where it cannot be read: whoever needs it says so."""
-    try:
-        return digest_of_file(path)
-    except OSError:
-        return ""
-
-
-def _digest_in_memory(value: Any) -> str:
-    """Return a digest of arrays, or of what else a field has in memory."""
-    digest = hashlib.sha256()
-    for array in _arrays(value):
-        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
-    if callable(value):
-        digest.update(f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}".encode())
-    return digest.hexdigest()
-
-
-def _arrays(value: Any) -> Iterator[np.ndarray]:
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _arrays(item)
-    elif hasattr(value, "shape"):
-        import numpy as np
-
-        yield np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-
-
 def _to_json(value: Any) -> Any:
     unwritten = isinstance(value, Path) or (isinstance(value, float) and not math.isfinite(value))
     return str(value) if unwritten else list(value) if isinstance(value, tuple) else value
 
 
 def _from_json(name: str, value: Any) -> Any:
+    from ethos_hil.base.typed_json import from_json  # late: only readers need cattrs
+
     how = OPTIONS[name]
     if value is None and DEFAULTS.get(name) is None and name != "model":
         return None
-    if how.many:
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise TypeError(f"{name} is {value!r:.50}, not a list of texts")
-        return tuple(value)
-    text = isinstance(value, str)
-    fits = {str: text, Path: text, bool: isinstance(value, bool), int: type(value) is int,
-            float: type(value) in (int, float) or (text and value in ("inf", "-inf", "nan"))}  # fmt: skip
-    if not fits[how.kind]:
-        raise TypeError(f"{name} is {value!r:.50}, not {how.kind.__name__}")
-    return how.kind(value)
+    if how.many and not isinstance(value, list):
+        raise TypeError(f"{name}: {value!r:.50} is not a list of texts")
+    kind: Any = tuple[str, ...] if how.many else str if how.kind is Path else how.kind
+    try:
+        known = from_json(kind, value)
+    except ValueError as error:
+        raise TypeError(f"{name}: {error}") from error
+    return Path(known) if how.kind is Path else known
 
 
 def _mapping(value: Any, name: str) -> Mapping[str, Any]:
