@@ -17,9 +17,10 @@ def target_of(
     question: Question, *, pool: BoardPool | None = None, tell: Callable[[str], None] | None = None
 ) -> Target:
     """Make the target of a question. Arguments and errors are those of `make_target`."""
+    from ethos_hil.harness.targets.plugin import TargetOption
     from ethos_hil.harness.targets.registry import make_target
 
-    rules = {name: getattr(question, name) for name in ("strict", "fast", "trust_elf", "strict_board")}
+    rules = {option.setting: getattr(question, option.setting) for option in TargetOption if option.flag}
     return make_target(question.target, question.npu_name, pool=pool, tell=tell, **rules)
 
 

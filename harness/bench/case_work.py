@@ -31,6 +31,7 @@ from ethos_hil.lowering.model.torch_model import TorchModel, from_module, load_m
 from ethos_hil.lowering.user_code.source import summary
 from ethos_hil.lowering.vela.ini import VelaIni
 from ethos_hil.lowering.vela.options import VelaSetup
+from ethos_hil.results.known_clocks import asked_clock
 from ethos_hil.results.latency import with_latency
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class CaseWork:
         for point in points:
             try:
                 findings = self._findings(point)
-                findings = replace(findings, facts=with_latency(findings.facts, self._settings.clock))
+                findings = replace(findings, facts=with_latency(findings.facts, asked_clock(self._settings.clock)))
             except Fault as fault:
                 findings = refused(point, self._settings, EthosHilError(fault.message, kind=fault.kind))
             except (Exception, SystemExit) as error:

@@ -79,7 +79,7 @@ def timed_findings(
     ops, cycles = _timed(artifact, delegates)
     system = system_of(artifact, npu)
     facts = RunFacts(
-        **facts_of(point, settings.grid),
+        **facts_of(point, settings),
         question=settings.question(point).kept(),
         target=TargetInfo(plugin.name, plugin.kind, soc),
         metrics=(*cycles, *sizes(footprint), *vela_metrics(artifact)),
@@ -209,7 +209,7 @@ def booted_findings(point: BenchPoint, settings: PointSettings, artifact: Artifa
     report = _without_warm_up(report, settings.warm_up)
     names = {metric.name for metric in report.facts.metrics}
     further = tuple(metric for metric in vela_metrics(report.artifact) if metric.name not in names)
-    return report.with_facts(metrics=(*report.facts.metrics, *further), **facts_of(point, settings.grid))
+    return report.with_facts(metrics=(*report.facts.metrics, *further), **facts_of(point, settings))
 
 
 def _without_warm_up(report: Report, count: int) -> Report:

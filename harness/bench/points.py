@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.errors import EthosHilError, UsageError
 from ethos_hil.base.judge import Evidence, Findings
 from ethos_hil.base.npu.ethos_u import FAMILIES, EthosU
@@ -20,6 +19,7 @@ from ethos_hil.harness.verdict.artifact_info import failed_findings
 from ethos_hil.lowering.vela.ini import SHIPPED, VelaIni
 from ethos_hil.lowering.vela.memory_mode import MemoryMode
 from ethos_hil.lowering.vela.options import VelaSetup
+from ethos_hil.results.known_clocks import asked_clock
 
 ALL = "all"
 """In place of the names of memory modes: every one that an NPU can have."""
@@ -36,7 +36,7 @@ class PointSettings:
         repeat: executions of a booted point that count; None for one on a virtual target, else three.
         warm_up: executions before them, which do not.
         timeout: seconds of a booted run on the target.
-        clock: the clock that the user states to make times with; None for that of the system configuration.
+        clock: the clock to make times with, as the user states it; None for that of the system configuration.
     """
 
     grid: str = ""
@@ -45,16 +45,14 @@ class PointSettings:
     repeat: int | None = None
     warm_up: int = 0
     timeout: float = 120.0
-    clock: StatedClock | None = None
+    clock: str | None = None
 
     def check(self) -> None:
         """Check what is said of executions. Raises UsageError."""
-        if self.repeat is not None and self.repeat < 1:
-            raise UsageError(f"--repeat is {self.repeat}", hint="give 1 or more")
+        Question("", repeat=self.repeat, timeout=self.timeout).check()
+        asked_clock(self.clock)
         if self.warm_up < 0:
             raise UsageError(f"--warm-up is {self.warm_up}", hint="give 0 or more")
-        if self.timeout <= 0:
-            raise UsageError(f"--timeout is {self.timeout:g}", hint="give seconds above 0")
 
     def question(self, point: BenchPoint, **changes: Any) -> Question:
         """Return the question of a point; `changes` are further fields of it."""
@@ -67,8 +65,9 @@ class PointSettings:
             vela_ini=self.vela_ini,
             target=point.target,
             timeout=self.timeout,
+            clock=self.clock,
             profile=True,
-            **changes,
+            **{"repeat": self.repeat and self.repeat + self.warm_up, **changes},
         )
 
     def setup(self, point: BenchPoint) -> VelaSetup:
@@ -195,7 +194,7 @@ def refusal(check: Callable[[], object]) -> UsageError | None:
     return None
 
 
-def facts_of(point: BenchPoint, grid: str) -> dict[str, Any]:
+def facts_of(point: BenchPoint, settings: PointSettings) -> dict[str, Any]:
     """Return the fields of `RunFacts` that say which point of a grid they are of."""
     case = point.case
     return {
@@ -203,7 +202,7 @@ def facts_of(point: BenchPoint, grid: str) -> dict[str, Any]:
         "npu": point.npu,
         "memory_mode": point.memory_mode,
         "system_config": point.system_config,
-        "bench": BenchInfo(grid, case.name, case.group, case.tags, case.source),
+        "bench": BenchInfo(settings.grid, case.name, case.group, case.tags, case.source, settings.warm_up),
     }
 
 
@@ -221,4 +220,4 @@ def refused(point: BenchPoint, settings: PointSettings, error: EthosHilError, *,
     if impossible:
         missing = Failure(FailureKind.CAPABILITY, error.message, error.hint)
         findings = replace(findings, evidence=Evidence(missing=missing))
-    return findings.with_facts(**facts_of(point, settings.grid))
+    return findings.with_facts(**facts_of(point, settings))

@@ -13,11 +13,11 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.cli.asking import option_of
 from ethos_hil.harness.cli.common_options import DEBUG, RUNS, file_option, word_of
 from ethos_hil.harness.cli.ledger import CONTRIBUTE, WHO
-from ethos_hil.results.known_clocks import asked_clock
 
 _GRID = "What is benchmarked"
 _grid = partial(typer.Option, rich_help_panel=_GRID)
 _of_grid = partial(option_of, otherwise="", panel=_GRID)
+_of_run = partial(option_of, panel="How")
 _run = partial(typer.Option, rich_help_panel="How")
 _out = partial(typer.Option, rich_help_panel="Output")
 
@@ -67,7 +67,7 @@ TARGETS = Annotated[
     _of_grid("target", help="Where to run; repeatable. On a board or an FVP every point is run. Default: virtual."),
 ]
 SCHEME = Annotated[
-    str | None, _grid(metavar="a8w8|a16w8", help="Bits of activations and weights, in place of the cases' own.")
+    str | None, _of_grid("scheme", help="Bits of activations and weights. Default: the cases' own, a8w8 for MODELs.")
 ]
 BOOT = Annotated[
     bool | None,
@@ -79,13 +79,14 @@ BOOT = Annotated[
 ]
 REPEAT = Annotated[
     int | None,
-    _run(
-        metavar="N",
-        help="Executions of each booted point. Default: 1 on a virtual target, whose executions are all alike, else 3.",
+    _of_run(
+        "repeat",
+        help="Executions of each booted point.",
+        otherwise="1 on a virtual target, whose executions are all alike, else 3",
     ),
 ]
 WARM_UP = Annotated[int, _run(metavar="N", help="Executions before them that are compared, but not counted.")]
-TIMEOUT = Annotated[float, _run(metavar="SECONDS", help="For each run of a booted point on its target.")]
+TIMEOUT = Annotated[float, _of_run("timeout", help="Limit for each run of a booted point on its target.")]
 JOBS = Annotated[int | None, _run(metavar="N", help="Processes. Default: one for each processor.")]
 RUN_NAME = Annotated[str | None, _run(metavar="NAME", help="Name of the run folder. Default: a new one.")]
 RESUME = Annotated[
@@ -188,7 +189,7 @@ def bench(
         tuple(system_config or ()),
         tuple(target or ()),
         scheme,
-        PointSettings("", vela_ini, boot, repeat, warm_up, timeout, asked_clock(clock)),
+        PointSettings("", vela_ini, boot, repeat, warm_up, timeout, clock),
     )
     budget = Budget.parse(which) if which is not None else None
     energies = read_energy(energy) if energy is not None else None

@@ -223,7 +223,7 @@ def list_targets(*, as_json: bool) -> None:
         return
     table = table_of("target", "kind", "what it is", "SoC", "NPUs", "options", "here")
     for target in usable:
-        options = ", ".join(f"--{option}" for option in target.options if option != TargetOption.POOL)
+        options = ", ".join(sorted(filter(None, (TargetOption(option).flag for option in target.options))))
         status = Text(target.status, "green" if target.missing is None else "yellow")
         socs, npus = ", ".join(target.socs), registry.families(target.npus)
         add_row(table, target.name, target.kind, target.description, socs, npus, options, status)

@@ -325,9 +325,7 @@ def npu(
             help="The mode that it was compiled for; modelled cycles depend on it. Default: ExecuTorch's for the NPU.",
         ),
     ] = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Fail where a wait is missing in the command stream.")
-    ] = False,
+    strict: Annotated[bool, option_of("strict", help="Fail where a wait is missing in the command stream.")] = False,
     json_file: Annotated[Path | None, file_option("--json", "the report there", instead="")] = None,
     debug: DEBUG = False,
 ) -> None:

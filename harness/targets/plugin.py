@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.question import OPTIONS
 
 if TYPE_CHECKING:
     from ethos_hil.base.npu.ethos_u import EthosU
@@ -21,7 +22,7 @@ class TargetOption(enum.StrEnum):
     """What a user may ask of a target besides an NPU, and what honouring it obliges the target to."""
 
     STRICT = "strict"
-    """`--strict`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
+    """`--strict-waits`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""
     FAST = "fast"
     """`--fast`: the NPU leaves out its timing, to be faster. The target has no Capability.NPU_CYCLES then."""
     TRUST_ELF = "trust-elf"
@@ -32,6 +33,16 @@ class TargetOption(enum.StrEnum):
     does against one of its rules ends in a TargetError of kind "board-rule"."""
     POOL = "pool"
     """A BoardPool is used for Capability.STAYS_UP. It only saves time, so other targets ignore it."""
+
+    @property
+    def setting(self) -> str:
+        """Its name in `TargetSettings`, and among the fields of a question but for the pool."""
+        return self.value.replace("-", "_")
+
+    @property
+    def flag(self) -> str:
+        """What a user writes on the command line; "" for the pool."""
+        return OPTIONS[self.setting].flag(self.setting) if self.setting in OPTIONS else ""
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,12 @@ def kind_of(name: str) -> str:
         return ""
 
 
-def check_option(plugin: TargetPlugin, option: TargetOption, flag: str) -> None:
+def check_option(plugin: TargetPlugin, option: TargetOption) -> None:
     """Check that a target honours an option.
 
     Args:
         plugin: the target.
         option: what is asked of it.
-        flag: how the user wrote that.
 
     Raises:
         UsageError: it does not; says which targets do.
@@ -97,7 +96,9 @@ def check_option(plugin: TargetPlugin, option: TargetOption, flag: str) -> None:
         return
     able = [other.name for other in _usable() if option in other.options]
     other = f"use --target {' or '.join(able)}, or " if able else ""
-    raise UsageError(_REFUSALS[option].format(flag=flag, name=plugin.name), hint=f"{other}leave out {flag}")
+    raise UsageError(
+        _REFUSALS[option].format(flag=option.flag, name=plugin.name), hint=f"{other}leave out {option.flag}"
+    )
 
 
 def check_npu(plugin: TargetPlugin, npu: EthosU) -> None:
@@ -117,21 +118,18 @@ def make_target(
     name: str,
     npu: EthosU,
     *,
-    strict: bool = False,
-    fast: bool = False,
-    trust_elf: bool = False,
-    strict_board: bool = False,
     pool: BoardPool | None = None,
     tell: Callable[[str], None] | None = None,
+    **rules: bool,
 ) -> Target:
     """Make the target called `name` with `npu` in it.
 
     Args:
         name: as registered; `ethos-hil targets` lists them.
         npu: what it must have.
-        strict, fast, trust_elf, strict_board: what is asked of it (`TargetOption`).
         pool: where boards wait between runs; a target that cannot use it is made without.
         tell: gets what is being done, before something takes time.
+        rules: what is asked of it, by the names of `TargetSettings`.
 
     Raises:
         UsageError: there is no such target, or it cannot do what is asked; says which can.
@@ -139,25 +137,17 @@ def make_target(
         ToolError: its plug-in cannot be used, or the target is not what its plug-in says.
     """
     plugin = find_plugin(name)
-    wanted = {
-        TargetOption.STRICT: strict,
-        TargetOption.FAST: fast,
-        TargetOption.TRUST_ELF: trust_elf,
-        TargetOption.STRICT_BOARD: strict_board,
-    }
-    for option, asked in wanted.items():
-        if asked:
-            check_option(plugin, option, f"--{option}")
+    for option in TargetOption:
+        if rules.get(option.setting):
+            check_option(plugin, option)
     check_npu(plugin, npu)
     missing = plugin.find(npu)  # now, not after a minute of lowering
     if missing is not None:
         raise missing
     kept = pool if TargetOption.POOL in plugin.options else None
-    asked_for = TargetSettings(
-        strict=strict, fast=fast, trust_elf=trust_elf, strict_board=strict_board, pool=kept, tell=tell
-    )
+    settings = TargetSettings(**rules, pool=kept, tell=tell)
     try:
-        board = plugin.make(npu, asked_for)
+        board = plugin.make(npu, settings)
     except EthosHilError:
         raise
     except Exception as error:

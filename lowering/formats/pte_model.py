@@ -33,7 +33,6 @@ class Tensor:
 
     Attributes:
         scalar_type: ExecuTorch's name of the element type, for example "CHAR".
-        scalar_code: its number in the file and in the firmware's frames.
         sizes: the logical shape; the upper bound where the shape may vary.
         dim_order: the dimensions from outermost to innermost in memory.
         buffer: index of the planned memory buffer, or None when the tensor has no planned memory.
@@ -42,7 +41,6 @@ class Tensor:
     """
 
     scalar_type: str
-    scalar_code: int
     sizes: tuple[int, ...]
     dim_order: tuple[int, ...]
     buffer: int | None

@@ -228,10 +228,10 @@ class _Parser:
                 raise _Malformed(f"{where} is {nbytes} bytes at {offset} of {planned[buffer]} planned")
         elif record["data_buffer_idx"] > 0:
             data = self._constant(record["data_buffer_idx"], nbytes, where)
-            return Tensor(scalar_type, record["scalar_type"], sizes, dim_order, None, 0, data)
+            return Tensor(scalar_type, sizes, dim_order, None, 0, data)
         if record["data_buffer_idx"] > 0:
             raise _Malformed(f"{where} is mutable and has an initial value, which is not supported")
-        return Tensor(scalar_type, record["scalar_type"], sizes, dim_order, buffer, offset, None)
+        return Tensor(scalar_type, sizes, dim_order, buffer, offset, None)
 
     def _constant(self, index: int, nbytes: int, where: str) -> bytes:
         inline = self._program["constant_buffer"] or ()
@@ -415,4 +415,4 @@ def _array(value: Record, where: str) -> np.ndarray:
     wanted = math.prod(sizes) * ITEM_SIZES[name]
     if len(data) != wanted:
         raise FlatbufferError(f"{where} has {len(data):,} bytes, its type and shape need {wanted:,}")
-    return Tensor(name, record["scalar_type"], sizes, order, None, 0, None).from_bytes(data)
+    return Tensor(name, sizes, order, None, 0, None).from_bytes(data)

@@ -54,12 +54,12 @@ def test_segments_constants_and_lists_are_read() -> None:
 
 
 def test_tensors_are_laid_out_in_their_dimension_order() -> None:
-    tensor = Tensor("CHAR", 1, (1, 2, 3, 4), (0, 2, 3, 1), 0, 0, None)
+    tensor = Tensor("CHAR", (1, 2, 3, 4), (0, 2, 3, 1), 0, 0, None)
     array = np.arange(24, dtype=np.int8).reshape(1, 2, 3, 4)
     memory = tensor.to_bytes(array)
     assert list(memory[:4]) == [0, 12, 1, 13]
     assert np.array_equal(tensor.from_bytes(memory), array)
-    scalar = Tensor("FLOAT", 6, (), (), 0, 0, None)
+    scalar = Tensor("FLOAT", (), (), 0, 0, None)
     assert scalar.from_bytes(scalar.to_bytes(np.array(1.5, np.float32))) == np.float32(1.5)
     with pytest.raises(ValueError, match="expected int8"):
         tensor.to_bytes(array.astype(np.int16))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from ethos_hil.base.ending import standing_of
 from ethos_hil.base.record import Record
-from ethos_hil.base.verdict import RED
 from ethos_hil.base.wording import amount, counted
 from ethos_hil.base.wording import change as change_text
 from ethos_hil.results.comparison import RowChange
@@ -144,7 +144,7 @@ def feed(comparison: RunComparison, context: FeedContext) -> tuple[CauseGroup, .
 def _shown_as_failure(change: Change, context: FeedContext) -> bool:
     """Return whether a change says no more than that a test fails: it is among the failures, with all that is known."""
     record = context.records.get(change.subject)
-    failing = record is not None and record.verdict in RED
+    failing = record is not None and standing_of(record).red
     return failing and change.metric == VERDICT and change.word in (Word.REGRESSED, Word.UNSTABLE)
 
 

@@ -18,7 +18,7 @@ from ethos_hil.base.asking import TESTING
 from ethos_hil.base.field_option import FieldOption
 from ethos_hil.base.npu.family import Family
 from ethos_hil.base.question import DEFAULT_TARGET, NOWHERE, OPTIONS, Question
-from ethos_hil.base.suffix import parse_suffix
+from ethos_hil.base.suffix import NPU_SUFFIXES, parse_suffix
 from ethos_hil.results.run_name import DEFAULT_ROOT, is_name, new_name
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _attributes_of(name: str, how: FieldOption) -> dict[str, Any]:
     return {"metavar": how.metavar or name.upper(), "help": how.help, **several}
 
 
-_SUFFIXES = "MI (or FP), BI (or INT), U55_BI, U65_BI, U85_BI"
+_SUFFIXES = ", ".join(("MI (or FP)", "BI (or INT)", *NPU_SUFFIXES))
 _OPTIONS: dict[str, dict[str, Any]] = {
     "--suffix": {"action": "append", "metavar": "PROFILE", "help": f"run tests of {_SUFFIXES}; repeatable"},
     **{how.flag(name): _attributes_of(name, how) for name, how in OPTIONS.items() if how.session},
@@ -203,10 +203,9 @@ class Options:
         one_in = 1 if given("--one-in") is None else given("--one-in")
         check_name(target)
         only_npu = _only_npu(target)
-        if given("--strict-waits"):
-            check_option(find_plugin(target), TargetOption.STRICT, "--strict-waits")
-        if given("--strict-board"):
-            check_option(find_plugin(target), TargetOption.STRICT_BOARD, "--strict-board")
+        for option in (TargetOption.STRICT, TargetOption.STRICT_BOARD):
+            if given(option.flag):
+                check_option(find_plugin(target), option)
         if given("--record") and given("--replay"):
             raise UsageError("--record runs tests and --replay does not", hint="give one of them")
         if given("--compile-only") and (given("--record") or given("--replay")):

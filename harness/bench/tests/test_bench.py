@@ -201,9 +201,9 @@ def test_only_what_asking_again_would_not_change_is_done(
     wanted = plan("nothing:here")
     folder = new_run(wanted, tmp_path)
     for point in wanted.points[:2]:
-        folder.append(replace(samples.point(), **facts_of(point, "models")))
+        folder.append(replace(samples.point(), **facts_of(point, wanted.settings)))
     failure = None if kind is None else Failure(kind, "why")
-    odd = replace(samples.point(verdict=verdict, failure=failure), **facts_of(wanted.points[2], "models"))
+    odd = replace(samples.point(verdict=verdict, failure=failure), **facts_of(wanted.points[2], wanted.settings))
     folder.append(odd, part="a sweep: here")
     folder.append(replace(odd, bench=None), part="a sweep: here")  # a night's model is not a point
     assert set_aside(folder.path, "another sweep") == 0

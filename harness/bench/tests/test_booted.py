@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ethos_hil.base.clock import StatedClock
 from ethos_hil.base.ending import is_refusal
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
@@ -73,7 +72,7 @@ def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
 
 
 def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
-    record = measure(pool, replace(SETTINGS, clock=StatedClock(100e6, "--clock 100MHz"), boot=False))
+    record = measure(pool, replace(SETTINGS, clock="100MHz", boot=False))
     cycles, seconds = record.metric("npu_cycles"), record.metric(NPU_SECONDS)
     assert cycles is not None
     assert seconds is not None

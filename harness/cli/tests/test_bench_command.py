@@ -93,7 +93,7 @@ def write_run(grid: str, **changes: Any) -> None:
     plan = BenchOrder(grid=Path(grid), cases=("linear*",), settings=PointSettings(boot=False)).plan()
     folder = new_run(plan, Path("results/runs"), "made")
     (point,) = plan.points
-    folder.append(replace(samples.point(**changes), **facts_of(point, plan.settings.grid)))
+    folder.append(replace(samples.point(**changes), **facts_of(point, plan.settings)))
 
 
 @pytest.mark.parametrize(("budget", "status"), [("fps>=124k", 2), ("fps>=124000", 0), ("fps>=125001", 1)])

@@ -13,7 +13,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.evaluate.dataset import DataSet
 from ethos_hil.lowering.formats.pte_model import Tensor
 
-IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
+IMAGE = Tensor("FLOAT", (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
 
 
 class Endless(torch.utils.data.Dataset):

@@ -14,8 +14,8 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.harness.image.inputs import InputFile
 from ethos_hil.lowering.formats.pte_model import Tensor
 
-IMAGE = Tensor("FLOAT", 6, (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
-FLAGS = Tensor("CHAR", 1, (2,), (0,), 0, 64, None)
+IMAGE = Tensor("FLOAT", (1, 3, 4, 4), (0, 1, 2, 3), 0, 0, None)
+FLAGS = Tensor("CHAR", (2,), (0,), 0, 64, None)
 IMAGE_VALUE = np.arange(48, dtype=np.float32).reshape(1, 3, 4, 4)
 FLAGS_VALUE = np.array([1, -1], np.int8)
 
@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_named(tmp_path: Path, arrays: list[np.ndarray], me
         file.input_sets((IMAGE, FLAGS))
 
 
-ANY = Tensor("FLOAT", 6, (1,), (0,), 0, 0, None)
+ANY = Tensor("FLOAT", (1,), (0,), 0, 0, None)
 NAMES = ("left", "right")
 
 

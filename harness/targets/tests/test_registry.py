@@ -59,9 +59,11 @@ def test_an_npu_that_the_target_cannot_have_names_a_target_that_can(soc: str, np
 
 
 def test_options_are_refused_by_what_a_target_declares() -> None:
-    with pytest.raises(UsageError, match="--strict needs to see into the NPU, which --target corstone-300") as caught:
+    with pytest.raises(
+        UsageError, match="--strict-waits needs to see into the NPU, which --target corstone-300"
+    ) as caught:
         make_target("corstone-300", U55, strict=True)
-    assert caught.value.hint == "use --target virtual, or leave out --strict"
+    assert caught.value.hint == "use --target virtual, or leave out --strict-waits"
     with pytest.raises(UsageError, match="--fast is for FVPs; --target virtual has one speed") as caught:
         make_target("virtual", U55, fast=True)
     assert caught.value.hint == f"use --target {' or '.join(FVPS)}, or leave out --fast"
@@ -71,7 +73,7 @@ def test_options_are_refused_by_what_a_target_declares() -> None:
     # The same target with another declaration.
     deaf = dataclasses.replace(find_plugin("virtual"), name="deaf", options=frozenset())
     with pytest.raises(UsageError, match="--strict-waits needs to see into the NPU, which --target deaf"):
-        check_option(deaf, TargetOption.STRICT, "--strict-waits")
+        check_option(deaf, TargetOption.STRICT)
     plugin = dataclasses.replace(deaf, npus=("ethos-u85-128",))
     with pytest.raises(UsageError, match="the target deaf cannot have an ethos-u85-256"):
         check_npu(plugin, U85)

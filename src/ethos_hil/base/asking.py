@@ -98,7 +98,8 @@ API_LOWER = Asking((), LOWER.fields)
 API_OPEN = Asking((), tuple(name for name in API.fields if name not in (*GROUPS["place"], "npu") or name == "clock"))
 """An open target's `run`: the target and the NPU are given already."""
 BENCH = Asking(
-    ("ethos-hil", "bench"), ("npu", "memory_mode", "system_config", "vela_ini", "target", "scheme", "timeout", "clock"),
+    ("ethos-hil", "bench"),
+    ("npu", "memory_mode", "system_config", "vela_ini", "target", "scheme", "repeat", "timeout", "clock"),
     always=("npu", "memory_mode", "system_config"),
 )  # fmt: skip
 """A benchmark of one point; its options are its own, with the same flags."""

@@ -35,6 +35,7 @@ class BenchInfo:
         group: what it is a case of, "conv3x3": points of a group are compared with one another.
         tags: of the case: "short" or "long", and the user's own.
         source: where the case is declared, "grid.toml:12".
+        warm_up: executions at the start that do not count.
     """
 
     grid: str
@@ -42,6 +43,7 @@ class BenchInfo:
     group: str
     tags: tuple[str, ...] = ()
     source: str = ""
+    warm_up: int = 0
 
 
 @dataclass(frozen=True)

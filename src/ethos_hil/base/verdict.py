@@ -85,7 +85,7 @@ class FailureKind(enum.StrEnum):
     PROFILE = "profile"
     """The cycles of a profile contradict one another."""
     HAZARD = "hazard"
-    """With --strict: the NPU's command stream lacks a wait."""
+    """With --strict-waits: the NPU's command stream lacks a wait."""
     PARSE = "parse"
     """The functional NPU found an invalid command stream."""
     BUS = "bus"
