@@ -14,7 +14,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from ethos_hil.base.files import write_whole
 from ethos_hil.base.npu.ethos_u import EthosU
 from ethos_hil.base.record import Record
 from ethos_hil.base.regular_file import read_bytes, read_text
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.verdict import FailureKind
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.bench.case import BenchPoint, PointKey, key_of
@@ -174,8 +175,7 @@ def _read(folder: Path) -> BenchState:
         data = json.loads(read_text(folder / STATE))
         if data["schema_version"] != _SCHEMA_VERSION:
             raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
-        names = {field.name for field in fields(BenchState)}
-        return BenchState(**{name: value for name, value in data.items() if name in names})
+        return from_json(BenchState, data)
     except OSError as error:
         raise UsageError(
             f"{folder} has no benchmark that could be gone on with: {error.strerror} ({STATE})",

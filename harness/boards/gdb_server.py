@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ethos_hil.base.deadline import Deadline
 from ethos_hil.base.errors import TargetError, TargetNotAvailable, UsageError
-from ethos_hil.base.process import dies_with, end_marked, interrupts_deferred, wait_for_end
+from ethos_hil.base.process import end_marked, start_child, wait_for_end
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.boards.board import Loading, Server
 from ethos_hil.harness.gdb.remote import GdbRemote, connect
@@ -125,16 +125,8 @@ class StartedServer:
         self._mark = secrets.token_hex(8)
         self._text, self._lock = ConsoleText(), threading.Lock()
         try:
-            with interrupts_deferred():
-                self._process = subprocess.Popen(
-                    command,
-                    env={**os.environ, SERVER_VARIABLE: self._mark, "PYTHONUNBUFFERED": "1"},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # a group to end as a whole, and out of the terminal's Ctrl-C
-                    preexec_fn=dies_with(os.getpid()),
-                )
+            environment = {**os.environ, SERVER_VARIABLE: self._mark, "PYTHONUNBUFFERED": "1"}
+            self._process = start_child(command, env=environment)
         except (OSError, ValueError, IndexError) as error:
             lacking = shortage(error)
             if lacking is not None:

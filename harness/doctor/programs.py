@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from ethos_hil.base.errors import ToolError
+from ethos_hil.base.process import start_child
 from ethos_hil.harness.doctor.finding import Finding, Status
 from ethos_hil.harness.socs.registry import FVP_PATH_VARIABLE, MODELS, installed_fvp
 from ethos_hil.harness.virtual.plugin import COMPILERS
@@ -28,15 +29,7 @@ def ask(command: Sequence[str], seconds: float = SECONDS) -> list[str] | str:
     After `seconds` the program is killed with its process group.
     """
     try:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # a group to end as a whole
-            text=True,
-            errors="replace",
-        )
+        process = start_child(command, text=True, errors="replace")
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
     with process:

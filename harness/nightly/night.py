@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -22,6 +22,7 @@ from ethos_hil.base.errors import UsageError
 from ethos_hil.base.file_error import unreadable
 from ethos_hil.base.files import write_whole
 from ethos_hil.base.regular_file import read_text
+from ethos_hil.base.typed_json import from_json
 from ethos_hil.base.writing import wait_for_writers
 from ethos_hil.harness.verdict.tool_state import difference
 from ethos_hil.results.run_name import new_name
@@ -77,17 +78,10 @@ class NightState:
     run: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ValueError where something is of another kind: the file comes from other machines."""
-        texts = {
-            name: getattr(self, name) for name in ("plan", "config", "shard", "created", "finished", "branch", "run")
-        }
-        tables = {"made_with": self.made_with, "conducted": self.conducted}
-        tables |= {f"conducted.{name}": self.conducted.get(name, {}) for name in ("down", "problems")
-                   if isinstance(self.conducted, Mapping)}  # fmt: skip
-        for kind, values in ((str, texts), (Mapping, tables)):
-            for name, value in values.items():
-                if not isinstance(value, kind):
-                    raise ValueError(f"{name} is {value!r}")
+        """Raise ValueError where JSON of the right types says something impossible: the file may be from elsewhere."""
+        for name in ("down", "problems"):
+            if not isinstance(self.conducted.get(name, {}), Mapping):
+                raise ValueError(f"conducted.{name} is {self.conducted[name]!r}")
         if datetime.fromisoformat(self.created).tzinfo is None:
             raise ValueError(f"created is {self.created!r}, without a time zone")
 
@@ -136,8 +130,7 @@ def read_state(folder: Path) -> NightState:
         data = json.loads(read_text(path))
         if data["schema_version"] != _SCHEMA_VERSION:
             raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
-        names = {attribute.name for attribute in fields(NightState)}
-        return NightState(**{name: value for name, value in data.items() if name in names})
+        return from_json(NightState, data)
     except OSError as error:
         raise unreadable(error, path, hint="--fresh begins a new night") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:

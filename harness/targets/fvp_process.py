@@ -6,13 +6,12 @@ import contextlib
 import os
 import select
 import signal
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.process import dies_with, interrupts_deferred
+from ethos_hil.base.process import start_child
 from ethos_hil.harness.link.console_text import ConsoleText
 from ethos_hil.harness.targets.executor_runner import TELLING
 
@@ -55,17 +54,7 @@ class Simulation:
         self._console_text = ConsoleText(TELLING)
         self._hear = hear
         try:
-            with interrupts_deferred():
-                self._process = subprocess.Popen(
-                    command,
-                    cwd=folder,
-                    env={**os.environ, **(variables or {})},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # a group to end as a whole, and out of the terminal's Ctrl-C
-                    preexec_fn=dies_with(os.getpid()),
-                )
+            self._process = start_child(command, cwd=folder, env={**os.environ, **(variables or {})})
         except OSError as error:
             raise TargetNotAvailable(
                 f"{command[0]} could not be started: {error.strerror}",

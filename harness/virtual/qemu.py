@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ethos_hil.base.errors import TargetNotAvailable
-from ethos_hil.base.process import dies_with, end_marked, interrupts_deferred, wait_for_end
+from ethos_hil.base.process import dies_with, end_marked, start_child, wait_for_end
 from ethos_hil.base.shortage import shortage
 from ethos_hil.harness.virtual.mps3_an547 import DDR, MACHINE
 from ethos_hil.harness.virtual.plugin import Plugin
@@ -142,23 +142,16 @@ class Qemu:
                 options += _SANDBOX
             output = console_end if semihosting is not None else self._messages
             inherited = (self._ddr_file, gdb_end.fileno(), qtest_end.fileno(), qmp_end.fileno(), uart_end)
-            with interrupts_deferred():
-                self.process = subprocess.Popen(
-                    [executable, *_arguments(*inherited), *options],
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    cwd=semihosting.cwd if semihosting is not None else None,
-                    env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
-                    pass_fds=(
-                        *inherited,
-                        image,
-                        *plugin_files,
-                        *(descriptor for plugin in plugins for descriptor in plugin.descriptors),
-                    ),
-                    start_new_session=True,  # Ctrl-C on the terminal is ours to handle, not QEMU's
-                    preexec_fn=_prepare_child(os.getpid()),
-                )
+            descriptors = (descriptor for plugin in plugins for descriptor in plugin.descriptors)
+            self.process = start_child(
+                [executable, *_arguments(*inherited), *options],
+                stdout=output,
+                stderr=output,
+                cwd=semihosting.cwd if semihosting is not None else None,
+                env={**os.environ, GUEST_VARIABLE: self._mark} if trusted else None,
+                pass_fds=(*inherited, image, *plugin_files, *descriptors),
+                preexec_fn=_prepare_child(os.getpid()),
+            )
         except OSError as error:
             self.stop()
             lacking = shortage(error)
