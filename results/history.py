@@ -117,7 +117,7 @@ class History:
 
         Raises:
             OSError: it cannot be read.
-            BadHistory: it has no file, or one that is no file of a history.
+            BadHistory: it has no file, or one that is not a file of a history.
         """
         self.folder = folder
         self._kept: duckdb.DuckDBPyConnection | None = None

@@ -92,7 +92,7 @@ def stated_clock(text: str) -> StatedClock:
     Vela's system configurations.
 
     Raises:
-        UsageError: it is none; the message has what would do.
+        UsageError: it is not a clock; the message says what would do.
     """
     npu, several, cpu = text.partition("/")
     if several or _FREQUENCY.fullmatch(text.strip()) is not None:
@@ -111,7 +111,7 @@ def stated_clock(text: str) -> StatedClock:
     close = within or difflib.get_close_matches(wanted, known, n=1)
     suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
     raise _refusal(
-        f"{text.strip()!r:.60} is no clock.{suggestion} It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU and "
+        f"{text.strip()!r:.60} is not a clock.{suggestion} It takes a frequency (400MHz, 1e9; 500MHz/1GHz for NPU and "
         f"CPU), a system configuration of Vela, or a part: {', '.join(names)}"
     )
 

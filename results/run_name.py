@@ -21,5 +21,5 @@ def new_name() -> str:
 
 
 def is_name(text: str) -> bool:
-    """Return whether a run folder may be called so: it is no path, and no option."""
+    """Return whether a run folder may be called so: it is not a path, and not an option."""
     return _NAME.fullmatch(text) is not None

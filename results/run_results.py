@@ -26,7 +26,7 @@ class RunResults:
 
     Attributes:
         name: of its folder; of several, that of the first.
-        created: when it began (UTC, ISO 8601).
+        created: when it started (UTC, ISO 8601).
         records: in the order of the folders and their files.
         manifests: what each folder says of machine, versions, commit and command.
         folders: where they are.
@@ -59,7 +59,7 @@ def read_results(folders: Sequence[Path], *, may_be_empty: bool = False) -> RunR
 
     Raises:
         OSError: a folder cannot be read.
-        UsageError: a folder is no run folder, or none has a record.
+        UsageError: a folder is not a run folder, or none has a record.
     """
     records: list[Record] = []
     skipped: list[Skipped] = []
@@ -107,7 +107,7 @@ def _manifest(folder: Path) -> Mapping[str, Any]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{folder / MANIFEST} is damaged: {error}", hint=_WHOLE) from error
     if not isinstance(manifest, dict) or "created" not in manifest:
-        raise UsageError(f"{folder / MANIFEST} is no manifest of a run", hint=_WHOLE)
+        raise UsageError(f"{folder / MANIFEST} is not the manifest of a run", hint=_WHOLE)
     return manifest
 
 
@@ -120,7 +120,7 @@ def find_results(paths: Sequence[Path]) -> RunResults:
 
     Raises:
         OSError: something cannot be read.
-        UsageError: something is no run, or has no record.
+        UsageError: something is not a run, or has no record.
     """
     once: dict[Path, Path] = {}
     for path in paths:
@@ -145,7 +145,7 @@ def _results(path: Path) -> RunResults:
         return read_results([path])
     inside = sorted((folder for folder in path.iterdir() if (folder / MANIFEST).exists()), reverse=True)
     if not inside:
-        raise UsageError(f"{path} is no run folder, and has none in it", hint=LISTED)
+        raise UsageError(f"{path} is not a run folder, and has none in it", hint=LISTED)
     for folder in inside:
         try:
             return read_results([folder])

@@ -173,7 +173,7 @@ def read_end(folder: Path, part: str, attempt: int = 1) -> SessionEnd | None:
 
 
 def forget_end(folder: Path, part: str, attempt: int = 1) -> None:
-    """Remove what an earlier session of a part said of its end: another one begins. Raises OSError."""
+    """Remove what an earlier session of a part said of its end: another one starts. Raises OSError."""
     _end_path(folder, part, attempt).unlink(missing_ok=True)
 
 

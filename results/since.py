@@ -1,6 +1,6 @@
 """Since when something is as it is tonight: the first run of the unbroken stretch up to now, and the last before it.
 
-A stretch is of one subject. A run in which it did not run neither ends a stretch nor begins one. Only whole nights of
+A stretch is of one subject. A run in which it did not run neither ends a stretch nor starts one. Only whole nights of
 the same plan and branch count, where the history knows these.
 """
 
@@ -34,7 +34,7 @@ class NumberNow(NamedTuple):
 
 @dataclass(frozen=True)
 class PastNight:
-    """A run of the history: its name, when it began (UTC), the commit, and the job of the CI; "" where not known."""
+    """A run of the history: its name, when it started (UTC), the commit, and the job of the CI; "" where not known."""
 
     run: str
     created: datetime

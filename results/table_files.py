@@ -15,7 +15,7 @@ from ethos_hil.base.plain_text import escaped, valid
 from ethos_hil.results.compaction.database import literal
 
 _FORMULA = re.compile("[=+\\-@\uff1d\uff0b\uff0d\uff20]")
-"""How a cell begins that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
+"""How a cell starts that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
 
 
 def as_csv(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:

@@ -21,7 +21,8 @@ ROW = re.compile(r"^\| (?P<say>[^|]+) \| (?P<avoid>[^|]+) \|$", re.MULTILINE)
 def avoided(glossary: str) -> dict[str, re.Pattern[str]]:
     """Return what the glossary's list rules out, each with what finds it: whole words, in any case.
 
-    "X is no Y" stands for every noun. "there is no Y", "there is none" and "is no longer" are plain English.
+    "X is no Y" stands for every noun. "there is no Y", "there is none" and "is no longer" are plain English, and
+    "is None" is Python.
     """
     section = glossary.partition("### Plain words")[2].partition("\n## ")[0]
     phrases = [phrase.strip() for row in ROW.finditer(section) for phrase in row["avoid"].split(",")]
@@ -33,7 +34,7 @@ def avoided(glossary: str) -> dict[str, re.Pattern[str]]:
                 re.I,
             )
         elif not phrase.startswith("-"):
-            patterns[phrase] = re.compile(rf"(?<!here )\b{re.escape(phrase)}\b", re.I)
+            patterns[phrase] = re.compile(rf"(?<!here )\b{re.escape(phrase)}\b", 0 if "none" in phrase else re.I)
     return patterns
 
 
@@ -87,6 +88,7 @@ def test_the_word_list_is_kept() -> None:
         ("a.py", 'raise UsageError(f"{path} is no text of a baseline")', ["X is no Y"]),
         ("a.py", '"""Nobody writes it anew."""\n# what may befall a board\n', ["nobody", "anew", "befall"]),
         ("a.py", "anew = 1\nthere = 'there is no target, and it is no longer slow; nothing is no slower'\n", []),
+        ("a.py", "# a field that is none\n# a field that is None\n", ["is none"]),
         ("a.md", "It can be gone on with.\n", ["gone on with"]),
         ("a.cc", "// bytes that are no frame\n", ["X is no Y"]),
     ],

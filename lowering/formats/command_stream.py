@@ -22,7 +22,7 @@ _BY_INDEX = 1 << 11
 
 
 class CommandStreamError(UsageError):
-    """A command stream is cut off, or a word in it is no command.
+    """A command stream is cut off, or a word in it is not a command.
 
     Attributes:
         offset: byte offset of the word.

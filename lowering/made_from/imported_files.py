@@ -26,8 +26,8 @@ _UNSEEN = frozenset({"av", "cv2", "decord", "duckdb", "h5py", "lmdb", "netCDF4",
 
 
 def loaded_files() -> dict[Path, ModuleType]:
-    """Return the imported modules of the project, by file; a command of the environment, which may lie in the project's
-    folder, is none.
+    """Return the imported modules of the project, by file. A command of the environment is not one of them, though it
+    may lie in the project's folder.
     """
     modules = {}
     command = sys.modules.get("__main__")

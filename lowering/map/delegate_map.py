@@ -59,7 +59,7 @@ class AtenCall:
 
 @dataclass(frozen=True)
 class Partition:
-    """What is known about one partition besides its TOSA program.
+    """What is known about one partition apart from its TOSA program.
 
     Attributes:
         calls: the model's calls by identifier, in the order they run.
@@ -246,7 +246,7 @@ def origins_of(graph: TosaGraph, partition: Partition) -> list[AtenCall | None]:
     for name, call in partition.nodes.items():
         unnumbered.setdefault(_NUMBER.sub("", name), set()).add(call)
     for operator in graph.operators:
-        if operator.is_constant:  # has no trace; one besides weights is named after the node it was made from
+        if operator.is_constant:  # has no trace; unless it is a weight, it is named after the node it was made from
             node = _PASS_SUFFIX.sub("", operator.outputs[0])
             alike = unnumbered.get(_NUMBER.sub("", node), set())
             only = next(iter(alike)) if len(alike) == 1 else ""  # passes renumber nodes

@@ -29,7 +29,7 @@ def crashing_operator(tosa: bytes, call: Callable[[bytes], object]) -> TosaOpera
         operators = TosaGraph.parse(tosa).operators
         # A prefix ends in an operator that computes: with a constant at its end, it would have no output.
         ends = [operator.index + 1 for operator in operators if not operator.is_constant]
-        # The last prefix is tried, too: the crash may have come by chance, and there may be no operators.
+        # The last prefix is tried, too: the crash may have come by chance, or there are no operators.
         if not ends or not _crashes(call, prefix(tosa, ends[-1])):
             return None
         good, bad = -1, len(ends) - 1

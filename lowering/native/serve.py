@@ -167,7 +167,7 @@ def main() -> None:
     call: Call | None = None
     while (request := receive(sys.stdin.buffer)) is not None:
         header, blocks = request
-        # Seconds of CPU, not of the clock: a busy or suspended machine is no reason to end a call.
+        # Seconds of CPU, not of the clock: a busy or suspended machine is not a reason to end a call.
         limit = int(time.process_time()) + 1 + header["seconds"]
         restrict(resource.RLIMIT_CPU, limit)
         restrict(resource.RLIMIT_AS, header["memory"])

@@ -327,7 +327,7 @@ def run_as_torch(call: KernelCall, store: Store) -> None:
 
 
 def _run_exact(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `exact_kernels`. Return false if it is none, or declines its arguments."""
+    """Run an operator of `exact_kernels`. Return false if it is not one, or declines its arguments."""
     splitting = SPLITTING.get(call.operator)
     if splitting is not None:
         parts = splitting(*(_plain(store, index) for index in call.args[:-2]))
@@ -345,7 +345,7 @@ def _run_exact(call: KernelCall, store: Store) -> bool:
 
 
 def _run_ported(call: KernelCall, store: Store) -> bool:
-    """Run an operator of `float_kernels`. Return false if it is none, or declines its arguments."""
+    """Run an operator of `float_kernels`. Return false if it is not one, or declines its arguments."""
     several = SEVERAL.get(call.operator)
     if several is not None:
         outputs = store.outputs(call.args[-1])

@@ -25,7 +25,7 @@ class TosaProgram:
         name: says what it is for.
         build: makes the graph; all randomness is from the generator it gets, which depends on the name alone.
         limits: of each input; inputs without an entry have all values of their type.
-        given: input sets to run besides the drawn ones, for values that must be constructed.
+        given: input sets to run as well as the drawn ones, for values that must be constructed.
         flags: options that Vela needs to compile what the program is for.
         kinds: which inputs are drawn (see `draw`).
     """

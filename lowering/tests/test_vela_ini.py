@@ -145,7 +145,7 @@ def test_an_ethos_u55_writes_to_no_dram(tmp_path: Path) -> None:
         (CompileOptions(vela_flags=("--arena=1",)), "not for users"),
         (CompileOptions(vela_flags=("--cop-format=COP2",)), "not for users"),
         (CompileOptions(vela_flags=("-h",)), "compiles nothing"),
-        (CompileOptions(vela_flags=("a b",)), "is none"),
+        (CompileOptions(vela_flags=("a b",)), "is not an argument of Vela"),
         (CompileOptions(vela_flags=("--frobnicate",)), "unrecognized arguments: --frobnicate"),
         (CompileOptions(vela_flags=("--max-block-dependency=9",)), "invalid choice: 9"),
     ],

@@ -1,4 +1,4 @@
-"""Operators that are left to the CPU because somebody asked for it, though the NPU could take them; and those that
+"""Operators that are left to the CPU because the user asked for it, though the NPU could take them; and those that
 upstream's partitioner takes, and then cannot lower.
 
 An entry names an operator ("aten.sigmoid.default", or "aten.sigmoid" for all its overloads; also one of the float

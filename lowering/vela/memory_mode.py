@@ -31,7 +31,7 @@ class MemoryMode:
 
     name: str
     placement: str | None = None
-    """The kind of a mode that is none of Arm's."""
+    """The kind of a mode that is not one of Arm's."""
     limit: int | None = None
     """A limit of the cache that is not the mode's own, bytes."""
 

@@ -141,7 +141,7 @@ def _check(flags: tuple[str, ...]) -> None:
         name = flag.partition("=")[0]
         if not name.startswith("-") or any(char.isspace() for char in flag):
             raise UsageError(
-                f"--vela-flag {flag!r} is none",
+                f"--vela-flag {flag!r} is not an argument of Vela",
                 hint="give one argument of Vela, as in --vela-flag=--tensor-allocator=Greedy",
             )
         # argparse takes any start of a name that fits no other.

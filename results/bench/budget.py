@@ -139,7 +139,7 @@ def _condition(part: str, begin: int) -> Condition:
         raise UsageError(f"--which: there is nothing at character {begin}; write conditions", hint=_EXAMPLE)
     matched = _CONDITION.fullmatch(part)
     if matched is None:
-        raise _wrong(part, begin, "it is no condition; write one such as fps>=30")
+        raise _wrong(part, begin, "it is not a condition; write one such as fps>=30")
     name, operator = matched[1].lower(), matched[2]
     quantity = QUANTITIES.get(name)
     if quantity is None:
@@ -156,7 +156,7 @@ def _condition(part: str, begin: int) -> Condition:
 def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
     number = _NUMBER.fullmatch(text)
     if number is None:
-        raise _wrong(part, begin, f"{text.strip()!r:.30} is no number that is not negative")
+        raise _wrong(part, begin, f"{text.strip()!r:.30} is not a number of 0 or more")
     unit = number[2].strip()
     factor = quantity.units.get(unit.lower())
     if factor is None:
@@ -165,7 +165,7 @@ def _limit(part: str, begin: int, quantity: Quantity, text: str) -> float:
     try:
         value = float(number[1]) * factor
     except ValueError:
-        raise _wrong(part, begin, f"{number[1]!r:.30} is no number") from None
+        raise _wrong(part, begin, f"{number[1]!r:.30} is not a number") from None
     if not math.isfinite(value):
         raise _wrong(part, begin, f"{number[1]!r:.30} is too large")
     if quantity.at_least and value == 0:

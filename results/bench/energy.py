@@ -1,4 +1,4 @@
-"""What an inference would take in energy, by a table that the user gives. Nobody here has measured it.
+"""What an inference would take in energy, by a table that the user gives. Nothing here is measured.
 
 schema_version = 1
 of = "our board, its data sheet"     # where the numbers come from
@@ -35,7 +35,7 @@ class EnergyTable:
         of: where the numbers come from.
         per_mac: joules for a product.
         per_byte: joules for a byte that goes over a port, by memory.
-        idle_watt: power while the NPU works, besides products and bytes.
+        idle_watt: power while the NPU works, on top of products and bytes.
     """
 
     of: str
@@ -67,7 +67,7 @@ class EnergyTable:
             path: the file, for messages.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not an energy table.
         """
         unknown = sorted(set(data) - set(_KNOWN))
         if unknown:
@@ -79,10 +79,10 @@ class EnergyTable:
             raise _refusal(path, "`of` has to say where the numbers come from")
         table = data.get("per_byte", {})
         if not isinstance(table, dict):
-            raise _refusal(path, "per_byte is no table")
+            raise _refusal(path, "per_byte is not a table")
         wrong = sorted(set(table) - set(_MEMORIES))
         if wrong:
-            raise _refusal(path, f"per_byte.{wrong[0]:.50} is no memory; it takes: {', '.join(_MEMORIES)}")
+            raise _refusal(path, f"per_byte.{wrong[0]:.50} is not a memory; it takes: {', '.join(_MEMORIES)}")
         return cls(
             source,
             _number(path, "per_mac", data.get("per_mac")),
@@ -99,7 +99,7 @@ def read_energy(path: Path) -> EnergyTable:
     """Read a table.
 
     Raises:
-        UsageError: the file cannot be read, or is none.
+        UsageError: the file cannot be read, or is not an energy table.
     """
     return EnergyTable.from_json(read_toml(path, _SEE)[1], str(path))
 

@@ -34,7 +34,7 @@ class PointFigures:
         cycles: NPU cycles of one inference.
         macs: products that it needs, those with padding included.
         npu_s: seconds of the NPU at the stated clock.
-        cpu: what the CPU does besides, with `cpu_unit` ("instructions" or "cycles"); 0 where it was not booted.
+        cpu: what the CPU does as well, with `cpu_unit` ("instructions" or "cycles"); 0 where it was not booted.
         cpu_s: seconds of the CPU, where its clock is stated and it counts cycles.
         total_s: both.
         inferences_per_s: 1 / total_s, or of the NPU alone where that is all that is known.

@@ -161,7 +161,7 @@ def digest_of(parts: Sequence[str]) -> str:
 
 
 def moment_of(text: str) -> datetime | None:
-    """Return a record's time in UTC, without its zone, as DuckDB has it; None where it is none."""
+    """Return a record's time in UTC, without its zone, as DuckDB has it; None where it is not a time."""
     try:
         moment = datetime.fromisoformat(text)
         return (moment.astimezone(UTC) if moment.tzinfo is not None else moment).replace(tzinfo=None)

@@ -33,12 +33,12 @@ _NIGHT = "ethos_hil_night"
 
 
 _WRITING = ".ethos-hil-"
-"""How folders in which a file is being written begin: with a dot, so that no reader takes them for something."""
+"""The names of folders in which a file is being written start so: with a dot, so that no reader uses them."""
 _ABANDONED = 3600.0
-"""Seconds after which nobody writes in such a folder any more: a night takes a second."""
+"""Seconds after which no one writes in such a folder any more: a night takes a second."""
 _AHEAD = timedelta(days=1)
 """How far a record may be in the future: clocks differ, and some are in local time."""
-_STRANGER = "move what is no run's out of the folder"
+_STRANGER = "move what is not a run's out of the folder"
 
 
 class BadHistory(UsageError):
@@ -49,7 +49,7 @@ class BadHistory(UsageError):
 
 
 class EmptyRun(BadHistory):
-    """A run folder has no record: it has only begun, or was stopped before its first test ended."""
+    """A run folder has no record: it has only started, or was stopped before its first test ended."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def compact(folder: Path, history: Path) -> Compacted:
     Raises:
         OSError: the run folder cannot be read, or the history not written.
         EmptyRun: the run folder has no record yet.
-        BadHistory: none of its records can be read, or one is of the future, or the run's file in the history is none.
+        BadHistory: none of its records can be read, one is of the future, or the run's file in the history is not one.
     """
     stored: list[StoredRecord] = []
     skipped: list[Skipped] = []
@@ -117,14 +117,14 @@ def _check_clock(folder: Path, stored: Sequence[StoredRecord]) -> Iterator[str]:
         BadHistory: a record is of the future.
     """
     times = [moment for item in stored if (moment := moment_of(item.record.created or item.created)) is not None]
-    now, began = moment_of(environment.now()), moment_of(stored[0].created)
+    now, started = moment_of(environment.now()), moment_of(stored[0].created)
     if times and now is not None and max(times) > now + _AHEAD:
         raise BadHistory(
             f"{folder} is of the future: a record in it was made at {max(times)}, and now it is {now} (UTC); the clock "
             "there was wrong, so set `created` right in its records, or leave the run out"
         )
-    if times and began is not None and min(times) < began:
-        yield f"{folder} began at {began}, and a record in it was made at {min(times)}: the clock there went back"
+    if times and started is not None and min(times) < started:
+        yield f"{folder} started at {started}, and a record in it was made at {min(times)}: the clock there went back"
 
 
 def compact_records(
@@ -164,7 +164,7 @@ def compact_records(
 
 def _require_name(path: Path) -> None:
     if valid(str(path)) != str(path):
-        raise BadHistory(f"{path} has a name that is no valid UTF-8, and DuckDB opens no such file; rename it")
+        raise BadHistory(f"{path} has a name that is not valid UTF-8, and DuckDB opens no such file; rename it")
     if "\\" in str(path) and literal(path) != str(path):
         raise BadHistory(
             f"{path} has a backslash beside one of * ? [ in its name, and DuckDB opens no such file; rename it"
@@ -214,7 +214,7 @@ def lacking(paths: Sequence[Path]) -> dict[Path, frozenset[str]]:
 
 
 def _marks_of(path: Path) -> dict[str, str]:
-    """Return what a file of a history says of itself. Raises BadHistory where it is none."""
+    """Return what a file of a history says of itself. Raises BadHistory where it is not one."""
     return all_marks([path])[path]
 
 
@@ -240,7 +240,7 @@ def all_marks(paths: Sequence[Path]) -> dict[Path, dict[str, str]]:
                 all_marks([path])
             paths[0].open("rb").close()  # tells one that cannot be read from one that is damaged
             why = str(error).splitlines()[0]
-            raise BadHistory(f"{paths[0]} is no Parquet file: {why}", _STRANGER) from error
+            raise BadHistory(f"{paths[0]} is not a Parquet file: {why}", _STRANGER) from error
     for path, marks in by_path.items():
         if _MARK not in marks:
             raise BadHistory(f"{path} is a Parquet file, but not of a history of ethos-hil", _STRANGER)

@@ -38,7 +38,7 @@ def write(record: Record) -> bytes:
         NotExportable: the record has no timeline.
     """
     group = tracks(record)
-    # A track that is no process: the UI (release 52) sorts the tracks of a process by their names, whatever is said.
+    # A track that is not a process: the UI (release 52) sorts the tracks of a process by their names, whatever is said.
     packets = [_descriptor(_number(_UUID, 1) + _text(_TRACK_NAME, group.name) + _number(_CHILD_ORDER, _EXPLICIT))]
     events: list[tuple[int, bytes]] = []
     every: tuple[SpanTrack | CounterTrack, ...] = (*group.spans, *group.counters)

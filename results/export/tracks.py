@@ -52,8 +52,8 @@ def multiplying(profile: InferenceProfile) -> Iterator[Levels]:
 
 
 def memory_in_use(record: Record, profile: InferenceProfile) -> Iterator[Levels]:
-    """Yield the bytes of each memory that must not change. A row begins with its first kernel and ends where the next
-    one begins, so that the value during a row is the sum of the buffers that live in it.
+    """Yield the bytes of each memory that must not change. A row starts with its first kernel and ends where the next
+    one starts, so that the value during a row is the sum of the buffers that live in it.
     """
     starts = {instruction: _starts(record, profile, instruction) for instruction in _calls(profile)}
     for memory in sorted({buffer.memory for buffer in profile.buffers}):
@@ -71,8 +71,8 @@ def _calls(profile: InferenceProfile) -> set[int]:
 
 
 def _starts(record: Record, profile: InferenceProfile, instruction: int) -> list[int]:
-    """Return when each row of a delegate begins, and last when the final one ends; nothing if no row has a slice. A row
-    without a kernel begins with its DMA, or else when the next one does.
+    """Return when each row of a delegate starts, and last when the final one ends; nothing if no row has a slice. A row
+    without a kernel starts with its DMA, or else when the next one does.
     """
     rows = [op.id for op in record.ops if op.instruction == instruction and op.id != JOB]
     kernels: dict[str, int] = {}
@@ -98,7 +98,7 @@ def _spread(pieces: Iterable[tuple[int, int, int]]) -> tuple[Level, ...]:
 
 
 def _sums(pieces: Iterable[tuple[int, int, float]]) -> tuple[Level, ...]:
-    """Return the sum of the values (begin, end, value) that hold at each time. It is added up anew for each point, in
+    """Return the sum of the values (begin, end, value) that hold at each time. It is added up again for each point, in
     an order that does not matter, so that nothing is left when nothing holds.
     """
     changes: dict[int, tuple[list[int], list[int]]] = {0: ([], [])}
@@ -139,7 +139,7 @@ class Span:
 
 @dataclass(frozen=True)
 class SpanTrack:
-    """Slices in the order of their begins, outer ones first. Two of them are nested, or do not overlap."""
+    """Slices in the order of their starts, outer ones first. Two of them are nested, or do not overlap."""
 
     name: str
     spans: tuple[Span, ...]
@@ -280,11 +280,11 @@ def _given(*details: tuple[str, str | int | None]) -> Details:
 def _modules(record: Record, profile: InferenceProfile, clock: float) -> list[SpanTrack]:
     """Return a track with the modules that run, each within the one it is a part of; none where no module is known.
 
-    A module ends when a kernel of another one begins.
+    A module ends when a kernel of another one starts.
     """
     paths = {op.id: module_path(op.module) for op in record.ops}
     paths |= {row.id: module_path(row.module) for row in profile.cpu if row.part == "kernel"}
-    running: list[tuple[int, tuple[str, ...]]] = []  # begins, paths
+    running: list[tuple[int, tuple[str, ...]]] = []  # starts, paths
     spans: list[tuple[int, int, tuple[str, ...]]] = []
     now = 0
     for piece in sorted(profile.timeline, key=lambda piece: (piece.begin, piece.end)):

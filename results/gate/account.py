@@ -123,7 +123,7 @@ class Account:
 
     @property
     def red(self) -> tuple[str, ...]:
-        """Everything that somebody has to look at, as sentences."""
+        """Everything that someone has to look at, as sentences."""
         return tuple(self._red())
 
     @property
@@ -138,7 +138,7 @@ class Account:
 
     @property
     def green(self) -> bool:
-        """Whether nobody has to look at anything."""
+        """Whether no one has to look at anything."""
         return not self.down and not self.red
 
     @property

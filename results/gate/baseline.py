@@ -56,7 +56,7 @@ class Acceptance:
 
 
 def is_baseline(path: Path) -> bool:
-    """Return whether a file begins as a baseline does. Raises OSError where it cannot be read."""
+    """Return whether a file starts as a baseline does. Raises OSError where it cannot be read."""
     with path.open("rb") as file:
         return file.read(len(_MARK) + 10).lstrip().startswith(b'{"' + _MARK.encode())
 
@@ -166,12 +166,12 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
 
     Raises:
         OSError: the file cannot be read.
-        UsageError: it is none, or one of another version, or damaged.
+        UsageError: it is not a baseline, is one of another version, or is damaged.
     """
     rows = _parsed(path)
     head = next(rows, None)
     if not isinstance(head, dict) or _MARK not in head:
-        raise _refusal(f"{path} is no baseline: its first line does not say so")
+        raise _refusal(f"{path} is not a baseline: its first line does not say so")
     if head[_MARK] != SCHEMA_VERSION:
         raise _refusal(f"{path} is a baseline of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
     environments: dict[str, Mapping[str, Any]] = {}
@@ -185,7 +185,7 @@ def read_baseline(path: Path) -> tuple[Observation, ...]:
             else:
                 observations[-1] = _with_number(observations[-1], row)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            raise _refusal(f"{path}:{number} is no line of a baseline: {_words(error)}") from error
+            raise _refusal(f"{path}:{number} is not a line of a baseline: {_words(error)}") from error
     subjects = [observation.subject for observation in observations]
     if sorted(set(subjects)) != subjects:
         raise _refusal(f"{path} has a subject twice, or is not sorted")
@@ -204,13 +204,13 @@ def _parsed(path: Path) -> Iterator[object]:
     try:
         text = read_text(path, most=_MOST)
     except ValueError as error:  # UTF-8, or a size that no baseline has
-        raise _refusal(f"{path} is no text of a baseline: {error}") from error
+        raise _refusal(f"{path} is not the text of a baseline: {error}") from error
     for number, line in enumerate(text.splitlines(), start=1):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError) as error:
             marker = line.startswith(("<<<<<<<", "=======", ">>>>>>>"))
-            why = "a conflict of a merge is left in it" if marker else f"no JSON: {error}"
+            why = "a conflict of a merge is left in it" if marker else f"not JSON: {error}"
             raise _refusal(f"{path}:{number}: {why}") from error
 
 
@@ -237,7 +237,7 @@ def _with_number(observation: Observation, row: object) -> Observation:
         raise ValueError("it is about another subject than the line before")
     metric, provenance, value, unit, *rest = row[2:]
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{value!r} is no number")
+        raise ValueError(f"{value!r} is not a number")
     key: Key = (str(metric), str(provenance))
     if key in observation.numbers:
         raise ValueError(f"{metric} is there twice")

@@ -119,7 +119,7 @@ def _with_numbers(observation: Observation) -> bool:
 
 
 def _edit(before: Observation, after: Observation) -> tuple[Cause, str] | None:
-    """Return what somebody edited, in words; None where the question is the same, or one of both is not known."""
+    """Return what was edited, in words; None where the question is the same, or one of both is not known."""
     if before.question and after.question and before.question != after.question:
         return Cause.QUESTION, "the model was edited: its code, weights, example inputs or how it is lowered"
     if before.inputs and after.inputs and before.inputs != after.inputs:
@@ -134,7 +134,7 @@ def _differs(cause: Cause, before: Observation, after: Observation) -> bool:
 
 def _verdict_word(before: Observation, after: Observation) -> Word:
     """Return what a verdict is after another one. To fail as a test declares is worse than to be verified, and neither
-    better nor worse than anything else: somebody knows it.
+    better nor worse than anything else: it is known already.
     """
     old, new = rank(before.verdict), rank(after.verdict)
     known = any(side.declared for side in (before, after)) and not before.verified and not after.verified

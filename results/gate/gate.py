@@ -34,7 +34,7 @@ class Side:
         name: what to call it.
         observations: what it says.
         records: its records, where they are at hand.
-        skipped: what of it is no readable record.
+        skipped: what of it is not a readable record.
         accepted: whether it is a baseline.
         gaps: what it chose and has no answer for, or what of it cannot be read, as sentences.
     """
@@ -70,7 +70,7 @@ def side(text: str, history: Path | None = None) -> Side:
     if history is not None and history.is_dir():
         return _of_history(history, text)
     where = f", nor a run of {history}" if history is not None else ""
-    raise UsageError(f"{text} is no run folder, record or baseline{where}", hint=LISTED)
+    raise UsageError(f"{text} is not a run folder, record or baseline{where}", hint=LISTED)
 
 
 def side_of(results: RunResults) -> Side:
@@ -117,7 +117,7 @@ def gate(
 
     Raises:
         OSError: a file cannot be read.
-        UsageError: a side, baseline or policy is none, or `only` leaves nothing.
+        UsageError: a side, baseline or policy is not one, or `only` leaves nothing.
     """
     sides = [_side(side, history) for side in (before, after, baseline) if side is not None]
     if len(sides) < 2:

@@ -62,7 +62,7 @@ def first_cause(before: Observation, after: Observation, provenance: str) -> tup
 def known(before: Observation, after: Observation, provenance: str) -> bool:
     """Return whether both sides name all that decides about a number, so that nothing else can have moved it.
 
-    The program has the delegates in it. A target that says nothing of itself is one that nobody can set. What PyTorch
+    The program has the delegates in it. A target that says nothing of itself is one that no one can set. What PyTorch
     answers in floating point depends on the machine too, which is not a fact.
     """
     if provenance == COMPUTED:

@@ -112,8 +112,8 @@ RULES = (
     PolicyRule(metric="delegated", better="higher"),
     PolicyRule(metric="npu_ops", better="neither"),
     PolicyRule(metric="stack_size", better="neither"),
-    # It is no verdict, and its last digit depends on how a machine adds in floating point. Runs of earlier versions do
-    # not have it.
+    # It is not a verdict, and its last digit depends on how a machine adds in floating point. Runs of earlier versions
+    # do not have it.
     PolicyRule(
         metric="sqnr_db",
         better="higher",
@@ -204,7 +204,7 @@ def read_policy(path: Path) -> Policy:
     """Read a policy.
 
     Raises:
-        UsageError: it cannot be read, or is none.
+        UsageError: it cannot be read, or is not a policy.
     """
     file = read_checked(path, schema(), "docs/compare.md explains policies")
     for at, rule in enumerate(file.data.get("rule", ())):

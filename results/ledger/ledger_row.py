@@ -14,14 +14,14 @@ COUNTED = ("measured", "fvp")
 NUMBERS = ("vela_op", "vela_npu", "modelled", "fvp", "measured")
 """The cycles that a row may have."""
 LIMIT = 1 << 63
-"""Cycles from which on a number is none: no counter counts so far."""
+"""A number from here on is not one of cycles: no counter counts so far."""
 SEVERAL = "several"
 """The rule of operations that share a count and not a rule."""
 
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """Cycles of one execution. A number that nobody says is None.
+    """Cycles of one execution. A number that is not known is None.
 
     Attributes:
         operation: its class (`ethos_hil.results.ledger.record_rows`), or `NETWORK`.

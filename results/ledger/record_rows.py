@@ -63,7 +63,7 @@ _FILES = (".py", ".pt2", ".pte", ".bpte")
 def rows_of(record: Record) -> tuple[LedgerRow, ...]:
     """Return a row for each operation whose cycles two say, and one for the whole network.
 
-    A program that gave a wrong answer, or one that nothing vouches for, has none. What a job costs besides its
+    A program that gave a wrong answer, or one that nothing vouches for, has none. What a job costs apart from its
     operations has no estimate, so it counts in the network's row only. Names of modules and lines are left out: rows
     are given to others.
     """

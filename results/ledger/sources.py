@@ -2,8 +2,8 @@
 
 The file of a ledger is for git and for others: JSON lines, sorted, with a digest over all of them. The first line says
 what the file is, who counted, and the digest. Then there is a line for each setup (what many rows share: NPU, memories,
-target, versions), and one for each row. The digest is no signature: it shows that a number was edited or a row left out
-by hand, not who did what.
+target, versions), and one for each row. The digest is not a signature: it shows that a number was edited or a row left
+out by hand, not who did what.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Contribution:
 
 
 def is_contribution(path: Path) -> bool:
-    """Return whether a file begins as one of a ledger does. Raises OSError where it cannot be read."""
+    """Return whether a file starts as one of a ledger does. Raises OSError where it cannot be read."""
     with opened(path) as file:
         return file.read(len(_MARK) + 10).lstrip().startswith(b'{"' + _MARK.encode())
 
@@ -65,7 +65,7 @@ def with_rows(path: Path, rows: Iterable[LedgerRow], *, who: str = "") -> tuple[
 
     Raises:
         OSError: the file cannot be read.
-        UsageError: it is none, or somebody else's.
+        UsageError: it is not one, or is someone else's.
     """
     before = read_contribution(path) if path.exists() else Contribution((), who)
     if who and before.who and who != before.who:
@@ -94,12 +94,12 @@ def read_contribution(path: Path) -> Contribution:
 
     Raises:
         OSError: the file cannot be read.
-        UsageError: it is none, or one of another version, or not as it was written.
+        UsageError: it is not one, is of another version, or is not as it was written.
     """
     try:
         text = read_text(path, most=_MOST)
     except UnicodeDecodeError as error:
-        raise _refusal(f"{path} is no text of a ledger: {error}") from error
+        raise _refusal(f"{path} is not the text of a ledger: {error}") from error
     lines = text.removesuffix("\n").split("\n")
     head = _head(path, lines[0])
     facts = {name: value for name, value in head.items() if name != "sha256"}
@@ -119,7 +119,7 @@ def read_contribution(path: Path) -> Contribution:
             else:
                 setups[name] = data
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise _refusal(f"{path}:{number} is no row of a ledger: {error}") from error
+            raise _refusal(f"{path}:{number} is not a row of a ledger: {error}") from error
     if len(rows) != head.get("rows"):
         raise _refusal(f"{path} has {len(rows):,} rows, and says that it has {head.get('rows')!r}")
     return Contribution(tuple(rows), str(head.get("who", "")))
@@ -131,9 +131,9 @@ def _head(path: Path, line: str) -> dict[str, Any]:
     try:
         head = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise _refusal(f"{path} is no file of a ledger: its first line is no JSON: {error}") from error
+        raise _refusal(f"{path} is not a file of a ledger: its first line is not JSON: {error}") from error
     if not isinstance(head, dict) or _MARK not in head:
-        raise _refusal(f"{path} is no file of a ledger: its first line does not say so")
+        raise _refusal(f"{path} is not a file of a ledger: its first line does not say so")
     if head[_MARK] != SCHEMA_VERSION:
         raise _refusal(f"{path} is a ledger of version {head[_MARK]!r}; this program reads {SCHEMA_VERSION}")
     return head
@@ -187,7 +187,7 @@ def ledger_source(path: Path) -> LedgerSource:
 
     Raises:
         OSError: it cannot be read.
-        UsageError: it is none of these, or is damaged.
+        UsageError: it is not one of these, or is damaged.
     """
     if path.is_dir():
         if any(path.glob("*.parquet")):
@@ -201,14 +201,14 @@ def ledger_source(path: Path) -> LedgerSource:
     try:
         results = find_results([path])
     except UsageError as error:
-        raise error.replace(message=f"{error.message}; and it is no file of a ledger") from error
+        raise error.replace(message=f"{error.message}; and it is not a file of a ledger") from error
     return LedgerSource(path, _rows(results.records), skipped=results.skipped)
 
 
 def _of_runs(path: Path) -> LedgerSource:
     folders = [path] if (path / MANIFEST).exists() else sorted(folder for folder in path.iterdir() if _is_run(folder))
     if not folders:
-        raise UsageError(f"{path} is no run folder, and has no runs and no history in it", hint=LISTED)
+        raise UsageError(f"{path} is not a run folder, and has no runs and no history in it", hint=LISTED)
     rows: list[LedgerRow] = []
     skipped: list[Skipped] = []
     for folder in folders:

@@ -35,7 +35,7 @@ from ethos_hil.results.subject import Names, Subject
 FEW = 3
 """Cases up to which all memory modes are in one map."""
 STEPS = (0.0, 0.05, 0.15, 0.3, 0.5, 0.75)
-"""Where the next colour begins."""
+"""Where the next colour starts."""
 
 
 HeatRow = tuple[str, tuple[float | None, ...]]
@@ -276,7 +276,7 @@ def _facts(points: Sequence[PlottedPoint], timed: Sequence[PlottedPoint]) -> Ite
     yield "points", f"{counted(cases, 'case')} on {counted(len({point.npu for point in points}), 'NPU')}{rest}"
     tally = Counter(point.standing for point in timed)
     stands = ", ".join(f"{tally[standing]:,} {standing}" for standing in Standing if tally[standing])
-    unseen = ": compiled and timed, with answers that nobody looked at" if tally[Standing.COMPILED_ONLY] else ""
+    unseen = ": compiled and timed, with answers that no one looked at" if tally[Standing.COMPILED_ONLY] else ""
     yield "answers", f"{stands or 'none'}{unseen}"
     whence = Counter(point.figures.provenance for point in timed)
     yield "cycles are", ", ".join(f"{name} ({count:,})" for name, count in whence.items()) or "not known"

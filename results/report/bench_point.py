@@ -17,7 +17,7 @@ _NPU = re.compile(r"ethos-(u\d\d)-(\d{1,5})")
 _MODES = ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
 _FAMILIES = [family.name for family in FAMILIES]
 _LONGEST = 1e15
-"""Milliseconds beyond which a clock is none."""
+"""Milliseconds from which on a stated clock is not believed."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,7 @@ def _plot(name: str, points: Sequence[PlottedPoint], front: Sequence[PlottedPoin
     return _FRAME.picture(
         label,
         *_FRAME.uprights(x, (tick for tick in x.sizes(7) if tick >= 1), "SRAM that the program needs", memory_size),
-        # The left edge is no SRAM at all, which a logarithm has no place for.
+        # The left edge stands for no SRAM at all, which a logarithm has no place for.
         *(() if all(map(_sram, points)) else (_FRAME.below(_FRAME.left, "0"),)),
         *_FRAME.levels(y, y.tens(6), "ms of the NPU at its clock" if unit == "ms" else "cycles of the NPU"),
         element("path", d=steps(corners, _FRAME.right), class_="front"),

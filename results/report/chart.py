@@ -176,11 +176,11 @@ class LogAxis(Axis):
 
 
 def log_axis(values: Iterable[float], begin: float, end: float, room: float = 1.25) -> LogAxis:
-    """Return an axis with all values on it, and some room besides: a factor on either side.
+    """Return an axis with all values on it, and some room: a factor on either side.
 
     Args:
         values: at least one, all above 0.
-        begin, end: where the axis begins and ends.
+        begin, end: where the axis starts and ends.
         room: the factor.
     """
     numbers = list(values)

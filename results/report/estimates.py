@@ -73,7 +73,7 @@ class Estimates:
     Attributes:
         models, operators: see there.
         heads: the columns: provenances that any row has.
-        counted: whether an FVP or a board counted any of it; if not, nobody knows how good the estimates are.
+        counted: whether an FVP or a board counted any of it; if not, no one knows how good the estimates are.
     """
 
     models: tuple[EstimateRow, ...]

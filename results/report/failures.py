@@ -17,7 +17,7 @@ from ethos_hil.results.subject import Names, Subject
 _FINE = (Standing.VERIFIED, Standing.COMPILED_ONLY, Standing.SKIPPED, Standing.REFUSED)
 """What is not shown here; points of a benchmark that could not be made are in its section."""
 _OTHERS = 200
-"""Tests that are named besides the first one of a failure."""
+"""Tests that are named apart from the first one of a failure."""
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -101,8 +101,8 @@ def _group(alike: Sequence[Accounted], run: str, since: Mapping[Subject, Since],
 
 
 def divergence_rows(divergence: Divergence) -> Iterator[tuple[str, str]]:
-    """Yield the place where a wrong answer begins, by what a reader asks first."""
-    yield "where it begins", divergence.message
+    """Yield the place where a wrong answer starts, by what a reader asks first."""
+    yield "where it starts", divergence.message
     names = [divergence.npu_op, divergence.tosa_op, ", ".join(divergence.aten_ops)]
     rows = {
         "operation": " ← ".join(name for name in names if name),

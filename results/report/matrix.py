@@ -19,7 +19,7 @@ from ethos_hil.results.subject import Names, Subject
 
 _SPARK_WIDTH, _SPARK_HEIGHT = 90.0, 16.0
 _LEAST = 0.02
-"""The part of a value that fills the height at least, so that a change of one cycle is no cliff."""
+"""The part of a value that fills the height at least, so that a change of one cycle is not a cliff."""
 
 
 def sparkline(lines: Mapping[str, Sequence[float]]) -> Markup:

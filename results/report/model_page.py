@@ -248,7 +248,7 @@ def _bounds(record: Record, total: int) -> Iterator[tuple[str, str, str]]:
 
 
 def _facts(record: Record, total: int) -> Iterator[tuple[str, str]]:
-    """Yield what is to know besides the tables."""
+    """Yield what there is to know apart from the tables."""
     cycles = record.metric("npu_cycles")
     if cycles is not None:
         clock = record.clock or of_system(record.clock_hz, record.system_config)

@@ -121,7 +121,7 @@ def memory_charts(record: Record, slices: Mapping[str, Sequence[Slice]]) -> Iter
         mine = [buffer for buffer in buffers if (buffer.instruction, buffer.memory) == (instruction, memory)]
         used = _in_use(mine, len(ops))
         if max(used, default=0) > 0:
-            yield _chart(memory, ops, mine, used, _begins(ops, slices))
+            yield _chart(memory, ops, mine, used, _starts(ops, slices))
 
 
 def in_use(record: Record) -> tuple[str, Mapping[str, int]]:
@@ -149,21 +149,21 @@ def _in_use(buffers: Sequence[Buffer], rows: int) -> list[int]:
     return used
 
 
-def _begins(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
-    """Return when each row begins, and when the last one ends."""
-    begins: list[float] = []
+def _starts(ops: Sequence[Op], slices: Mapping[str, Sequence[Slice]]) -> list[float]:
+    """Return when each row starts, and when the last one ends."""
+    starts: list[float] = []
     clock = 0.0
     for op in ops:
         mine = [piece for piece in slices.get(op.id, ()) if piece.lane == "npu"]
-        begin = max(clock, min((piece.begin for piece in mine), default=clock)) if begins or mine else 0.0
-        begins.append(begin)
+        begin = max(clock, min((piece.begin for piece in mine), default=clock)) if starts or mine else 0.0
+        starts.append(begin)
         clock = max((piece.end for piece in mine), default=begin + (op.cycles or 0))
         clock = max(clock, begin)
-    return [*begins, max(clock, (begins[-1] if begins else 0.0) + 1)]
+    return [*starts, max(clock, (starts[-1] if starts else 0.0) + 1)]
 
 
 def _chart(
-    memory: str, ops: Sequence[Op], buffers: Sequence[Buffer], used: Sequence[int], begins: Sequence[float]
+    memory: str, ops: Sequence[Op], buffers: Sequence[Buffer], used: Sequence[int], starts: Sequence[float]
 ) -> MemoryChart:
     at = max(range(len(used)), key=lambda row: used[row])
     living = [buffer for buffer in buffers if buffer.first <= at <= buffer.last]
@@ -174,15 +174,15 @@ def _chart(
     return MemoryChart(
         memory,
         f"{memory_size(used[at])} at most, while {names[ops[at].id]}{place} runs",
-        _plot(memory, used, begins, at),
+        _plot(memory, used, starts, at),
         tuple((buffer.tensor or "—", names.get(buffer.row, "an input"), amount(buffer.size)) for buffer in shown),
         f"and {len(rest):,} more with {memory_size(sum(buffer.size for buffer in rest))}" if rest else "",
     )
 
 
-def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) -> Markup:
+def _plot(memory: str, used: Sequence[int], starts: Sequence[float], peak: int) -> Markup:
     top = used[peak] * 1.08
-    x = Axis(begins[0], max(begins[-1], begins[0] + 1), _FRAME.left, _FRAME.right)
+    x = Axis(starts[0], max(starts[-1], starts[0] + 1), _FRAME.left, _FRAME.right)
     y = Axis(0.0, top, _FRAME.bottom, _FRAME.top)
     unit = 1 << 20 if top >= 1 << 21 else 1 << 10 if top >= 1 << 11 else 1
     ticks = (tick * unit for tick in round_ticks(0, top / unit, 4))
@@ -191,10 +191,10 @@ def _plot(memory: str, used: Sequence[int], begins: Sequence[float], peak: int) 
         *(_FRAME.below(x.at(tick), amount(tick)) for tick in x.ticks(4)),
     ]
     parts.append(text(_FRAME.right, _FRAME.bottom + 30, "cycles of the NPU", "tick", "end"))
-    levels = [(x.at(begin), y.at(count)) for count, begin in zip(used, begins, strict=False)]
-    area = f"{steps(levels, x.at(begins[-1]))}V{number(_FRAME.bottom)}H{number(x.at(begins[0]))}z"
+    levels = [(x.at(begin), y.at(count)) for count, begin in zip(used, starts, strict=False)]
+    area = f"{steps(levels, x.at(starts[-1]))}V{number(_FRAME.bottom)}H{number(x.at(starts[0]))}z"
     parts.append(element("path", d=Markup(area), class_="area"))
-    begin, end, height = x.at(begins[peak]), x.at(begins[peak + 1]), y.at(used[peak])
+    begin, end, height = x.at(starts[peak]), x.at(starts[peak + 1]), y.at(used[peak])
     parts.append(line(begin, height, max(end, begin + 2), height, "peak"))
     middle = (begin + end) / 2
     anchor = "start" if middle < 120 else "end" if middle > _FRAME.right - 60 else "middle"

@@ -37,7 +37,7 @@ class Summary:
     """The head of the report.
 
     Attributes:
-        passed: whether nobody has to look at anything.
+        passed: whether no one has to look at anything.
         status: that in words.
         sentence: how the run went.
         counts: how many tests stand how: the standing and the number.
@@ -85,7 +85,7 @@ def summary(results: RunResults, account: Account, new: int | None, names: Names
 
 
 def _status(account: Account, new: int | None) -> str:
-    """Return what somebody has to look at, each thing once: a test that fails is not one that got worse, too."""
+    """Return what someone has to look at, each thing once: a test that fails is not one that got worse, too."""
     if account.down:
         return f"Not run: {listed(account.down)} could not be used"
     phrases = [*_red_tests(account, new), *_failing_changes(account)]
@@ -122,7 +122,7 @@ def _failing_changes(account: Account) -> Iterator[str]:
 
 
 def moved_by(change: Change) -> float:
-    """Return the part by which a number moved; infinite for what is no number, or was 0."""
+    """Return the part by which a number moved; infinite for what is not a number, or was 0."""
     return abs(change.ratio - 1) if change.ratio is not None else math.inf
 
 
@@ -142,7 +142,7 @@ def _verbal(count: int, noun: str, singular: str, plural: str) -> str:
 
 
 def _sentence(account: Account) -> str:
-    """Return how many are right, how many somebody has to look at, and what became of them since the other side."""
+    """Return how many are right, how many someone has to look at, and what became of them since the other side."""
     tally, comparison = account.counts, account.comparison
     red = [f"{tally[standing]:,} {standing}" for standing in Standing if standing.red and tally[standing]]
     stands = [f"{tally[Standing.VERIFIED]:,} {Standing.VERIFIED}", *red]

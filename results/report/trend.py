@@ -48,7 +48,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class NightScale:
-    """From the number of a run to its place on an axis of time. `times` are when the runs began, in order."""
+    """From the number of a run to its place on an axis of time. `times` are when the runs started, in order."""
 
     times: Sequence[datetime]
 

@@ -40,7 +40,7 @@ class Visit:
 
     Attributes:
         page: the page.
-        requests: what it asked for, besides itself.
+        requests: what it asked for, apart from itself.
         complaints: what it wrote to the console, and errors of its script.
     """
 

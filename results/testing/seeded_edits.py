@@ -1,4 +1,4 @@
-"""Nights after which somebody edited a model or repaired a test, and what a gate has to say.
+"""Nights after which someone edited a model or repaired a test, and what a gate has to say.
 
 Each takes the records of a good night, with `MODELS`, and a source of chance, and returns the records of the night
 before, those of the night after, and every change that is to be found.

@@ -2,7 +2,7 @@
 
 Each takes the records of a good night and a source of chance, and returns the records of a bad one and every change
 that is to be found, by test and metric. Whatever else is found is a false alarm. `seeded_edits` has nights after which
-somebody edited or repaired something.
+someone edited or repaired something.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _audit(night: Night, chance: Random) -> tuple[Night, Expected]:
 
 
 def _wall_times(night: Night, chance: Random) -> tuple[Night, Expected]:
-    """The machine is busy, and every wall time is three times as long. It is no event."""
+    """The machine is busy, and every wall time is three times as long. It is not an event."""
     busy = chance.uniform(2, 5)
     return [
         RecordChange(metrics={"lowering_seconds": busy, "running_seconds": busy}).of(record) for record in night

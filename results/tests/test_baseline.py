@@ -180,19 +180,19 @@ def _edited(change: Callable[[list[str]], list[str]]) -> Callable[[str], str]:
 
 
 DAMAGE = {
-    "empty": (lambda _: "", "no baseline"),
-    "another program's": (lambda _: '{"a": 1}\n', "no baseline"),
+    "empty": (lambda _: "", "not a baseline"),
+    "another program's": (lambda _: '{"a": 1}\n', "not a baseline"),
     "a newer version": (lambda text: text.replace('baseline":1', 'baseline":2', 1), "version 2; this program reads 1"),
-    "cut short": (lambda text: text[:-30], "no JSON"),
+    "cut short": (lambda text: text[:-30], "not JSON"),
     "a merge's conflict": (_edited(lambda lines: [*lines[:5], "<<<<<<< HEAD", *lines[5:]]), ":6: a conflict of a mer"),
-    "a number of another test": (_edited(lambda lines: [*lines[:4], lines[-1], *lines[4:]]), ":5 is no line"),
+    "a number of another test": (_edited(lambda lines: [*lines[:4], lines[-1], *lines[4:]]), ":5 is not a line"),
     "a number twice": (_edited(lambda lines: [*lines[:5], lines[4], *lines[5:]]), "is there twice"),
-    "a number that is text": (lambda text: text.replace(',"modelled",', ',"modelled","a",', 1), "is no number"),
+    "a number that is text": (lambda text: text.replace(',"modelled",', ',"modelled","a",', 1), "is not a number"),
     "another verdict": (lambda text: text.replace('"verified"', '"fine"', 1), "'fine' is not a valid Verdict\n"),
     "a subject twice": (lambda text: text + text.partition("\n")[2], "twice, or is not sorted"),
-    "no environment": (_edited(lambda lines: [lines[0], *lines[-3:]]), "no line of a baseline"),
+    "no environment": (_edited(lambda lines: [lines[0], *lines[-3:]]), "not a line of a baseline"),
     "a field that is gone": (lambda text: text.replace('"verdict"', '"word"', 1), "baseline: verdict is missing\n"),
-    "too deep": (lambda text: text + "[" * 100_000, "no JSON"),
+    "too deep": (lambda text: text + "[" * 100_000, "not JSON"),
     "not text": (lambda text: text.replace("cycles", "\udcff"), "codec can't decode"),
 }  # fmt: skip
 
@@ -315,10 +315,10 @@ def test_a_side_says_what_it_is_and_last_is_the_newest(tmp_path: Path) -> None:
 
 
 def test_a_side_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nix is no run folder, record or baseline\n"):
+    with pytest.raises(UsageError, match=r"nix is not a run folder, record or baseline\n"):
         side("nix")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="empty is no run folder, and has none in it"):
+    with pytest.raises(UsageError, match="empty is not a run folder, and has none in it"):
         side(str(tmp_path / "empty"))
     (tmp_path / "notes.json").write_text("[1]")
     with pytest.raises(UsageError, match=r"notes.json has no record"):

@@ -401,8 +401,8 @@ def truncated(path: Path) -> None:
     [
         (foreign, "is a Parquet file, but not of a history"),
         (other_version, "has version 2 of a history; this program reads 1"),
-        (truncated, "is no Parquet file"),
-        (lambda path: path.write_bytes(b""), "is no Parquet file"),
+        (truncated, "is not a Parquet file"),
+        (lambda path: path.write_bytes(b""), "is not a Parquet file"),
     ],
     ids=["foreign", "version", "truncated", "empty"],
 )
@@ -457,10 +457,10 @@ def test_a_run_without_a_name_in_utf8_is_a_run(tmp_path: Path) -> None:
     assert result.path.name == "night\\udcff.parquet"
     assert not compact(folder.path, tmp_path / "history").fresh
     assert [row["run"] for row in History(tmp_path / "history").runs()] == ["night\\udcff"]
-    with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
+    with pytest.raises(BadHistory, match="has a name that is not valid UTF-8"):
         compact(folder.path, tmp_path / os.fsdecode(b"history\xff"))
     result.path.rename(result.path.with_name(os.fsdecode(b"night\xff.parquet")))
-    with pytest.raises(BadHistory, match="has a name that is no valid UTF-8"):
+    with pytest.raises(BadHistory, match="has a name that is not valid UTF-8"):
         History(tmp_path / "history")
 
 

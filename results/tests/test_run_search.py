@@ -57,7 +57,7 @@ def test_a_file_is_a_run_with_its_records(tmp_path: Path) -> None:
 def test_what_is_no_run_is_refused_by_name(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
-    with pytest.raises(UsageError, match="empty is no run folder, and has none in it"):
+    with pytest.raises(UsageError, match="empty is not a run folder, and has none in it"):
         find_results([empty])
     with pytest.raises(FileNotFoundError):
         find_results([tmp_path / "absent"])

@@ -39,7 +39,7 @@ def check_profiles(owner: str, attribute: str, names: Iterable[object]) -> None:
             close = difflib.get_close_matches(str(name), SUFFIXES, n=1, cutoff=0.4)
             suggestion = f"did you mean {close[0]}? " if close else ""
             raise UsageError(
-                f"{owner}: {attribute} names {name!r}, which is no profile",
+                f"{owner}: {attribute} names {name!r}, which is not a profile",
                 hint=f"{suggestion}profiles: {', '.join(SUFFIXES)}",
             )
 

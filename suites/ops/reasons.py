@@ -22,7 +22,7 @@ U55_SELECTS = "the Ethos-U55 chooses nothing by truth values"
 U55_STRIDES = "the Ethos-U55 transposes convolutions with strides of 1 or 2, the same in both directions"
 
 FLOAT_ONLY = "TOSA's float profile has it for floats only"
-NO_FLOATS = "a cast from or to float is none that an integer program can do"
+NO_FLOATS = "an integer program cannot cast from or to float"
 GIVES_INT32 = (
     "ARGMAX gives int32 in place of int64, and upstream delegates it without the cast behind it "
     "(https://github.com/pytorch/executorch/pull/20765)"

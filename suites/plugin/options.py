@@ -214,12 +214,12 @@ class Options:
             raise UsageError(f"--one-in {one_in} selects nothing", hint="1 selects all")
         replay = _folder(given("--replay"))
         if replay is not None and not replay.is_dir():
-            raise UsageError(f"--replay {replay} is no folder", hint="record one with --record")
+            raise UsageError(f"--replay {replay} is not a folder", hint="record one with --record")
         name = given("--run-name")
         if name is not None and not is_name(name):
-            raise UsageError(f"--run-name {name!r} is no name of a folder", hint="use letters, digits, - _ and .")
+            raise UsageError(f"--run-name {name!r} is not a name for a folder", hint="use letters, digits, - _ and .")
         if given("--resume") and name is None:
-            raise UsageError("--resume needs to know what was begun", hint="name its run folder: --run-name")
+            raise UsageError("--resume needs to know what to resume", hint="name its run folder: --run-name")
         return cls(
             profiles=_profiles(given("--npu") or only_npu),
             suffixes=frozenset(parse_suffix(text, "--suffix") for text in given("--suffix") or []),

@@ -260,7 +260,7 @@ class DeclaredItem(pytest.Item):
             lines.append(f"{record.failure.kind}: {record.failure.message}")
             lines += [f"hint: {record.failure.hint}"] if record.failure.hint else []
         if record.divergence is not None:
-            lines.append(f"begins at: {record.divergence.message}")
+            lines.append(f"starts at: {record.divergence.message}")
         lines.append(f"declared at: {self.source}")
         return lines + ([f"all of it is in: {self._kept}"] if self._kept is not None else [])
 
@@ -292,7 +292,7 @@ def run_folder(config: pytest.Config) -> RunFolder:
 
 
 def items_of(collector: pytest.Module, declared: object) -> list[DeclaredItem] | None:
-    """Return the tests of a declaration, or None if the object is none."""
+    """Return the tests of a declaration, or None if the object is not one."""
     cases: tuple[tuple[str, Case | None, tuple[str, ...]], ...]
     if isinstance(declared, Operator):
         cases = tuple((f"{declared.name}_{case.name}", case, case.profiles) for case in declared.cases)

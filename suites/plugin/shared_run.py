@@ -26,7 +26,7 @@ _PATIENCE = 60.0
 
 def enter(config: pytest.Config) -> None:
     """Begin to write the run folder. A worker dies with its controller from now on: who resumes a session that was
-    killed has to know that nobody writes any more.
+    killed has to know that no one writes any more.
 
     Raises:
         pytest.UsageError: the run folder cannot be written, or another session writes it that is to be resumed.
@@ -160,7 +160,7 @@ class SessionWitness:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Note a file that could not be collected, or that skipped itself whole: nobody knows which tests it has."""
+        """Note a file that could not be collected, or that skipped itself whole: no one knows which tests it has."""
         if report.failed:
             self._complain(report.nodeid, "collect", _message(report))
         elif report.skipped:

@@ -151,7 +151,7 @@ class Tally:
             return []
         name, why = min(self._anew)
         count = len(self._anew)
-        return [f"lowered anew, as in every session: {count} test{'s'[: count > 1]}; {name}: {why}"]
+        return [f"lowered again, as in every session: {count} test{'s'[: count > 1]}; {name}: {why}"]
 
     def doubts(self) -> list[str]:
         """Return a warning for each old firmware that targets ran."""

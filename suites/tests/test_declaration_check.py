@@ -15,11 +15,11 @@ PLUS = case("it", call("add"), f32(1, 4), f32(1, 4))
 WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     "profile": (
         lambda: case("it", call("add"), f32(1), on_cpu={"U55": "why"}),
-        "case it: on_cpu names 'U55', which is no profile", "did you mean U55_BI?",
+        "case it: on_cpu names 'U55', which is not a profile", "did you mean U55_BI?",
     ),
     "profile of an operator": (
         lambda: Operator("add", ("add.Tensor",), (PLUS,), lacks={"U85": ("aten::x.out",)}),
-        "operator add: lacks names 'U85', which is no profile", "did you mean U85_BI?",
+        "operator add: lacks names 'U85', which is not a profile", "did you mean U85_BI?",
     ),
     "no mapping": (
         lambda: case("it", call("add"), f32(1), on_cpu="why"),  # type: ignore[arg-type]
@@ -51,7 +51,7 @@ WRONG: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "profiles of a model": (
         lambda: Model("net", "nets:net", profiles=("U55",)),
-        "model net: profiles names 'U55', which is no profile", "did you mean U55_BI?",
+        "model net: profiles names 'U55', which is not a profile", "did you mean U55_BI?",
     ),
 }  # fmt: skip
 

@@ -176,7 +176,7 @@ UNKNOWN = {
     "unique": Attack("import uuid\n", forward="lambda x: x * (2.0 if uuid.uuid4() else 1.0)"),
     "system": Attack("FACTOR = 2.0 if open('/proc/uptime').read() else 1.0\n"),
 }  # fmt: skip
-"""Cases that depend on what cannot be known: they are lowered anew in every session."""
+"""Cases that depend on what cannot be known: they are lowered again in every session."""
 FEW = ("kept", "late", "process")
 """A file that another case has read, a variable, and what cannot be known."""
 CHANGED = {**ATTACKS, **{name: attack for name, attack in UNKNOWN.items() if attack.changed or attack.variables}}
@@ -293,7 +293,7 @@ def test_of_a_few_each_change_is_noticed_and_all_else_is_found(few: Project) -> 
     before, same, after = few.programs
     assert all(before[name] == same[name] for name in same)
     assert {name for name in after if after[name] == before[name]} == {"control", "seeded"}
-    assert [name for name, notes in few.notes.items() if any("lowered anew" in note for note in notes)] == ["process"]
+    assert [name for name, notes in few.notes.items() if any("lowered again" in note for note in notes)] == ["process"]
     first, later = (replay.tests for replay in few.replayed)
     for name in (*(name for name in FEW if name in ATTACKS), "again", "control"):
         assert first[f"test_{name}_one_MI"].verdict == "verified"
@@ -320,12 +320,12 @@ def test_a_change_is_noticed(project: Project, name: str) -> None:
 @pytest.mark.proof
 @pytest.mark.parametrize("name", list(UNKNOWN))
 def test_the_record_says_what_is_not_known(project: Project, name: str) -> None:
-    assert any("lowered anew" in note for note in project.notes[name]), project.notes[name]
+    assert any("lowered again" in note for note in project.notes[name]), project.notes[name]
 
 
 @pytest.mark.proof
 def test_the_summary_counts_them(project: Project) -> None:
-    assert f"lowered anew, as in every session: {len(UNKNOWN)} tests; clock_one: " in project.output
+    assert f"lowered again, as in every session: {len(UNKNOWN)} tests; clock_one: " in project.output
 
 
 @pytest.mark.proof

@@ -161,7 +161,7 @@ def test_a_wrong_answer_is_told_in_a_few_lines_and_all_blobs_are_kept(tmp_path: 
     folder = tmp_path / "kept/suites/tests/sample/plus_itself_U55_BI"
     lines = explanation(result, "test_plus_itself_U55_BI")
     assert [line.partition(":")[0] for line in lines] == [
-        *("mismatch", "begins at", "declared at", "all of it is in"),
+        *("mismatch", "starts at", "declared at", "all of it is in"),
     ]
     assert lines[-1].endswith(str(folder))
     assert "7 of 7 elements differ" in lines[0]
@@ -198,7 +198,7 @@ def test_records_that_cannot_be_kept_are_told_before_anything_runs(tmp_path: Pat
 
 
 def test_a_record_that_cannot_be_kept_is_no_result(tmp_path: Path) -> None:
-    """As on a disk that is full since the session began."""
+    """As on a disk that is full since the session started."""
     result = session(tmp_path, SAMPLE, "-k", "itself_U55", *SABOTAGED, environment={VARIABLE: "disk-full"})
     assert result.status == FAILED
     assert result.verdicts == {"test_plus_itself_U55_BI": "failed"}

@@ -200,7 +200,7 @@ def check_files_unchanged(files: Iterable[str]) -> None:
     """Raise RecordingError if one of the files may differ from the version that ran."""
     path = changed_in_session(files)
     if path is not None:
-        what = f"{path}, which the model is made from, was written since the session began"
+        what = f"{path}, which the model is made from, was written since the session started"
         raise RecordingError(what, hint="run it again", kind=FailureKind.STALE_RECORDING)
 
 

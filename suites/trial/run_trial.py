@@ -135,7 +135,7 @@ class Trial:
             about = dataclasses.replace(about, defect=self.defect.link)
         if self.unknown:
             why = ", ".join(self.unknown)
-            notes = (f"lowered anew, as in every session, because what decides it cannot be known: {why}", *notes)
+            notes = (f"lowered again, as in every session, because what decides it cannot be known: {why}", *notes)
         seconds = tuple(metric for metric in self._watch.metrics() if metric.name == "total_seconds")
         notes, metrics = (*facts.notes, *notes), (*facts.metrics, *seconds)
         return findings.with_facts(notes=notes, metrics=metrics, test=about, question=self.question).record

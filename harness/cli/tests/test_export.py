@@ -202,7 +202,7 @@ def test_a_run_is_compared_with_another_or_with_a_baseline(ethos_hil: Call) -> N
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("empty", "--to", "junit"), "empty is no run folder, and has none in it"),
+        (("empty", "--to", "junit"), "empty is not a run folder, and has none in it"),
         (("record.json", "absent", "--to", "junit"), "absent cannot be read: No such file or directory"),
         (("net.py", "--to", "summary"), "net.py has no record: Expecting value"),
         (("half.json", "--to", "junit"), "half.json has no record: "),
@@ -211,7 +211,7 @@ def test_a_run_is_compared_with_another_or_with_a_baseline(ethos_hil: Call) -> N
         (("record.json", "--to", "csv", "--against", "record.json"), "--against is about a run, and csv is of one"),
         (("record.json", "--to", "junit", "--policy", "net.py"), "--policy is about a comparison, and there is none"),
         (("record.json", "--to", "points-csv"), "no record of record has a metric"),
-        (("record.json", "--to", "junit", "--against", "absent"), "absent is no run folder, record or baseline"),
+        (("record.json", "--to", "junit", "--against", "absent"), "absent is not a run folder, record or baseline"),
         (("record.json", "--to", "junit", "--against", "record.json", "--policy", "net.py"), "net.py"),
         (("record.json", "--to", "jnit"), "no exporter is called 'jnit' (did you mean junit? exporters: advice"),
     ],

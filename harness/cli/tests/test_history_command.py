@@ -142,7 +142,7 @@ def test_a_run_that_cannot_be_added_does_not_keep_the_others_out(ethos_hil: Call
 def test_a_clock_that_went_back_is_noted(ethos_hil: Call) -> None:
     status, _, err = ethos_hil("add", "results/runs/night1", "--json")
     assert status == 0
-    assert "note: results/runs/night1 began at 2" in err
+    assert "note: results/runs/night1 started at 2" in err
     assert "and a record in it was made at 2026-01-01 02:00:00: the clock there went back" in err
 
 
@@ -224,7 +224,7 @@ def test_a_folder_that_is_slow_to_list_is_mentioned_and_a_fast_one_is_not(
         (("--history", "h", "sql", "SELECT nothing"), 'column "nothing" was not found'),
         (("--history", "h/night1.parquet"), "h/night1.parquet cannot be read or written: Not a directory"),
         (("--history", "h", "sql", " "), "DuckDB cannot answer it: the query is empty"),
-        (("--history", "foreign"), "foreign/x.parquet is no Parquet file"),
+        (("--history", "foreign"), "foreign/x.parquet is not a Parquet file"),
         (("--history", "h/night1.parquet", "add"), "night1.parquet cannot be read or written"),
     ],
     ids=lambda value: "-".join(value) or "none" if isinstance(value, tuple) else None,

@@ -150,7 +150,7 @@ def test_a_history_with_another_file_is_named(config: NightlyConfig) -> None:
     assert config.history is not None
     config.history.mkdir()
     (config.history / "x.parquet").write_text("no")
-    with pytest.raises(UsageError, match=r"x\.parquet is no Parquet file: "):
+    with pytest.raises(UsageError, match=r"x\.parquet is not a Parquet file: "):
         before(config, "b")
 
 

@@ -141,7 +141,7 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
         (SUITE, ("--merge", "."), "has no shard of a night"),
         (f'{SUITE}[quarantine]\nfile = "q.toml"\n', (), "q.toml cannot be read: No such file or directory"),
         (f'{SUITE}[compare]\nagainst = "last"\npolicy = "p.toml"\n', (), "p.toml cannot be read"),
-        (f'{SUITE}[compare]\nagainst = "b.json"\n', (), "compare.against: b.json is no run folder, record or baseline"),
+        (f'{SUITE}[compare]\nagainst = "b.json"\n', (), "compare.against: b.json is not a run folder, record or"),
         (f'{SUITE}[[export]]\nto = "word"\nfile = "x"\n', (), "no exporter is called 'word'"),
         (f'{SUITE}[[export]]\nto = "perfetto"\nfile = "x"\n', (), "the format 'perfetto' is of one record"),
         (f'{SUITE}[report]\nfile = "net.py/r.html"\n', (), "cannot write"),

@@ -136,7 +136,7 @@ def _multiply(operation: TosaOperation, a: Bounded, b: Bounded, shift: Bounded) 
 
 
 def _bound_unrounded(operation: TosaOperation, value: Array, real: Array, passed: Array, own: Array) -> Bounded:
-    """Return an integer that only the program rounds: PyTorch goes on with the real number."""
+    """Return an integer that only the program rounds: PyTorch continues with the real number."""
     if operation.rounding.random is not None:
         return operation.integer_result(real, passed, own)
     return operation.integer_result(value, passed + np.abs(value - real), own)

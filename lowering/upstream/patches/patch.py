@@ -186,7 +186,7 @@ def apply(patches: Sequence[Patch], *arguments: Any) -> Iterator[None]:
 
     Args:
         patches: rows of the table.
-        arguments: what `Patch.make` of each takes besides upstream's value.
+        arguments: what `Patch.make` of each takes apart from upstream's value.
 
     Raises:
         ToolError: a patch that changes results does not fit what is installed.

@@ -133,10 +133,10 @@ def test_energy_is_what_the_users_table_says(tmp_path: Path) -> None:
         ("1e-10", "nan", "per_byte.OffChipFlash is nan"),
         ("0.5", "true", "idle_watt is True"),
         ('"data sheet"', '""', "`of` has to say where the numbers come from"),
-        ("Sram =", "SRAM =", "per_byte.SRAM is no memory; it takes: Sram, Dram"),
+        ("Sram =", "SRAM =", "per_byte.SRAM is not a memory; it takes: Sram, Dram"),
         ("per_mac", "per_mack", "'per_mack' is unknown"),
         ("[per_byte]", "[per_byte", "is not TOML"),
-        ("[per_byte]\nSram = 2e-12\nOffChipFlash = 1e-10", "per_byte = 3", "per_byte is no table"),
+        ("[per_byte]\nSram = 2e-12\nOffChipFlash = 1e-10", "per_byte = 3", "per_byte is not a table"),
     ],
 )
 def test_what_is_no_table_of_energies_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:

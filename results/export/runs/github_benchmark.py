@@ -39,7 +39,7 @@ def write(results: RunResults, comparison: RunComparison | None) -> str:
             json.dumps(_point(name, record, metric), allow_nan=False)
             for metric in record.metrics
             if metric.name not in DERIVED
-        ]  # a change is drawn once; more inferences per second are no worse
+        ]  # a change is drawn once; more inferences per second are not worse
     if not lines:
         raise NotExportable("no record of the run has a number that counts", "export a run in which something ran")
     return "[\n" + ",\n".join(lines) + "\n]\n"

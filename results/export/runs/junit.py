@@ -32,7 +32,7 @@ MOST_BYTES, MOST_OBJECTS = 30_000_000, 250_000
 _MESSAGE, _LINES, _LINE = 2_000, 100, 500
 """Characters of a message, and how many of a target's last lines with how many characters each are shown."""
 _ERRORS = frozenset({FailureKind.INTERNAL})
-"""Kinds that are no failures of what is tested."""
+"""Kinds that are not failures of what is tested."""
 _SECONDS = ("total_seconds", "target_seconds")
 """Metrics with the wall time of a record, the most complete one first."""
 
@@ -153,7 +153,7 @@ def _explanation(record: Record) -> Iterator[str]:
         if record.failure.hint:
             yield f"hint: {cut(record.failure.hint, _MESSAGE)}"
     if record.divergence is not None:
-        yield f"begins at: {cut(record.divergence.message, _MESSAGE)}"
+        yield f"starts at: {cut(record.divergence.message, _MESSAGE)}"
     if record.test is not None:
         yield f"declared at: {record.test.source}"
 

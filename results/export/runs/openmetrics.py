@@ -70,7 +70,7 @@ def _of_run(results: RunResults) -> Iterator[str]:
         pass
     else:
         seconds = (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()
-        yield from _gauge("ethos_hil_run_created_seconds", "seconds", "When the run began.", {"": seconds})
+        yield from _gauge("ethos_hil_run_created_seconds", "seconds", "When the run started.", {"": seconds})
 
 
 def _of_account(account: Account) -> Iterator[str]:

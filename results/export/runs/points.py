@@ -21,7 +21,7 @@ from ethos_hil.results.store import StoredRecord
 _POINTS = f"SELECT * EXCLUDE series FROM ({POINTS})"
 """`series` is DuckDB's hash, and may be another number in another version of it."""
 _FORMULA = r"^[=+\-@\x{FF1D}\x{FF0B}\x{FF0D}\x{FF20}]"
-"""How a cell begins that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
+"""How a cell starts that a spreadsheet takes for a formula (OWASP, CSV Injection): =, +, -, @, and their wide forms."""
 
 _TEXTS = (*(name for name, kind in COLUMNS.items() if kind == "VARCHAR"), "metric", "unit", "provenance")
 _LISTS = ("vela_flags", "samples")

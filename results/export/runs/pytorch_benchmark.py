@@ -104,7 +104,7 @@ def _texts(facts: Mapping[str, object]) -> dict[str, str]:
 
 
 def _seconds(text: str) -> int:
-    """Return a time of ours in seconds since 1970; 0 where it is none."""
+    """Return a time of ours in seconds since 1970; 0 where it is not a time."""
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

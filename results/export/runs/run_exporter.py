@@ -89,7 +89,7 @@ def export_run(results: RunResults, comparison: RunComparison | None, name: str)
 
 
 def _content(group: PluginGroup[Any], name: str, write: Callable[[], object]) -> bytes:
-    """Return what an exporter writes. Its own errors, and what is no content, are the fault of who made it."""
+    """Return what an exporter writes. Its own errors, and what is not content, are the fault of its author."""
     try:
         content = write()
         content = content.encode() if isinstance(content, str) else content

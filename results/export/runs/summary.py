@@ -40,7 +40,7 @@ def row(cells: Iterable[str]) -> str:
 
 
 def head(titles: Sequence[str], *, right: Sequence[str] = ()) -> list[str]:
-    """Return the two lines that a table begins with.
+    """Return the two lines that a table starts with.
 
     Args:
         titles: of the columns.
@@ -94,7 +94,7 @@ def _sentences(results: RunResults, account: Account) -> Iterator[str]:
             failed = standing is Standing.FAILED
             why = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.most_common())})" if failed else ""
             parts.append(f"**{count:,} {standing}**{why}")
-    yield f"{code(results.name)}, begun at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
+    yield f"{code(results.name)}, started at {code(results.created)}: {', '.join(parts) or 'nothing ran'}."
     again = sum(len(test.spoilt) for test in account.tests)
     if again:
         attempts = counted(again, "attempt")
@@ -169,7 +169,7 @@ def _failures(tests: Sequence[Accounted], names: Names) -> Iterator[str]:
 
 
 def _line(record: Record) -> str:
-    """Return the line of the model where a wrong answer begins, else that of the test's declaration."""
+    """Return the line of the model where a wrong answer starts, else that of the test's declaration."""
     if record.divergence is not None and record.divergence.source:
         return record.divergence.source
     return record.test.source if record.test is not None else ""

@@ -82,7 +82,7 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
         digest = hashlib.sha256("\n".join([json.dumps(fields, separators=(",", ":")), *edited]).encode()).hexdigest()
         whole = "\n".join([re.sub('"sha256":"[0-9a-f]+"', f'"sha256":"{digest}"', head), *edited])
         path.write_text(whole)
-        with pytest.raises(UsageError, match=r"ledger\.jsonl:\d+ is no row of a ledger"):
+        with pytest.raises(UsageError, match=r"ledger\.jsonl:\d+ is not a row of a ledger"):
             read_contribution(path)
 
 
@@ -93,9 +93,9 @@ def test_a_digest_that_was_made_anew_does_not_hide_a_row_that_is_none(path: Path
         (b"\n", "is empty"),
         (b"[]", "its first line does not say so"),
         (b'{"schema_version": 1}', "its first line does not say so"),
-        (b"{", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        (b"\xff\xfe", "no text"),
+        (b"{", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (b"\xff\xfe", "not the text"),
         (b'{"ethos_hil_ledger": 2}', "version 2; this program reads 1"),
         (b'{"ethos_hil_ledger": "1"}', "version '1'; this program reads 1"),
     ],

@@ -296,7 +296,7 @@ def test_a_model_at_several_places_is_a_benchmark() -> None:
 def test_the_section_says_what_its_numbers_are() -> None:
     text = section(bench_samples.grid(cases=20))
     assert "20 cases on 11 NPUs; 24 refused, without cycles" in text
-    assert "51 verified, 585 compiled-only: compiled and timed, with answers that nobody looked at" in text
+    assert "51 verified, 585 compiled-only: compiled and timed, with answers that no one looked at" in text
     assert "cycles are modelled (636)" in text
     assert "500 MHz (Vela's system configuration Ethos_U55_High_End): u55-32, u55-64, u55-128, u55-256" in text
     assert "unsupported: depthwise is not for Ethos-U55" in text

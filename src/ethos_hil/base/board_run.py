@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class BoardRun:
-    """What a record has of a board, besides its name.
+    """What a record has of a board, apart from its name.
 
     Attributes:
         probe: serial number of its debug probe; "" where its file states none.

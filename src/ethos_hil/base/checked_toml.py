@@ -1,4 +1,4 @@
-"""TOML files that somebody else wrote: reading one ends soon and says what is wrong, by a JSON schema with line and
+"""TOML files that someone else wrote: reading one ends soon and says what is wrong, by a JSON schema with line and
 key, whatever is in it.
 """
 
@@ -83,7 +83,7 @@ def read_checked(path: Path, schema: Traversable | Mapping[str, Any], see: str, 
 
 
 def read_toml(path: Path, see: str, name: str | None = None) -> tuple[str, dict[str, Any]]:
-    """Return the text of a TOML file that somebody else wrote, and what it says. It ends soon, whatever is in it.
+    """Return the text of a TOML file that someone else wrote, and what it says. It ends soon, whatever is in it.
 
     Args:
         path: the file.

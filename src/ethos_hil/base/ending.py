@@ -1,6 +1,6 @@
 """How a test, model or point ends: by its verdict, by what is expected of it, and by the quarantine.
 
-Command line, suites, nights, gate and report ask here what is green, and what somebody has to look at.
+Command line, suites, nights, gate and report ask here what is green, and what someone has to look at.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Ending:
 
     Attributes:
         standing: how it stands.
-        red: why somebody has to look at it, or "".
+        red: why someone has to look at it, or "".
         reason: of a known defect or of a quarantine: what is known of it.
         quarantine: the entry that it is in, or None.
     """

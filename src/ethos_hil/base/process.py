@@ -1,6 +1,6 @@
 """Child processes that never outlive this process, however it ends: their start, state and end. Linux only.
 
-One that a signal has stopped neither answers nor ends, so somebody waits for it for ever, unless it is looked at.
+One that a signal has stopped neither answers nor ends, so whoever waits for it waits for ever, unless it is looked at.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def run_module(arguments: Sequence[str], variables: Mapping[str, str], seconds: 
 
     Args:
         arguments: the module's name, and its arguments.
-        variables: environment variables besides our own.
+        variables: environment variables on top of our own.
         seconds: how long it may take; None for no limit.
 
     Raises:

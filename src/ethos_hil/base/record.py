@@ -138,7 +138,7 @@ class Metric:
 
 
 JOB = "job"
-"""Id of the row with what a job of the NPU costs besides its operations."""
+"""Id of the row with what a job of the NPU costs apart from its operations."""
 
 
 @dataclass(frozen=True)

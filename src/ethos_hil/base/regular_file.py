@@ -1,4 +1,4 @@
-"""Files that somebody else named or wrote: only regular files are opened, and only so much of them is read.
+"""Files that someone else named or wrote: only regular files are opened, and only so much of them is read.
 
 A named pipe would keep its reader waiting, and a device may have no end. Both are refused here before they are opened.
 """

@@ -27,7 +27,7 @@ def parse_suffix(text: str, asked: str) -> str:
         asked: what asks for it, for the message: "--suffix".
 
     Raises:
-        UsageError: it is none; lists the suffixes.
+        UsageError: it is not a suffix; lists the suffixes.
     """
     wanted = text.strip().upper()
     wanted = _ALIASES.get(wanted, wanted)

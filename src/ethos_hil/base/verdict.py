@@ -101,7 +101,7 @@ class FailureKind(enum.StrEnum):
     LOST_BOARD = "lost-board"
     """The board started again by itself, or lost its power."""
     LEASED = "leased"
-    """Somebody else uses the board."""
+    """Someone else uses the board."""
 
     # Before the run.
     USAGE = "usage"
@@ -196,11 +196,11 @@ class Standing(enum.StrEnum):
 
     @property
     def red(self) -> bool:
-        """Whether somebody has to look at it."""
+        """Whether someone has to look at it."""
         return self in RED
 
 
 RED = frozenset({Standing.FAILED, Standing.MISSING, Standing.UNVERIFIED})
-"""What somebody has to look at; a verdict is in it by its word."""
+"""What someone has to look at; a verdict is in it by its word."""
 WORST = (Standing.MISSING, Standing.FAILED, Standing.UNVERIFIED, Standing.QUARANTINED, Standing.DEFECT,
          Standing.REFUSED, Standing.SKIPPED, Standing.COMPILED_ONLY, Standing.VERIFIED)  # fmt: skip

@@ -77,7 +77,7 @@ def memory_size(count: float) -> str:
 
 
 def moment(text: str) -> str:
-    """Return a time as it is read: "25 November 2026, 10:02 UTC"; the text itself where it is none."""
+    """Return a time as it is read: "25 November 2026, 10:02 UTC"; the text itself where it is not a time."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:

@@ -17,7 +17,7 @@ HOSTILE = (
     "=1+1|2 `a` ``b`` \\| \\` @team #7 <b>x</b> <!-- </testcase>]]>&amp; &lt; :+1: www.example.org a@example.org "
     '[l](https://example.org) **s** $x$ "q" \'p\' {a="b"} \n# h\r\t\x00\x01\x1b[2J\x7f\x85 \u202e\u2028\ufffe\udc80 é 𝄞'
 )
-"""Markup of every format here, what XML lacks, and bytes of a name that is no valid UTF-8."""
+"""Markup of every format here, what XML lacks, and bytes of a name that is not valid UTF-8."""
 NUMBERS = (0, 1, (1 << 24) + 1, (1 << 53) - 1, 1 / 3, 1e-9)
 
 
@@ -60,7 +60,7 @@ def endings() -> dict[str, Record]:
     assert defect.test is not None
     lacks = Failure(FailureKind.CAPABILITY, "the target cannot have an ethos-u85-256")
     nobody = Failure(FailureKind.NO_REFERENCE, "nothing says what is right")
-    begins = Divergence("npu-op", "begins at npu00001", source="net.py:12")
+    begins = Divergence("npu-op", "starts at npu00001", source="net.py:12")
     return {
         "verified": record(),
         "compiled-only": record(case="compiled", verdict=Verdict.COMPILED_ONLY),

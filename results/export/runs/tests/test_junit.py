@@ -66,7 +66,7 @@ def test_each_verdict_is_an_element(ending: str, element: str | None, kind: str)
 def test_a_failure_says_what_the_suites_say_and_has_the_console() -> None:
     (case,) = document(samples.run(samples.endings()["failed"])).iter("testcase")
     assert case.findtext("failure", "").splitlines() == [
-        "mismatch: output 0 differs", "hint: look there", "begins at: begins at npu00001",
+        "mismatch: output 0 differs", "hint: look there", "starts at: starts at npu00001",
         "declared at: suites/ops/test_a.py:13",
     ]  # fmt: skip
     assert case.findtext("system-out") == "first\n\\x1b[31mlast"

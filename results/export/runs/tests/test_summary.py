@@ -102,7 +102,7 @@ def test_it_begins_with_how_the_run_went() -> None:
     lines = summary.write(samples.run(*samples.endings().values()), None).splitlines()
     assert lines[0] == "# ethos-hil: red: 3"
     assert lines[2] == (
-        "`20261125T100247Z-c394cb`, begun at `2026-11-25T10:02:51+00:00`: **1 verified**, "
+        "`20261125T100247Z-c394cb`, started at `2026-11-25T10:02:51+00:00`: **1 verified**, "
         "**2 failed** (1 mismatch, 1 internal), **1 unverified**, **1 known defect**, **1 skipped**, "
         "**1 compiled-only**."
     )
