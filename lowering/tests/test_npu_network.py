@@ -1,4 +1,4 @@
-"""Protects the reading of what Vela writes: a file that was damaged, or written by somebody else, is one clear line."""
+"""Protects the reading of what Vela writes: a file that was damaged, or written by someone else, is one clear line."""
 
 from __future__ import annotations
 

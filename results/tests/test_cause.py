@@ -48,7 +48,7 @@ def test_the_first_fact_that_differs_is_the_cause_and_one_that_is_not_known_is_n
 
 
 def test_a_target_that_says_nothing_of_itself_is_another_one_than_one_that_does() -> None:
-    """Somebody turned the board's rules off, or the FVP's timing adapters on."""
+    """Someone turned the board's rules off, or the FVP's timing adapters on."""
     plain, strict = with_facts(TARGET=""), with_facts(TARGET="rules: waits")
     assert first_cause(strict, plain, "modelled") == (Cause.TARGET, "another target: rules: waits became none")
     assert first_cause(plain, strict, "modelled") == (Cause.TARGET, "another target: none became rules: waits")
@@ -63,7 +63,7 @@ def test_a_number_moved_without_a_cause_only_where_all_that_decides_it_is_known(
         silent = with_facts(**{cause.name: ""})
         enough = cause in NOT_MOVED[provenance]
         assert known(ONE, silent, provenance) is known(silent, ONE, provenance) is enough
-    assert known(ONE, with_facts(TARGET=""), provenance), "a target that nobody can set says nothing"
+    assert known(ONE, with_facts(TARGET=""), provenance), "a target that no one can set says nothing"
 
 
 def test_what_pytorch_answers_in_floating_point_depends_on_the_machine_too() -> None:

@@ -106,7 +106,7 @@ def test_a_program_that_is_another_one_is_accepted_though_its_numbers_are_as_bef
 
 
 def test_what_ran_once_is_as_its_record_says() -> None:
-    """A median that somebody else took is not taken again."""
+    """A median that someone else took is not taken again."""
     observation = replace(of_record(ONE), numbers={("wall", "host"): Number(3.0, "s", (1.0, 2.0, 9.0))})
     assert merged([observation]) == (observation,)
     assert replace(observation, record=None) == observation, "whether its record is at hand is not what it says"

@@ -1,4 +1,4 @@
-"""A case whose code is not what its sources say fails: its digests would vouch for a program that nobody wrote."""
+"""A case whose code is not what its sources say fails: its digests would vouch for a program that no one wrote."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_a_test_whose_teardown_failed_is_run_again(pytester: pytest.Pytester) ->
     assert "test_plus_b_MI" in again
     (path,) = night.path.glob("complained-*")
     path.write_text("{")
-    assert "test_plus_a_MI" in pytester.runpytest_inprocess(*arguments).stdout.str(), "nobody knows what failed"
+    assert "test_plus_a_MI" in pytester.runpytest_inprocess(*arguments).stdout.str(), "no one knows what failed"
 
 
 def test_what_fails_is_kept_at_once(pytester: pytest.Pytester) -> None:

@@ -330,7 +330,7 @@ def test_a_record_of_a_run_is_named_by_a_part_of_its_name(night: Path, ethos_hil
 
 def test_what_is_no_run_is_one_line(ethos_hil: Run, here: Path) -> None:
     assert_one_clear_line(ethos_hil("bundle", "absent"), 2, "absent cannot be read")
-    assert_one_clear_line(ethos_hil("bundle", "."), 2, "no run folder")
+    assert_one_clear_line(ethos_hil("bundle", "."), 2, "not a run folder")
     assert_one_clear_line(ethos_hil("bundle", "net.py"), 2, "net.py has no record")
 
 

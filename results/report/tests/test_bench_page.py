@@ -377,7 +377,7 @@ def test_an_npu_of_another_name_is_shown_all_the_same(npu: str) -> None:
 
 
 def false_marks(html: str) -> list[str]:
-    """What is said of marks of `html` that are solid though nobody has verified their answer."""
+    """What is said of marks of `html` that are solid though no one has verified their answer."""
     marks = re.findall(r'class="(point [^"]*)"><title>(.*?)</title>', html)
     assert marks
     return [title for classes, title in marks if "hollow" not in classes and ", verified, " not in title]

@@ -201,7 +201,7 @@ def test_changes_have_a_command_that_accepts_them_and_nothing_else(tmp_path: Pat
 
 
 def test_nothing_is_accepted_where_no_baseline_is_read(tmp_path: Path) -> None:
-    """A night that is held against the night before has no baseline: the command would write a file for nobody."""
+    """A night that is held against the night before has no baseline: the command would write a file for no one."""
     night = samples.night()
     html = report(replace(night, folders=(tmp_path / "run",)), samples.comparison(night.records))
     assert b"ethos-hil accept" not in html

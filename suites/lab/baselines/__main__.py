@@ -75,7 +75,7 @@ def measured_table(
         networks, npus: their names.
         jobs: processes.
         runs: the folder of run folders.
-        resume: the run to go on with; None for a new one.
+        resume: the run to resume; None for a new one.
 
     Raises:
         UsageError: there is no such run, or it is of other points.

@@ -38,7 +38,7 @@ class PointKind(StrEnum):
 
 @dataclass(frozen=True)
 class PublishedPoint:
-    """A run of an FVP that somebody published.
+    """A run of an FVP that someone published.
 
     Attributes:
         kind: why it was made.

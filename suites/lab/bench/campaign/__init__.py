@@ -1,1 +1,1 @@
-"""Seeded scenarios of what may befall a board, its line, its probe and its users."""
+"""Seeded scenarios of what may happen to a board, its line, its probe and its users."""

@@ -1,4 +1,4 @@
-"""`python -m ethos_hil.suites.lab.bench.campaign`: seeded scenarios of what may befall a board and its users.
+"""`python -m ethos_hil.suites.lab.bench.campaign`: seeded scenarios of what may happen to a board and its users.
 
 Each scenario makes a run on the bench board while something goes wrong, and then one with nothing wrong. Exit status: 0
 nothing found, 1 findings, 2 unusable arguments.

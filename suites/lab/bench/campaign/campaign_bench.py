@@ -106,7 +106,7 @@ class CampaignBench:
         return socket.create_connection((host, int(port)), _DYING_SECONDS)
 
     def _serves_gdb(self) -> bool:
-        """Return whether its gdb server answers: it does, unless somebody is there already."""
+        """Return whether its gdb server answers: it does, unless someone is there already."""
         with self.gdb_client() as client:
             client.settimeout(_DYING_SECONDS)
             try:

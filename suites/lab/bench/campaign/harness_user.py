@@ -1,4 +1,4 @@
-"""Somebody who uses the board: a process of the harness, which makes the runs that it is asked for."""
+"""A user of the board: a process of the harness, which makes the runs that it is asked for."""
 
 from __future__ import annotations
 

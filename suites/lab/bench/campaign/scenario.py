@@ -1,4 +1,4 @@
-"""A scenario: a board, what befalls it, and the runs on it. Its number alone decides on all of it."""
+"""A scenario: a board, what happens to it, and the runs on it. Its number alone decides on all of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HARMLESS_BYTES = 2000
 
 @dataclass(frozen=True)
 class Moment:
-    """When somebody does something: once the board has seen so much since the run started.
+    """When someone does something: once the board has seen so much since the run started.
 
     Attributes:
         packets: of its gdb server.
@@ -44,7 +44,7 @@ class Scenario:
     Attributes:
         number: what it was drawn from; also the seed of what is random on the bench.
         faults: that the bench has during the run, as `FaultSpec.parse` takes them.
-        human: what somebody does meanwhile, or None.
+        human: what a person does meanwhile, or None.
         moment: when.
         warm: whether a run went well just before, so that the firmware is there.
         starts_server: whether the harness starts the gdb server; else it runs already.
@@ -72,7 +72,7 @@ class Scenario:
 
     @property
     def troubles(self) -> tuple[Trouble, ...]:
-        """All that befalls it."""
+        """All that happens to it."""
         return (*(spec.kind for spec in self.specs), *((self.human,) if self.human is not None else ()))
 
     @property

@@ -39,7 +39,7 @@ class ScenarioEnding:
     Attributes:
         number: of the scenario.
         title: it, in words.
-        troubles: what befell it.
+        troubles: what happened to it.
         endings: of the runs in trouble; "lost" where the campaign itself failed.
         said: what their failures said.
         seconds: that the run in trouble took.
@@ -132,7 +132,7 @@ class ScenarioTrial:
         )
 
     def _in_trouble(self, user: HarnessUser, board_file: Path) -> list[UserAnswer]:
-        """Make the run, or the two, that the trouble befalls."""
+        """Make the run, or the two, that the trouble happens to."""
         bench, scenario = self._bench, self._scenario
         for fault in scenario.faults:
             bench.board.tell(f"fault {fault}")

@@ -1,4 +1,4 @@
-"""What may befall a board and its users, and which endings of a run are right then."""
+"""What may happen to a board and its users, and which endings of a run are right then."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Human(StrEnum):
     SECOND_USER = "second-user"
     """Another harness wants the board at the same time."""
     DEBUGGER = "debugger"
-    """Somebody has a debugger at the gdb server, which halts the board."""
+    """Someone has a debugger at the gdb server, which halts the board."""
     TERMINAL = "terminal"
-    """Somebody has the serial port open, for that program alone."""
+    """Someone has the serial port open, for that program alone."""
     SIGINT = "sigint"
     """Ctrl-C, in the middle of a run."""
     SIGTERM = "sigterm"
