@@ -65,7 +65,7 @@ def lower(
     Args:
         model: a MODEL as on the command line, or the result of `load_model` or `from_module`.
         target: the NPU to compile for, or the TOSA to lower to; a .pte must be compiled for it.
-        options: what is asked: the scheme, what is left to the CPU in all methods (besides what each method leaves:
+        options: what is asked: the scheme, what is left to the CPU in all methods (on top of what each method leaves:
             `ethos_hil.lowering.upstream.cpu_only`), and so on. A float TOSA is not quantised. Its NPU, its options of
             Vela and how it says to change the model are for the caller, who has made `target`, `vela` and `model`.
         memory_mode: where the program's parts are placed, by default ExecuTorch's choice for that NPU; if it is given,

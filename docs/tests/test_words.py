@@ -16,6 +16,11 @@ KINDS = (".py", ".md", ".cc", ".h", ".toml", ".cmake", ".js", ".html")
 FSTRINGS = {getattr(tokenize, "FSTRING_MIDDLE", -1)}
 """Parts of f-strings, which are tokens of their own since Python 3.12."""
 ROW = re.compile(r"^\| (?P<say>[^|]+) \| (?P<avoid>[^|]+) \|$", re.MULTILINE)
+COMPARATIVES = (
+    "longer|more|one|fewer|less|better|worse|"
+    "(?:larg|small|fast|slow|high|low|near|lat|earli|oth|old|new|great|strict|short)er"
+)
+"""What is plain English after "is no"."""
 
 
 def avoided(glossary: str) -> dict[str, re.Pattern[str]]:
@@ -29,12 +34,9 @@ def avoided(glossary: str) -> dict[str, re.Pattern[str]]:
     patterns = {}
     for phrase in phrases[1:]:
         if phrase == "X is no Y":
-            patterns[phrase] = re.compile(
-                r"(?<!here )\b(?:is|are|was|were|be) no (?!longer\b|more\b|one\b|fewer\b|less\b|\w+er\b(?! ?of))\w",
-                re.I,
-            )
+            patterns[phrase] = re.compile(rf"(?<!\bthere )\b(?:is|are|was|were|be) no (?!(?:{COMPARATIVES})\b)\w", re.I)
         elif not phrase.startswith("-"):
-            patterns[phrase] = re.compile(rf"(?<!here )\b{re.escape(phrase)}\b", 0 if "none" in phrase else re.I)
+            patterns[phrase] = re.compile(rf"(?<!\b[Tt]here )\b{re.escape(phrase)}\b", 0 if "none" in phrase else re.I)
     return patterns
 
 
@@ -87,6 +89,7 @@ def test_the_word_list_is_kept() -> None:
     [
         ("a.py", 'raise UsageError(f"{path} is no text of a baseline")', ["X is no Y"]),
         ("a.py", '"""Nobody writes it anew."""\n# what may befall a board\n', ["nobody", "anew", "befall"]),
+        ("a.py", "# where nobody looked\n# a path that is no folder\n", ["nobody", "X is no Y"]),
         ("a.py", "anew = 1\nthere = 'there is no target, and it is no longer slow; nothing is no slower'\n", []),
         ("a.py", "# a field that is none\n# a field that is None\n", ["is none"]),
         ("a.md", "It can be gone on with.\n", ["gone on with"]),

@@ -72,7 +72,7 @@ class RunBundle:
         image: the firmware with the program and the inputs, as it ran; b"" where it could not be packed. Never run
             from a bundle.
         image_hash, firmware_sha256: digests of both, hexadecimal, or "".
-        expected: the outputs that are right, where somebody beside the reference says so: for each input set, or for
+        expected: the outputs that are right, where someone beside the reference says so: for each input set, or for
             each execution.
         again: the record of the run that was made for the bundle, without wall times; None if there was none.
         answer: what the target answered in that run; None if it did not answer.

@@ -33,7 +33,7 @@ WHO = Annotated[
 
 
 def check_contribution(path: Path | None, who: str | None = None) -> None:
-    """Raise UsageError where rows cannot be added to a file: it is no ledger, or edited, or cannot be written."""
+    """Raise UsageError where rows cannot be added to a file: it is not a ledger, or edited, or cannot be written."""
     from ethos_hil.base.errors import UsageError
     from ethos_hil.results.ledger.sources import with_rows
 
@@ -52,7 +52,7 @@ def contribute(path: Path, rows: Iterable[LedgerRow], *, who: str | None = None)
     """Add rows to a file of a ledger, and tell on stderr what became of it.
 
     Raises:
-        UsageError: the file is no ledger, or is edited, or cannot be written.
+        UsageError: the file is not a ledger, or is edited, or cannot be written.
     """
     from ethos_hil.results.ledger.sources import with_rows
 
@@ -92,10 +92,10 @@ def ledger(
 ) -> None:  # fmt: skip
     """Show how far Vela's estimates and modelled cycles are from what an FVP or a board counts, by class of operation.
 
-    A ratio is an estimate over a count: the board's, where there is one, else the FVP's. Where nobody has counted,
+    A ratio is an estimate over a count: the board's, where there is one, else the FVP's. Where no one has counted,
     modelled cycles stand over Vela's estimates, which says who is higher, and not who is right.
 
-    Exit status: 0 it was shown; 2 something is no ledger, was edited, or cannot be written.
+    Exit status: 0 it was shown; 2 something is not a ledger, was edited, or cannot be written.
 
     Example: ethos-hil ledger results/runs
 

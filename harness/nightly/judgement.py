@@ -134,7 +134,7 @@ def _not_of_the_plan(plan: NightlyPlan, results: RunResults) -> Iterator[Problem
 
 
 def _left_out(parts: Sequence[Part], results: RunResults) -> Iterator[str]:
-    """Yield what suites did not choose, where somebody may think that it runs: each thing once."""
+    """Yield what suites did not choose, where someone may think that it runs: each thing once."""
     notes: set[str] = set()
     for part in parts:
         if not isinstance(part, SuitePart):

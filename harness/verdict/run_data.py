@@ -174,7 +174,7 @@ def written_text(outcome: Outcome, names: Sequence[str], output: str) -> str:
         outcome: the target's outcome.
         names: the names of the program's outputs.
         output: the name of the one with the characters, by their numbers in Unicode; "" if there is none. A number
-            that is no character's becomes U+FFFD.
+            that is not a character's becomes U+FFFD.
     """
     if output not in names:
         return ""

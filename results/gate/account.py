@@ -157,7 +157,7 @@ class Account:
 
     @property
     def colour(self) -> str:
-        """ "green", "red: 3", or "infrastructure" where nobody knows how it would have ended."""
+        """ "green", "red: 3", or "infrastructure" where no one knows how it would have ended."""
         if self.down:
             return "infrastructure"
         return f"red: {len(self.red):,}" if self.red else "green"

@@ -79,7 +79,7 @@ class LedgerRow:
 
     @property
     def reference(self) -> int | None:
-        """What estimates are held against: the board's count, else the FVP's. None where nobody counted."""
+        """What estimates are held against: the board's count, else the FVP's. None where no one counted."""
         return self.measured if self.measured is not None else self.fvp
 
     @property

@@ -105,7 +105,7 @@ class LedgerGroup:
         name: the class, NPU, rule or case.
         where: the NPU or its family, the memory mode, and what is looked at.
         rows: how many there are; `held_out` of these were kept out of the fit of the timing model.
-        against: how many are held against which provenance: "measured", "fvp", or "vela_op" where nobody counted.
+        against: how many are held against which provenance: "measured", "fvp", or "vela_op" where no one counted.
         ratios: by the estimate's field, for those that there are.
     """
 
