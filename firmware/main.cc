@@ -84,7 +84,7 @@ void check_inputs(const Package& package, Method& method) {
       // A number is part of the program and cannot be set, so the value in the package must be the same.
       if (value.kind != ValueKind::TENSOR && std::memcmp(given.data, tensor.data, tensor.nbytes) != 0) {
         fail(ErrorKind::INPUT, Text() << "input " << i << " of set " << set << " is not the value the program was "
-                                      << "exported with, and is no tensor that could be set");
+                                      << "exported with, and is not a tensor that could be set");
       }
     }
   }
@@ -134,7 +134,7 @@ void send_outputs(Method& method) {
   for (std::uint32_t i = 0; i < method.output_count(); ++i) {
     Tensor tensor{};
     if (!as_tensor(method.output(i), tensor)) {
-      fail(ErrorKind::PROGRAM, Text() << "output " << i << " is no tensor with memory");
+      fail(ErrorKind::PROGRAM, Text() << "output " << i << " is not a tensor with memory");
     }
     send_output(i, tensor);
   }

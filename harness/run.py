@@ -97,7 +97,7 @@ def run(
     *,
     reporter: Reporter | None = None,
     pool: BoardPool | None = None,
-    began: float | None = None,
+    started: float | None = None,
     trace: Path | None = None,
 ) -> Report:
     """Lower the model (or take it from the cache), run it on the target, and compare every output.
@@ -106,7 +106,7 @@ def run(
         question: what to run, and where.
         reporter: receives the progress.
         pool: keeps boards between runs; without a pool every run starts a board and stops it.
-        began: when the work for this run started, on the monotonic clock; by default now.
+        started: when the work for this run started, on the monotonic clock; by default now.
         trace: file for a record of every NPU operation, written before anything runs.
 
     Raises:
@@ -114,7 +114,7 @@ def run(
             A mismatch is not raised; the record's verdict reports it.
     """
     reporter, asked = reporter or Silent(), question
-    watch = Stopwatch("starting", began)
+    watch = Stopwatch("starting", started)
     # Errors that need no model come first: loading it imports torch, and lowering may take a minute.
     check_question(question)
     npu = question.npu_name
@@ -267,7 +267,7 @@ def _run_artifact(
 
 
 def _clock_of(board: BoardRun | None, name: str) -> StatedClock | None:
-    """Return the clocks of a board, None where it is none or its NPU's is not known."""
+    """Return the clocks of a target; None where it is not a board, or the clock of its NPU is not known."""
     if board is None or board.simulated or not board.npu_hz:
         return None
     return StatedClock(board.npu_hz, f"the clock of {name}", board.cpu_hz)

@@ -38,7 +38,7 @@ volatile std::uint32_t* npu_registers();
 bool is_at_sram_port(const void* pointer);
 
 // The register block of the timing adapter between the NPU's AXI `port` (0 or 1) and its memory, on boards that can
-// have one; null on others. Where it is left out, its registers read as zero or are no registers at all.
+// have one; null on others. Where it is left out, its registers read as zero or do not exist.
 volatile std::uint32_t* timing_adapter(std::uint32_t port);
 
 // Clocks, console and interrupt controller; called once, before anything else.
@@ -62,8 +62,8 @@ void write(const std::uint8_t* bytes, std::size_t count);
 // Sends one byte; false where there is no room for it at the moment.
 bool try_write(std::uint8_t byte);
 
-// Takes one byte that came over the console; false where there is none. Bytes that come while nobody takes them are
-// lost, some UARTs hold no more than one.
+// Takes one byte that came over the console; false where there is none. Bytes that come while none are taken are
+// lost: some UARTs hold only one.
 bool try_read(std::uint8_t& byte);
 
 // How many received bytes the console says it lost since the start, at least; wraps at 2^32.

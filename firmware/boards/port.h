@@ -1,6 +1,6 @@
-// What boards with an Armv8.1-M core differ in besides addresses (soc.h) and UART (uart.h). Each kind of board has a
-// folder with it, its port. What most have in common is a file of armv8m/ that a port may have one of its own instead
-// of: npu_handler.cc and sram_port.cc.
+// What differs between boards with an Armv8.1-M core, apart from addresses (soc.h) and UART (uart.h). Each kind has a
+// folder with it, its port. What most share is in armv8m/: npu_handler.cc and sram_port.cc. A port may have its own
+// instead.
 #pragma once
 
 #include "boards/board.h"

@@ -1,6 +1,6 @@
 // Tests the line from device to host, twice for each input. First the input is the bytes on the line: the pieces they
 // come in must make no difference. Then the input decides what is sent, and how it is damaged on the way: all of it
-// must arrive, or a beginning of it, and nothing else.
+// must arrive, or the first part of it, and nothing else.
 //
 // The sent bytes and the damage are pseudo-random and not taken from the input, because a fuzzer that watches
 // comparisons would soon forge a CRC-32, which protects against accidents only.

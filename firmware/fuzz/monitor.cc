@@ -1,7 +1,7 @@
 // Tests the monitor's receiver, twice for each input. First the input is the bytes on the line: whatever they are, no
 // more counts as received than the window and the upload have. Then the input decides how a package is sent, and how it
-// is damaged on the way: what counts as received must be the package's beginning, and nothing else in memory may
-// change.
+// is damaged on the way: what counts as received must be the first part of the package, and nothing else in memory
+// may change.
 //
 // As in frames.cc, sent bytes and damage are pseudo-random, because a fuzzer that watches comparisons would soon forge
 // a CRC-32, which protects against accidents only.

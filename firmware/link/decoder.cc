@@ -47,7 +47,7 @@ Item Decoder::hand_over(std::size_t size) {
   return {Item::Kind::OTHER, 0, 0, chunk_, size};
 }
 
-// Decodes header and payload from chunk_ into content_. False when no frame begins at `start`.
+// Decodes header and payload from chunk_ into content_. False when no frame starts at `start`.
 bool Decoder::open_frame(std::size_t start) {
   const std::size_t size = chunk_size_ - start;
   if (size > sizeof content_) return false;

@@ -16,7 +16,7 @@ struct Item {
   enum class Kind {
     NOTHING,  // all bytes are taken; they complete no item
     FRAME,    // a whole frame, the one that follows the frame before it; `data` is its payload
-    OTHER,    // bytes between two zeros that are no frame: other text, or a damaged frame
+    OTHER,    // bytes between two zeros that are not a frame: other text, or a damaged frame
     BREAK,    // a valid frame, but out of sequence or of a type that formats.h lacks; nothing comes after it
   };
   Kind kind = Kind::NOTHING;
@@ -34,7 +34,7 @@ class Decoder {
   // Takes bytes from `next`, at most to `end`, until they complete an item. Call it until it returns NOTHING.
   Item take(const std::uint8_t*& next, const std::uint8_t* end);
 
-  // Ends the line: the bytes that are left are no frame.
+  // Ends the line: the bytes that are left are not a frame.
   Item close();
 
  private:

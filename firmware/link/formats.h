@@ -454,7 +454,7 @@ static_assert(offsetof(Ready, code_crc32) == 32);
 // How much of a package has arrived. Sent for each BEGIN and CHUNK, and for damaged frames of an upload.
 struct Received {
   std::uint32_t upload;  // the number of the upload, 0 when there is none
-  std::uint32_t next;  // bytes at the beginning of the package that have arrived
+  std::uint32_t next;  // bytes that have arrived, from the start of the package
   std::uint32_t damaged;  // frames that arrived damaged, since the start
   std::uint32_t lost;  // bytes that the UART says it lost, since the start
 };

@@ -86,7 +86,7 @@ class Monitor {
         if (receiver_.size() != 0) send_received();
         break;
     }
-    // A host that does not know the speed begins with the first one.
+    // A host that does not know the speed starts with the first one.
     if (since_good_ > PATIENCE + MAX_CHUNK * 2 || (receiver_.size() == 0 && since_good_ > PATIENCE)) {
       since_good_ = 0;
       if (clocks().baud != first_baud()) set_speed(first_baud());

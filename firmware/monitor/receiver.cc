@@ -86,7 +86,7 @@ Event Receiver::end() {
 }
 
 bool Receiver::begin(std::uint32_t upload, std::uint32_t size) {
-  // The frame that begins an upload may come twice, the second time when chunks have followed.
+  // The frame that starts an upload may come twice, the second time after chunks.
   if (upload == upload_ && size == size_) return true;
   upload_ = 0;
   size_ = 0;

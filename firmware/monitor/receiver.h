@@ -37,13 +37,13 @@ class Receiver {
   // The last command, until the next byte is taken.
   const Command& command() const { return command_; }
 
-  // Begins to receive a package. Chunks of other uploads are not stored from now on. False when the window is too
+  // Starts to receive a package. From now on, chunks of other uploads are not stored. False when the window is too
   // small.
   bool begin(std::uint32_t upload, std::uint32_t size);
 
   std::uint32_t upload() const { return upload_; }
   std::uint32_t size() const { return size_; }
-  // Bytes at the beginning of the window that have arrived.
+  // Bytes that have arrived, from the start of the window.
   std::uint32_t received() const { return received_; }
   // Frames that arrived damaged, since the start.
   std::uint32_t damaged() const { return damaged_; }

@@ -56,7 +56,7 @@ Payload::Payload(Bytes data, std::uint32_t delegate) {
     reject(delegate, Text() << "has no " << (has_config ? "command stream" : "NPU configuration"));
   }
   if (!is_aligned(stream.data, STREAM_ALIGNMENT)) {
-    reject(delegate, Text() << "has its command stream at an address that is no multiple of " << STREAM_ALIGNMENT);
+    reject(delegate, Text() << "has its command stream at an address that is not a multiple of " << STREAM_ALIGNMENT);
   }
 }
 

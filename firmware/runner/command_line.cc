@@ -52,7 +52,7 @@ CommandLine::CommandLine(char* line) {
   while (const char* word = next_word(line)) {
     const char* value = next_word(line);
     if (std::strcmp(word, "-m") != 0 && std::strcmp(word, "-i") != 0 && std::strcmp(word, "-o") != 0) {
-      explain(Text() << "argument '" << shown(word) << "' is none of -m, -i and -o");
+      explain(Text() << "argument '" << shown(word) << "' is not -m, -i or -o");
     }
     if (value == nullptr) explain(Text() << "argument " << word << " needs a file name");
     if (word[1] == 'm') {

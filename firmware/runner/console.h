@@ -13,7 +13,7 @@ extern const Sink CONSOLE;
 // Prints a line of the runner itself.
 void say(const Text& text);
 
-// Prints a line without prefix, for tools that look for its beginning.
+// Prints a line without prefix, for tools that look for how it starts.
 void say_plain(const Text& text);
 
 // Prints an error of the runner itself and ends the program with status 1.

@@ -89,7 +89,7 @@ bool same_element(ScalarType type, const std::uint8_t* expected, const std::uint
 bool check_output(std::uint32_t index, const bpte::Value& expected, const Value& found, Text& problem) {
   if (found.kind != ValueKind::TENSOR) {
     if (is_held(expected, found)) return true;
-    problem << "output " << index << " is no tensor, and not the value expected";
+    problem << "output " << index << " is neither a tensor nor the value expected";
     return false;
   }
   const bpte::Tensor* reference = expected.val_as_Tensor();

@@ -57,7 +57,7 @@ bool is_true(Method& method, std::uint32_t at, std::uint32_t index) {
   const Value& value = method.value(index);
   if (value.kind == ValueKind::BOOL) return value.boolean;
   if (value.kind != ValueKind::TENSOR || value.tensor.type != ScalarType::BOOL || value.tensor.data == nullptr) {
-    fail(ErrorKind::PROGRAM, Text() << "instruction " << at << " jumps on value " << index << ", which is no bool");
+    fail(ErrorKind::PROGRAM, Text() << "instruction " << at << " jumps on value " << index << ", which is not a bool");
   }
   for (std::uint32_t i = 0; i < value.tensor.elements; ++i) {
     if (value.tensor.data[i] == 0) return false;

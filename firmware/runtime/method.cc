@@ -238,7 +238,7 @@ void Method::load_instructions() {
       default:
         fail(ErrorKind::PROGRAM, Text() << "instruction " << i << " has type "
                                         << static_cast<int>(step.instr_args_type())
-                                        << ", which is none this firmware knows");
+                                        << ", which this firmware does not know");
     }
   }
 }

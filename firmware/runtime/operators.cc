@@ -244,14 +244,14 @@ constexpr Entry ALL_OPERATORS[] = {
     {"quantized_decomposed::quantize_per_tensor", "out", quantize_per_tensor},
 };
 
-// What this board does without, from its preset: names as above, "name.overload", or the beginning of names and a star,
+// What this board does without, from its preset: names as above, "name.overload", or the start of a name and a star,
 // separated by commas.
 #ifndef ETHOS_HIL_LEFT_OUT
 #define ETHOS_HIL_LEFT_OUT ""
 #endif
 constexpr char LEFT_OUT[] = ETHOS_HIL_LEFT_OUT;
 
-// Whether the pattern that begins at `at` names the entry.
+// Whether the pattern that starts at `at` names the entry.
 constexpr bool names(const char* at, const Entry& entry) {
   const char* parts[] = {entry.name, *entry.overload == '\0' ? "" : ".", entry.overload};
   for (const char* part : parts) {

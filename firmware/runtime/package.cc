@@ -63,7 +63,7 @@ void Package::check(board::Pool window) {
     return;
   }
   if (header.program_offset % PACKAGE_ALIGNMENT != 0) {
-    problem_ << "program offset " << header.program_offset << " is no multiple of " << PACKAGE_ALIGNMENT;
+    problem_ << "program offset " << header.program_offset << " is not a multiple of " << PACKAGE_ALIGNMENT;
     return;
   }
   program_hash_ = sha256(program().data, program().size);

@@ -17,7 +17,7 @@ Storage::Storage(const Program& program, const pte::ExecutionPlan& plan, Memory&
     if (size < 0) fail(ErrorKind::PROGRAM, Text() << "planned buffer " << i << " has " << size << " bytes");
     buffers_[i].data = memory.allocate(static_cast<std::uint64_t>(size), "planned memory", place);
     buffers_[i].size = static_cast<std::uint32_t>(size);
-    // State without an initial value begins at zero, also on a board whose memory keeps the run before.
+    // State without an initial value starts at zero, even on a board whose memory keeps what the last run left there.
     std::memset(buffers_[i].data, 0, buffers_[i].size);
     planned_bytes_ += buffers_[i].size;
   }
@@ -47,7 +47,7 @@ Tensor Storage::tensor(std::uint32_t index, const pte::Tensor& source) const {
     }
   }
   if (seen != (1u << rank) - 1) {
-    fail(ErrorKind::PROGRAM, Text() << "value " << index << ": the tensor's dim_order is no permutation");
+    fail(ErrorKind::PROGRAM, Text() << "value " << index << ": the tensor's dim_order is not a permutation");
   }
   if (rank != 0) {
     tensor.sizes = source.sizes()->data();

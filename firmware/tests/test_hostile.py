@@ -115,8 +115,8 @@ def test_the_rebuilt_program_itself_runs(run_program: RunProgram, exported: Expo
         (put(lambda p: planned(p)[1], "sizes", [5, -8]), "makes it too large"),
         (put(lambda p: planned(p)[1], "sizes", [5, 800]), "outside the planned memory"),
         (put(lambda p: planned(p)[1], "sizes", [1] * 17), "17 sizes"),
-        (put(lambda p: planned(p)[1], "dim_order", [0, 2]), "no permutation"),
-        (put(lambda p: planned(p)[1], "dim_order", [0, 0]), "no permutation"),
+        (put(lambda p: planned(p)[1], "dim_order", [0, 2]), "not a permutation"),
+        (put(lambda p: planned(p)[1], "dim_order", [0, 0]), "not a permutation"),
         (put(lambda p: planned(p)[1], "dim_order", [0]), "1 in dim_order"),
         (put(lambda p: planned(p)[1], "storage_offset", 4), "storage offset 4"),
         (put(lambda p: planned(p)[1].allocation_info, "memory_offset_low", 2), "not aligned to 4 bytes"),
@@ -154,7 +154,7 @@ def test_a_wrong_index_or_size_is_refused(
         (
             lambda p: setattr(steps(p, "JumpFalseCall")[0], "cond_value_index", plan(p).inputs[1]),
             ErrorKind.PROGRAM,
-            "is no bool",
+            "is not a bool",
         ),
     ],
 )
@@ -193,7 +193,7 @@ def test_a_tensor_given_back_has_no_memory(run_program: RunProgram, exported: Ex
     program = rebuild(original, free_first)
     kind, text = run_program(program, [exported.input_set]).error()
     assert kind is ErrorKind.PROGRAM
-    assert "output 2 is no tensor with memory" in text
+    assert "output 2 is not a tensor with memory" in text
 
 
 def test_a_list_too_long_for_a_frame_is_complete(run_program: RunProgram, exported: Exported, original: Any) -> None:

@@ -128,7 +128,7 @@ def test_the_program_itself_runs(run_program: RunProgram, exported: Exported) ->
 @pytest.mark.parametrize(
     ("operator", "edit", "words"),
     [
-        ("permute_copy.out", argument(1, [1, 1]), "no permutation"),
+        ("permute_copy.out", argument(1, [1, 1]), "not a permutation"),
         ("permute_copy.out", argument(1, [0]), "not as many dimensions"),
         ("permute_copy.out", argument(1, [0, 2]), "dimension 2 of a tensor with 2 dimensions"),
         ("permute_copy.out", drop, "called with 3 arguments, expected 4"),

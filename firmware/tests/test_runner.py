@@ -124,7 +124,7 @@ def test_inputs_that_are_not_tensors_have_an_unread_file(run_runner: RunFiles, t
         ("executor_runner -m program.pte -i i0.bin", "not right number of parameters: -o is missing"),
         ("executor_runner -o out -i i0.bin", "not right number of parameters: -m is missing"),
         (COMMAND + " -i", "argument -i needs a file name"),
-        (COMMAND + " -i i0.bin -v 1", "argument '-v' is none of -m, -i and -o"),
+        (COMMAND + " -i i0.bin -v 1", "argument '-v' is not -m, -i or -o"),
         (COMMAND + " -o other -i i0.bin", "two arguments -o: out and other"),
         (COMMAND + " -i gone.bin", "cannot open gone.bin (errno 2)"),
         ("executor_runner -m gone.pte -o out -i i0.bin", "cannot open gone.pte (errno 2)"),

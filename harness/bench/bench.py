@@ -1,6 +1,6 @@
 """The points of a benchmark, made by processes that leave one record for each in a run folder.
 
-The run folder says what benchmark it has, so that a run that ended early can be gone on with:
+The run folder says what benchmark it has, so that a run that ended early can be resumed:
 
 <run folder>/bench.json    digests of the grid, the points and the settings; the state of the tools; the budgets
 <run folder>/bench/        what the processes said, and records of points that were asked again
@@ -133,7 +133,7 @@ def settled(record: Record) -> bool:
 
 def set_aside(folder: Path, prefix: str = "") -> int:
     """Move the records of points that are not settled to `ASKED_AGAIN`, so that a point has one record in a run folder.
-    Return how many. Nobody may be writing the folder.
+    Return how many. No process may be writing to the folder.
 
     Args:
         folder: the run folder.
@@ -178,7 +178,7 @@ def _read(folder: Path) -> BenchState:
         return from_json(BenchState, data)
     except OSError as error:
         raise UsageError(
-            f"{folder} has no benchmark that could be gone on with: {error.strerror} ({STATE})",
+            f"{folder} has no benchmark to resume: {error.strerror} ({STATE})",
             hint="`ethos-hil runs` lists the runs; --resume takes the name of one",
         ) from error
     except (ValueError, KeyError, TypeError) as error:
@@ -233,7 +233,7 @@ def new_run(plan: BenchPlan, root: Path, name: str | None = None) -> RunFolder:
         _check_name(name)
         if (root / name).exists():
             raise UsageError(
-                f"there is a run {name} in {root}", hint=f"go on with it: --resume {name}; or name another"
+                f"there is a run {name} in {root}", hint=f"resume it with --resume {name}, or give another name"
             )
     state = plan.state
     folder = RunFolder(root, name=name)
@@ -242,7 +242,7 @@ def new_run(plan: BenchPlan, root: Path, name: str | None = None) -> RunFolder:
 
 
 def resumed_run(plan: BenchPlan, root: Path, name: str) -> RunFolder:
-    """Return the run folder of a plan that has some of its points, and that nobody writes any more.
+    """Return the run folder of a plan that has some of its points, and that no process writes to any more.
 
     Raises:
         UsageError: there is none, it is of another plan or of other tools, or it is still written.
@@ -327,7 +327,7 @@ def _lost(job: BenchJob, how: str, run_folder: RunFolder, one_more: Callable[[],
 
 def _check_name(name: str) -> None:
     if not is_name(name):
-        raise UsageError(f"{name!r} is no name of a run", hint="letters, digits, points and dashes make one")
+        raise UsageError(f"{name!r} is not a name for a run", hint="use letters, digits, dots and dashes")
 
 
 class _Count:

@@ -138,7 +138,7 @@ def _target_of(point: BenchPoint, settings: PointSettings) -> TargetPlugin:
     """Return a point's target.
 
     Raises:
-        ToolError: the file of it, or of Vela's configuration, is not there any more: it was when the run began.
+        ToolError: its file, or the file of Vela's configuration, was there when the run started and is missing now.
     """
     try:
         if settings.vela_ini is not None:
@@ -152,8 +152,8 @@ def case_model(case: BenchCase) -> TorchModel:
     """Return the model of a case. Its random values come from its name.
 
     Raises:
-        UsageError: torch has no layer or function of that name, it cannot be made or called so, or the model is none;
-            the message names the case and its line.
+        UsageError: torch has no layer or function of that name, it cannot be made or called like that, or the
+            model is not one; the message names the case and its line.
     """
     try:
         return _loaded_model(case) if case.model else _steps(case)

@@ -83,7 +83,7 @@ def _memory_mode(name: str) -> str:
 def _system(name: str, ini: VelaIni) -> str:
     if name not in ini.systems:
         suggestion = did_you_mean(name, ini.systems)
-        raise UsageError(f"{name!r} is no system of {ini.name}", hint=f"{suggestion}valid: {', '.join(ini.systems)}")
+        raise UsageError(f"{name!r} is not a system of {ini.name}", hint=f"{suggestion}valid: {', '.join(ini.systems)}")
     return name
 
 

@@ -23,7 +23,7 @@ class Server(StrEnum):
     NONE = "none"
     """There is no probe: the board has its firmware already, and the monitor in it takes the programs."""
     RUNNING = "running"
-    """Somebody else started it; it is at `Loading.address`."""
+    """It was started elsewhere, and is at `Loading.address`."""
     PYOCD = "pyocd"
     OPENOCD = "openocd"
     JLINK = "jlink"

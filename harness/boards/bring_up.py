@@ -138,7 +138,7 @@ def _model() -> tuple[TorchModel, tuple[tuple[np.ndarray, ...], ...]]:
 
 
 LEASE_SECONDS = 5.0
-"""To wait for whoever uses the board: somebody sits before it."""
+"""To wait for whoever uses the board: someone sits in front of it."""
 RUN_SECONDS = 60.0
 
 

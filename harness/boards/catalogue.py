@@ -86,7 +86,7 @@ def is_path(name: str) -> bool:
 
 
 def all_boards() -> tuple[tuple[Board, ...], tuple[EthosHilError, ...]]:
-    """Return all boards by name, and what is wrong with the files that are none.
+    """Return all boards by name, and what is wrong with the files that are not boards.
 
     Raises:
         UsageError: a folder of $ETHOS_HIL_BOARDS is not there or cannot be read.

@@ -1,4 +1,4 @@
-"""The GDB server for a board's probe: one that is started here, or one that somebody else started.
+"""The GDB server for a board's probe: one that is started here, or one that was started elsewhere.
 
 A server that is started ends with the connection, in whatever way that ends, with all that it started itself. It gets a
 port that is free, and is connected to only once it listens there: a stranger who took the port is not taken for it, and
@@ -177,8 +177,8 @@ def board_remote(loading: Loading, *, seconds: float = 10.0) -> Iterator[GdbRemo
 
     Raises:
         TargetNotAvailable: there is no server.
-        TargetError: what listens there is no GDB server.
-        UsageError: the board has no probe, or its server's address is none.
+        TargetError: what listens there is not a GDB server.
+        UsageError: the board has no probe, or its server's address is not an address.
     """
     if loading.server is Server.NONE:
         raise UsageError("the board has no debug probe", hint="its firmware's monitor takes programs over the link")
@@ -200,7 +200,7 @@ def parse_address(text: str) -> tuple[str, int]:
     """Return the host and port in "host:port", "[::1]:port" or ":port".
 
     Raises:
-        UsageError: it is none of these.
+        UsageError: it has another form.
     """
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([^:\[\]]*)):(\d{1,5})", text)
     if match is None or not 0 < int(match[3]) < 1 << 16:

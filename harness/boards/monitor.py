@@ -162,7 +162,7 @@ _CYCLES_PER_BYTE = 50
 _WINDOW = 8
 """Chunks on their way. At 921,600 baud 8 take 90 ms, more than an adapter keeps a receipt."""
 _SILENCE = 0.25
-"""Seconds without a receipt, besides what the window takes on the line, after which all of it is sent again."""
+"""Seconds without a receipt, on top of the window's time on the line, after which all of it is sent again."""
 _TRIES = 12
 """Times that all of the window is sent without progress."""
 _SPEED_TRIES = 3
@@ -418,7 +418,7 @@ class MonitorLink:
         return again
 
     def _silence(self, window: int) -> float:
-        """Return how long there may be no receipt, in seconds."""
+        """Return how many seconds may pass without a receipt."""
         return self._line.seconds_for(window) * 1.2 + _SILENCE
 
     def _meet(self, deadline: Deadline) -> None:

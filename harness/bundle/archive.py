@@ -1,7 +1,7 @@
 """The zip archive of a bundle: the same run makes the same bytes, and a stranger's is read as a stranger's.
 
 Every member is named in `manifest.json`, with its size and digest. What differs is refused before anything is made of
-it, and nothing is unpacked to the disk. The digests find damage; they are no signature.
+it, and nothing is unpacked to the disk. The digests find damage; they are not a signature.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _READ = (1, SCHEMA_VERSION)
 KIND = "ethos-hil bundle"
 MANIFEST = "manifest.json"
 _FORMS = "give a bundle that `ethos-hil bundle` wrote"
-_HINT = "ask for the file again, or make the bundle anew with `ethos-hil bundle`"
+_HINT = "ask for the file again, or make the bundle again with `ethos-hil bundle`"
 _TIME = (1980, 1, 1, 0, 0, 0)
 """Of all members: the first that a zip archive can have."""
 _MOST_FILE = (2 << 30) - 1
@@ -88,7 +88,7 @@ def unpacked(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 
 def refused(path: Path, why: str) -> UsageError:
-    """Return the error of a file that is no bundle that can be used."""
+    """Return the error for a file that is not a usable bundle."""
     return UsageError(f"{path} is refused: {why}", hint=_HINT)
 
 
@@ -96,7 +96,7 @@ def json_member(files: Mapping[str, bytes], name: str) -> dict[str, Any]:
     """Return the JSON object in a member.
 
     Raises:
-        BadArchive: there is no such member, or it is no JSON object.
+        BadArchive: there is no such member, or it is not a JSON object.
     """
     if name not in files:
         raise BadArchive(f"it has no member {name}")
@@ -138,7 +138,7 @@ def _check_end(file: BinaryIO, size: int) -> None:
     file.seek(0)
     start = file.read(4)
     if start[:2] != b"PK":
-        raise BadArchive("it is no zip archive")
+        raise BadArchive("it is not a zip archive")
     file.seek(max(0, size - _END.size - _ZIP64_SIZE))
     tail = file.read()
     if len(tail) < _END.size or tail[-_END.size :][:4] != _END_SIGNATURE:
@@ -162,7 +162,7 @@ def _check_kinds(file: BinaryIO) -> None:
 
 def _manifest(archive: ZipMembers) -> dict[str, Any]:
     if MANIFEST not in archive.sizes:
-        raise BadArchive(f"it has no {MANIFEST}, so it is no bundle")
+        raise BadArchive(f"it has no {MANIFEST}, so it is not a bundle")
     if archive.sizes[MANIFEST] > _MOST_MANIFEST:
         raise BadArchive(f"{MANIFEST} has {archive.sizes[MANIFEST]:,} bytes, at most {_MOST_MANIFEST:,} are read")
     manifest = _parsed(archive.read(MANIFEST), MANIFEST, _MOST_MANIFEST)
@@ -199,7 +199,7 @@ def _parsed(data: bytes, name: str, most: int) -> dict[str, Any]:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:
         why = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise BadArchive(f"{name} is no JSON: {why}") from error
+        raise BadArchive(f"{name} is not JSON: {why}") from error
     if not isinstance(document, dict):
         raise BadArchive(f"{name} has no JSON object")
     return document

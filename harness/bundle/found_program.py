@@ -222,10 +222,10 @@ def find_inputs(chosen: ChosenRecord, program: FoundProgram, files: KeptFiles) -
 def find_expected(
     chosen: ChosenRecord, program: FoundProgram, files: KeptFiles, input_sets: int, repeat: int
 ) -> tuple[InputSet, ...] | None:
-    """Return the outputs that somebody beside the reference says are right; None if nobody did.
+    """Return the outputs that the run was compared with, apart from the reference's; None if there were none.
 
     Raises:
-        UsageError: somebody did, and they cannot be had.
+        UsageError: there were some, and they cannot be had.
     """
     expected = chosen.record.question.expected if chosen.record.question is not None else None
     place = files.expected or (expected if isinstance(expected, Path) else None)

@@ -165,7 +165,7 @@ def _bundle(manifest: Mapping[str, Any], files: Mapping[str, bytes]) -> RunBundl
         raise BadArchive("its program is not the one that its manifest names")
     for name in ("firmware_sha256", "image_hash"):
         if not isinstance(manifest[name], str):
-            raise BadArchive(f"{name} is no text")
+            raise BadArchive(f"{name} is not text")
     input_sets = sets_of(_member(files, INPUTS), artifact.plan.input_tensors, INPUTS)
     repeat = 1 if question.repeat is None else question.repeat
     check_executions(artifact, len(input_sets), repeat)

@@ -93,8 +93,8 @@ RESUME = Annotated[
     str | None,
     _run(
         metavar="RUN",
-        help="Go on with this run, which ended early, and ask again what failed. The other options have to be those of "
-        "that run.",
+        help="Resume this run, which ended early, and ask again what failed. The other options must be those of that "
+        "run.",
     ),
 ]
 BY = Annotated[
@@ -178,7 +178,7 @@ def bench(
     if jobs is not None and jobs < 1:
         raise UsageError(f"--jobs is {jobs}", hint="give 1 or more")
     if run_name is not None and resume is not None:
-        raise UsageError("--run-name and --resume are both given", hint="--resume goes on with a run that has a name")
+        raise UsageError("--run-name and --resume are both given", hint="--resume continues a run that has a name")
     order = BenchOrder(
         tuple(models or ()),
         grid,

@@ -61,7 +61,7 @@ class BenchOutput:
     top: int = 40
 
     def check(self, read: dict[str, Path | None]) -> None:
-        """Check that the files can be written, and are none of those that are read. Raises UsageError."""
+        """Check that the files can be written, and that none of them is read. Raises UsageError."""
         written = {
             "--json": self.json_file, "--csv": self.csv, "--parquet": self.parquet, "--contribute": self.contribute,
         }  # fmt: skip
@@ -70,7 +70,7 @@ class BenchOutput:
         if self.json_file == self.csv == STDOUT:
             raise UsageError("--json and --csv both go to stdout", hint="name a file for one of them")
         if self.parquet == STDOUT:
-            raise UsageError("--parquet - is no file, and Parquet is not for a terminal", hint="name a file")
+            raise UsageError("--parquet - is not a file, and Parquet is not for a terminal", hint="name a file")
         check_contribution(self.contribute, self.who)
 
     def put(self, records: Sequence[Record], folder: Path, grid: str) -> bool:
@@ -137,7 +137,7 @@ def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None,
         output: what is written and shown.
         runs: the folder of run folders.
         name: of the run folder; None for a new one.
-        resume: name of a run folder to go on with, or None.
+        resume: name of a run folder to resume, or None.
         jobs: processes.
 
     Raises:
@@ -158,12 +158,12 @@ def run(order: BenchOrder, output: BenchOutput, *, runs: Path, name: str | None,
 
 
 def _followed(plan: BenchPlan, folder: RunFolder, jobs: int, live: Live) -> None:
-    """Make the points; where that is interrupted, say how it can be gone on with."""
+    """Make the points; where that is interrupted, say how to resume it."""
     try:
         run_bench(plan, folder, jobs=jobs, reporter=live)
     except KeyboardInterrupt:
         done, name = len(recorded(folder.path)), folder.path.name
-        sys.stderr.write(f"{done:,} of {len(plan.points):,} points are made; --resume {name} goes on with the rest\n")
+        sys.stderr.write(f"{done:,} of {len(plan.points):,} points are made; --resume {name} makes the rest\n")
         raise
 
 

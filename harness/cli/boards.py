@@ -195,7 +195,7 @@ def check(
 def explain(context: typer.Context, name: _BOARD, as_json: AS_JSON = False, debug: DEBUG = False) -> None:
     """Show every value of a board with its source, and who tried it on a real one.
 
-    "untried" means that nobody is known to have run this software with that value on the real board: it was read in the
+    "untried" means that no one is known to have run this software with that value on the real board: it was read in the
     source that is named, and compared with it.
 
     Example: ethos-hil boards explain alif-e8-hp

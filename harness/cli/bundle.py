@@ -121,7 +121,7 @@ def is_bundle(model: str, *, replay: bool) -> bool:
     """Return whether a MODEL is a bundle.
 
     Raises:
-        UsageError: it is none, and is to be replayed.
+        UsageError: it is not a bundle, and is to be replayed.
     """
     bundled = model.lower().endswith(_SUFFIX)
     if replay and not bundled:

@@ -85,7 +85,7 @@ def run(
             if how is None:
                 from ethos_hil.harness.run import run as run_model
 
-                report = run_model(question, reporter=live, began=process_began(), trace=files.trace)
+                report = run_model(question, reporter=live, started=process_began(), trace=files.trace)
             else:
                 report = how(question, live)
             record = report.record

@@ -44,7 +44,7 @@ def evaluate(
             "--try-int16",
             min=0,
             metavar="N",
-            help="Also say what --int16 would give for the N modules that lose most. Each is quantised anew.",
+            help="Also say what --int16 would give for the N modules that lose most. Each is quantised again.",
         ),
     ] = 0,
     json_file: Annotated[Path | None, file_option("--json", "the result there")] = None,

@@ -82,7 +82,7 @@ def write_image(
     from ethos_hil.harness.image.card import card_files
 
     if form not in FORMATS:
-        raise UsageError(f"--format {form!r} is none", hint=f"valid: {', '.join(FORMATS)}")
+        raise UsageError(f"--format {form!r} is not a format", hint=f"valid: {', '.join(FORMATS)}")
     place = soc_for(str(question.npu_name), soc)
     if form == "mps" and place.card is None:
         raise UsageError(f"how a board with a {place.name} loads images is not known", hint="use --format elf")

@@ -42,7 +42,7 @@ def check_contribution(path: Path | None, who: str | None = None) -> None:
             raise UsageError("--who is about a contribution, and there is none", hint="give --contribute FILE")
         return
     if path == Path("-"):
-        raise UsageError("--contribute - is no file, and rows are added to one", hint="name a file")
+        raise UsageError("--contribute - is not a file, and rows are added to one", hint="name a file")
     check_files([path])
     with readable(path):
         with_rows(path, (), who=who or "")

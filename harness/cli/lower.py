@@ -146,7 +146,7 @@ def _product(text: str) -> Product:
             return product  # type: ignore[return-value]
     close = difflib.get_close_matches(text, PRODUCTS, n=1)
     suggestion = f"did you mean {close[0]}? " if close else ""
-    raise UsageError(f"--to {text!r} is no product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
+    raise UsageError(f"--to {text!r} is not a product", hint=f"{suggestion}valid: {', '.join(PRODUCTS)}")
 
 
 def _spec(order: LowerArguments, product: Product) -> TosaSpec | None:

@@ -360,7 +360,7 @@ def main() -> None:
 def guard(body: Callable[[], object]) -> NoReturn:
     """Run a command, print its error on one line, and exit with its status.
 
-    The status stays what it is if nobody reads stdout any more. If stdout cannot be written, as on a full disk, a
+    The status stays what it is if no one reads stdout any more. If stdout cannot be written, as on a full disk, a
     status of 0 becomes 2.
 
     Args:

@@ -36,8 +36,8 @@ def nightly(
             "--merge", metavar="DIR", help="Run nothing; put all shards below this folder together. May be repeated."
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the last night; refuse to begin one.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin a night, even if one was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the last night; refuse to start one.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start a night, even if one was interrupted.")] = False,
     into: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where run folders are kept.", show_default="what the file says")
     ] = None,
@@ -122,7 +122,7 @@ def _tell(outcome: NightOutcome, json_file: Path | None) -> None:
 
 
 def _check(config: NightlyConfig, plan: NightlyPlan, json_file: Path | None) -> int:
-    """Check all that a night reads before it begins, and show its parts. Return the exit status."""
+    """Check all that a night reads before it starts, and show its parts. Return the exit status."""
     from ethos_hil.base.npu.ethos_u import EthosU
     from ethos_hil.harness.nightly import preparation
     from ethos_hil.harness.nightly.plan import npu_for

@@ -133,7 +133,7 @@ def _given(path: Path, networks: Sequence[NpuNetwork]) -> dict[str, np.ndarray]:
         arrays = {own: arrays[name] for own, name in zip(known, ordered, strict=True)}
     for name, array in arrays.items():
         if name not in known:
-            raise UsageError(f"{path}: array {name!r} is no input of the network", hint=f"inputs: {listed}")
+            raise UsageError(f"{path}: array {name!r} is not an input of the network", hint=f"inputs: {listed}")
         if array.shape != known[name].shape or array.dtype != known[name].dtype:
             raise UsageError(f"{path}: {name} is {known[name]}, found {array.dtype}{list(array.shape)}")
     return arrays

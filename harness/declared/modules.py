@@ -106,7 +106,7 @@ def tensor_function(name: str) -> Any:
     """Return torch's function of that name: "mul", "nn.functional.gelu", "ops.aten.slice".
 
     Raises:
-        UsageError: torch has none, or it is none that computes something from tensors.
+        UsageError: torch has no such function, or it does not compute anything from tensors.
     """
     function = find_named(name)
     module = name.rpartition(".")[0]

@@ -52,14 +52,14 @@ class DataSet:
         """Call the user's function.
 
         Raises:
-            UsageError: there is no such function, it raises, or what it returns is no data set.
+            UsageError: there is no such function, it raises, or what it returns is not a data set.
         """
         function, _ = load_function(text, "--data")
         return cls.of(call_user(function, f"--data {text}", _GIVES), text)
 
     @classmethod
     def of(cls, data: Any, name: str = "data") -> DataSet:
-        """Return the data set of an object. Raises UsageError when it is none."""
+        """Return the data set of an object. Raises UsageError when it is not one."""
         if not (hasattr(data, "__getitem__") and hasattr(data, "__len__")) and not isinstance(data, Iterable):
             raise UsageError(f"--data {name} returned {type(data).__name__}", hint=_GIVES)
         return cls(name, data)

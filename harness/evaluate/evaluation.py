@@ -50,7 +50,7 @@ class EvaluationOrder:
         metric: "top1", "top5", "mae" or a function; None for the one that suits the first label.
         limit: items at most; None for all.
         try_int16: of how many modules, the worst first, to say what 16 bits in them would give.
-        jobs: boards at a time; None for as many as there are processors, and one where the target is no simulator.
+        jobs: boards at a time; None for as many as there are processors, or one where the target is not a simulator.
     """
 
     question: Question
@@ -341,7 +341,7 @@ def int16_gains(
     most: int,
     reporter: Reporter,
 ) -> Iterator[Int16Gain]:
-    """Quantise the model anew for each of the worst modules, and yield what that gives.
+    """Quantise the model again for each of the worst modules, and yield what that gives.
 
     Args:
         model: the model, as it is quantised now.

@@ -45,7 +45,7 @@ class ItemMetric:
             return cls(text)
         if ":" not in text:
             raise UsageError(
-                f"--metric {text!r} is none", hint=f"give {', '.join(NAMES)}, or a function: file.py:function"
+                f"--metric {text!r} is not a metric", hint=f"give {', '.join(NAMES)}, or a function: file.py:function"
             )
         function, _ = load_function(text, "--metric")
         return cls(text, function)

@@ -53,7 +53,7 @@ class PlaceChoice:
         """Return the choice that stands behind "labgrid:".
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a choice of places.
         """
         parts = text.split("+")
         tags = [_TAG_VALUE.fullmatch(part) for part in parts]
@@ -288,7 +288,7 @@ class SideProcess:
 
         Raises:
             TargetNotAvailable: labgrid or its coordinator is not there, or the place lacks something; kind "leased":
-                somebody else has had all of them all the time; says who.
+                other users have had all of them all the time; says who.
         """
         words = {"do": "borrow", "places": list(names), "tags": dict(choice.tags), "seconds": seconds}
         with self._lock:

@@ -1,9 +1,9 @@
 """Boards of a farm as targets: `--target labgrid:PLACE`.
 
 A process borrows a place when it first runs something there, and keeps it for the next run: the firmware stays on the
-board. It gives it back when it ends, or between two runs when somebody waits for it. So workers of one session spread
-over places, and take turns where there are more workers than places. What fails on one place for a reason of the place
-is run on another one.
+board. It gives it back when it ends, or between two runs when another user waits for it. So workers of one session
+spread over places, and take turns where there are more workers than places. What fails on one place because of the
+place is run on another one.
 """
 
 from __future__ import annotations

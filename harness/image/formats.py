@@ -217,7 +217,7 @@ class HostFrameType(enum.IntEnum):
     SYNC = 1
     """Are you there? HostHeader.upload is a number that READY repeats."""
     BEGIN = 2
-    """An upload begins; the payload is an Upload."""
+    """Start an upload; the payload is an Upload."""
     CHUNK = 3
     """Bytes of the package."""
     RUN = 4
@@ -227,7 +227,7 @@ class HostFrameType(enum.IntEnum):
 
 
 class MonitorFrameType(enum.IntEnum):
-    """First byte of every frame of the monitor. They are no frames of a run: see FrameType."""
+    """First byte of every frame of the monitor. These are not frames of a run: see FrameType."""
 
     READY = 32
     RECEIVED = 33
@@ -478,7 +478,7 @@ Received = Struct(
     "How much of a package has arrived. Sent for each BEGIN and CHUNK, and for damaged frames of an upload.",
     (
         Field("upload", "u32", "the number of the upload, 0 when there is none"),
-        Field("next", "u32", "bytes at the beginning of the package that have arrived"),
+        Field("next", "u32", "bytes that have arrived, from the start of the package"),
         Field("damaged", "u32", "frames that arrived damaged, since the start"),
         Field("lost", "u32", "bytes that the UART says it lost, since the start"),
     ),

@@ -74,7 +74,7 @@ class Symbols:
 
     @functools.cached_property
     def file(self) -> ELFFile | None:
-        """The ELF as the parser has it; None where it is none, or its table of sections is not an ordinary one."""
+        """The ELF as the parser has it; None where it is not an ELF, or its table of sections is not ordinary."""
         try:
             file = ELFFile(io.BytesIO(self._elf))
         except ELFError:

@@ -115,7 +115,7 @@ def _of_selection(
 
 
 def _not_chosen(part: Part, chosen: Sequence[Selection], results: RunResults) -> Iterator[Problem]:
-    """Yield records of what nobody chose: then not even the selection is what it was."""
+    """Yield records of tests that were not chosen: then not even the selection is what it was."""
     names = {test.id for selection in chosen for test in selection.tests}
     strange = dict.fromkeys(record.name for record in results.records if part_of(record) == part.name)
     for name in strange if chosen else ():

@@ -39,7 +39,7 @@ _PATIENCE = 60.0
 
 
 class Start(Enum):
-    """How a nightly begins."""
+    """How a nightly starts."""
 
     EITHER = "either"
     """With the night that was interrupted, if its plan and its state are today's; else with a new one."""
@@ -57,7 +57,7 @@ class NightState:
         plan: the plan's digest.
         config: the name of the plan's file.
         shard: "2/4", or "".
-        created: when the night began.
+        created: when the night started.
         made_with: what its answers depend on.
         finished: when its last step was done, or "".
         conducted: what happened beside the records, for those who merge shards.
@@ -93,7 +93,7 @@ class Night:
     Attributes:
         folder: the run folder.
         state: what it says of itself.
-        resumed: whether it was begun before.
+        resumed: whether it was started before.
     """
 
     folder: Path
@@ -132,7 +132,7 @@ def read_state(folder: Path) -> NightState:
             raise ValueError(f"it has schema version {data['schema_version']!r}, not {_SCHEMA_VERSION}")
         return from_json(NightState, data)
     except OSError as error:
-        raise unreadable(error, path, hint="--fresh begins a new night") from error
+        raise unreadable(error, path, hint="--fresh starts a new night") from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(
             f"{path} says of no night: {error}", hint="remove its folder, or give another --into"
@@ -143,7 +143,7 @@ def read_state(folder: Path) -> NightState:
 def opened(
     into: Path, plan: str, config: str, shard: str, made_with: Mapping[str, str], start: Start
 ) -> Iterator[Night]:
-    """Begin a night, or resume one, and keep other nightlies from its run folder.
+    """Start a night, or resume one, and keep other nightlies from its run folder.
 
     Args:
         into: the folder of run folders.
@@ -184,7 +184,7 @@ def opened(
 
 
 def nights(into: Path) -> list[Path]:
-    """Return the run folders of nights in a folder, the last one begun last.
+    """Return the run folders of nights in a folder, in the order in which they started.
 
     Raises:
         OSError: it cannot be read.
@@ -207,11 +207,11 @@ def _chosen(into: Path, plan: str, config: str, shard: str, made_with: Mapping[s
         return fit[-1] if fit else None
     if not mine:
         of = f"shard {shard} of {config}" if shard else config
-        raise UsageError(f"{into} has no night of {of} to resume", hint="leave out --resume to begin one")
+        raise UsageError(f"{into} has no night of {of} to resume", hint="leave out --resume to start one")
     folder, state = mine[-1]
     objection = _objection(state, plan, made_with)
     if objection:
-        raise UsageError(f"{folder} cannot be resumed: {objection}", hint="--fresh begins a new night")
+        raise UsageError(f"{folder} cannot be resumed: {objection}", hint="--fresh starts a new night")
     return folder
 
 
@@ -222,12 +222,12 @@ def _objection(state: NightState, plan: str, made_with: Mapping[str, str]) -> st
 
 
 def _check_clock(states: list[NightState]) -> None:
-    """Raise UsageError if a night was begun later than now: nights would be in the wrong order."""
+    """Raise UsageError if a night started later than now: nights would be in the wrong order."""
     now = datetime.now(UTC)
     for state in states:
         if datetime.fromisoformat(state.created) > now + _SKEW:
             raise UsageError(
-                f"a night was begun at {state.created}, and it is {now.isoformat(timespec='seconds')} now",
+                f"a night started at {state.created}, and it is {now.isoformat(timespec='seconds')} now",
                 hint="set the clock, or move that night's run folder away",
             )
 

@@ -51,7 +51,7 @@ class NightOutcome:
         name: of the run.
         shard: "2/4", or "".
         folders: the run folders.
-        resumed: whether it was begun before.
+        resumed: whether it was started before.
         account: what it says.
         files: what was written.
         seconds: how long each step took.
@@ -72,7 +72,7 @@ class NightOutcome:
 
     @property
     def status(self) -> int:
-        """The exit status. Where a target could not be used, nobody knows how the night would have ended."""
+        """The exit status. Where a target could not be used, it is not known how the night would have ended."""
         if self.account.down:
             return INFRASTRUCTURE
         return RED if self.red else PASSED

@@ -165,7 +165,7 @@ def history_of(config: NightlyConfig) -> History | None:
     folder = config.history
     if folder is None:
         return None
-    with readable(folder, hint="move what is no run's out of it"):
+    with readable(folder, hint="move out of it what is not part of a run"):
         if not folder.exists() or not any(path.suffix == ".parquet" for path in folder.iterdir()):
             return None
         return History(folder)
@@ -262,7 +262,7 @@ def _entry(path: Path, number: int, entry: dict[str, str]) -> Quarantined:
     try:
         expires = date.fromisoformat(entry["expires"])
     except ValueError as error:
-        raise UsageError(f"{where}.expires: {entry['expires']} is no day: {error}", hint="as in 2027-01-31") from None
+        raise UsageError(f"{where}.expires: {entry['expires']} is not a date: {error}", hint="as 2027-01-31") from None
     ahead = (expires - today()).days
     if ahead > LONGEST:
         raise UsageError(

@@ -16,7 +16,7 @@ from ethos_hil.results.store import StoredRecord, read_run
 
 
 def records_of(folder: Path) -> Iterator[Record]:
-    """Yield the whole records of a run folder. A line that its writer did not finish is none.
+    """Yield the whole records of a run folder. A line that its writer did not finish is left out.
 
     Raises:
         OSError: a file cannot be read.

@@ -23,11 +23,11 @@ class Shard:
         """Return the shard that is written as "2/4".
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not a shard.
         """
         match = _FORM.fullmatch(text.strip())
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
-            raise UsageError(f"--shard {text!r} is no shard", hint="the second of four is 2/4")
+            raise UsageError(f"--shard {text!r} is not a shard", hint="the second of four is 2/4")
         return cls(int(match[1]), int(match[2]))
 
     def takes(self, *names: str) -> bool:

@@ -79,7 +79,7 @@ def _shard(folder: Path, state: NightState) -> Shard:
     try:
         return Shard.parse(state.shard)
     except UsageError as error:
-        raise UsageError(f"{folder / STATE}: {state.shard!r} is no shard", hint="leave its folder out") from error
+        raise UsageError(f"{folder / STATE}: {state.shard!r} is not a shard", hint="leave its folder out") from error
 
 
 def _folders(place: Path) -> list[Path]:

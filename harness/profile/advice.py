@@ -1,4 +1,4 @@
-"""What costs most for a reason that somebody can do something about, in sentences.
+"""What costs most for a reason that can be dealt with, in sentences.
 
 Each piece follows from a record alone, and says by how much its remedy may help at most. `harness/profile/tests/
 test_advice.py` has a model for each, and shows that the remedy helps.

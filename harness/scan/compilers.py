@@ -44,7 +44,7 @@ _LIMIT = "1GB"
 _MOST_REASON = 400
 _OURS = "ethos-hil: "
 _ADVICE = re.compile(r" \(--debug [^()]*\)$")
-"""What is no use here, at the end of an error of that process."""
+"""What is of no use here, at the end of an error of that process."""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 An environment is a folder that pip fills and that is nothing but a part of Python's path. So it works under any name:
 it is made under another one, and renamed when it is whole. Its manifest has a digest of the names and sizes of its
-files; one that does not fit is made anew. Python itself and its standard library are those of this process.
+files; one that does not fit is made again. Python itself and its standard library are those of this process.
 
     <root>/<package>-<version>-<Python>-<machine>/environment.json    what is in it
     <root>/<package>-<version>-<Python>-<machine>/site                in the path of the version's process
@@ -197,7 +197,7 @@ class PipFailed(Exception):
 
 
 def releases(package: str) -> tuple[str, ...]:
-    """Return the releases of a package that are no pre-releases, as the user's index lists them.
+    """Return the releases of a package that are not pre-releases, as the user's index lists them.
 
     Raises:
         ToolError: pip is missing, or cannot reach the index.

@@ -53,14 +53,13 @@ class WantedVersions:
         """Read `PACKAGE=VERSIONS`.
 
         Raises:
-            UsageError: the package is none that can be scanned, or a part is no version and no range, or runs
-                backwards.
+            UsageError: the package cannot be scanned, or a part is neither a version nor a range, or runs backwards.
         """
         package, equals, versions = text.partition("=")
         if package not in PACKAGES:
             suggestion = did_you_mean(package, PACKAGES)
             raise UsageError(
-                f"--over {text}: {package!r} is no package to scan over",
+                f"--over {text}: {package!r} is not a package to scan over",
                 hint=f"{suggestion}valid: {', '.join(PACKAGES)}",
             )
         if not equals or not versions.strip():
@@ -117,7 +116,7 @@ def _span(text: str, part: str) -> VersionSpan:
     first, dots, last = part.partition("..")
     if not all(map(_is_version, (first, *((last,) if last else ())))):
         raise UsageError(
-            f"--over {text}: {part!r} is no version and no range of versions",
+            f"--over {text}: {part!r} is neither a version nor a range of versions",
             hint=f"give versions such as 5.1 or 5.1.0, separated by commas, or a range: {_EXAMPLE}",
         )
     if last and _version(last) < _version(first) and not _within(_version(first), last, last):
@@ -148,8 +147,8 @@ def _is_full(text: str) -> bool:
 
 
 def _within(version: Version, first: str, last: str) -> bool:
-    """Return whether a version is not before the first and not behind the last; an end of two numbers is a minor
-    version with all its releases, no end is none.
+    """Return whether a version is not before the first and not after the last. A last one of two numbers is a minor
+    version with all its releases; "" sets no limit.
     """
     if version < _version(first):
         return False

@@ -73,7 +73,7 @@ class Fvp:
         executable: the program.
         cpu_path, npu_path, board_path: instance paths of the processor, the NPU and the board's peripherals, which the
             names of parameters start with.
-        settings: parameters that every run gets besides those that all FVPs have, with their values.
+        settings: parameters that every run gets as well as those that all FVPs have, with their values.
         runner_settings: parameters that only a run by semihosting gets.
     """
 

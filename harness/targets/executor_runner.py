@@ -101,7 +101,7 @@ def run_program(
 
     Raises:
         UsageError: too many inputs for a command line.
-        TargetError: an execution failed. Kinds besides those of `Target.boot`: "fault" or what our own runner names,
+        TargetError: an execution failed. Beyond the kinds of `Target.boot`: "fault" or what our own runner names,
             for an error that the runner reports; "missing-output", "damaged-output" (a file of the wrong size), and
             "stale-output" (a file that is older than the execution).
         TargetNotAvailable: the target cannot be started, or has no semihosting.

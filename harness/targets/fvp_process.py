@@ -44,7 +44,7 @@ class Simulation:
         Args:
             command: its command line.
             folder: where it runs.
-            variables: environment variables besides our own.
+            variables: environment variables, as well as our own.
             hear: gets all that it writes, in pieces; `lines` may be shortened.
 
         Raises:

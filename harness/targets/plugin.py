@@ -19,7 +19,7 @@ KINDS = ("virtual", "fvp", "board")
 
 
 class TargetOption(enum.StrEnum):
-    """What a user may ask of a target besides an NPU, and what honouring it obliges the target to."""
+    """What a user can ask of a target apart from an NPU, and what the target then has to do."""
 
     STRICT = "strict"
     """`--strict-waits`: a run whose command stream lacks a wait ends in a TargetError of kind "hazard"."""

@@ -1,7 +1,7 @@
 """The device's answer against PyTorch's own, where something certain can be said of their difference.
 
 `ethos_hil.harness.verdict.verify` compares with the reference of what was compiled, so it cannot see that something
-else was compiled than the model. Here is what can, without a tolerance that somebody chose:
+else was compiled than the model. Here is what can, without a tolerance that someone chose:
 
 - PyTorch's answer is NaN or infinite, and the program's is not, or the other way round.
 - An output's type differs from the model's, and so do its values; or an integer does not fit the narrower type.

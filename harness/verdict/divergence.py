@@ -1,4 +1,4 @@
-"""The place where a wrong answer begins: the first operation whose result differs from the reference.
+"""The place where a wrong answer starts: the first operation whose result differs from the reference.
 
 Delegates are examined in the order of their calls. Each gets the reference's inputs, so that an earlier error does not
 count twice. The first delegate with wrong outputs runs again on the functional NPU, with every tensor compared
@@ -42,7 +42,7 @@ _LISTED = 4  # most names in a sentence
 
 
 def localise(artifact: Artifact, target: Target, references: Sequence[ReferenceRun], outcome: Outcome) -> Divergence:
-    """Find where the first wrong execution begins to differ from its reference.
+    """Find where the first wrong execution starts to differ from its reference.
 
     An error on the way is never raised (except KeyboardInterrupt): the mismatch is reported without the place.
 

@@ -44,7 +44,7 @@ class Answer:
         runner: the runner that ran in place of the firmware, or None.
         calls: the float model's answers in PyTorch, where they are not the artifact's.
         min_sqnr: the least SQNR against them that the user accepts, in dB.
-        expected: the outputs that the user, or a bundled program, expects; None if nobody does.
+        expected: the outputs that the user, or a bundled program, expects; None if neither does.
         lacking: why there are no references.
         profile: what a profile added to the plan, or None.
     """

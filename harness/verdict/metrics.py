@@ -200,17 +200,17 @@ class Stopwatch:
     """Adds up the wall seconds of each phase. At any moment one phase goes on.
 
     Attributes:
-        seconds: the phases in the order in which they began.
+        seconds: the phases in the order in which they started.
     """
 
-    def __init__(self, phase: str, began: float | None = None) -> None:
-        """Begin the first phase, now or on the monotonic clock at `began`."""
+    def __init__(self, phase: str, started: float | None = None) -> None:
+        """Start the first phase, now or on the monotonic clock at `started`."""
         self.seconds: dict[str, float] = {}
-        self._began = self._since = time.monotonic() if began is None else began
+        self._began = self._since = time.monotonic() if started is None else started
         self._phase = phase
 
     def begin(self, phase: str) -> None:
-        """End the phase that goes on, and begin another one."""
+        """End the phase that goes on, and start another one."""
         now = time.monotonic()
         self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
         self._phase, self._since = phase, now

@@ -49,7 +49,7 @@ class RunData:
         """Read what the question's files declare.
 
         Raises:
-            UsageError: a file is missing, or is no readable .npz of plain arrays.
+            UsageError: a file is missing, or is not a readable .npz of plain arrays.
         """
         inputs, expected = question.inputs, question.expected
         return cls(
@@ -86,7 +86,7 @@ class RunData:
         return (artifact.example_inputs,), ()
 
     def answers(self, artifact: Artifact, input_sets: int, repeat: int) -> ExpectedOutputs | None:
-        """Return the outputs that the user, or a bundled program, expects; None if nobody says what is right.
+        """Return the outputs that the user, or a bundled program, expects; None if neither says what is right.
 
         Args:
             artifact: the program.
@@ -150,7 +150,7 @@ def check_text(artifact: Artifact, output: str) -> None:
         output: the output's name, or "" where the model writes no text.
 
     Raises:
-        UsageError: it has no such output, or its values are no integers.
+        UsageError: it has no such output, or its values are not integers.
     """
     if not output:
         return

@@ -1,4 +1,4 @@
-"""What the answers of a run depend on besides what is asked: tools, our code that lowers and times, the firmware."""
+"""What a run's answers depend on, apart from what is asked: tools, our code that lowers and times, the firmware."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class QemuBoard:
             rules: the strict board's rules to keep.
             fittings: the board's devices; by default those that the rules ask for.
             guarded: detect when a program uses a device that a reset does not restore.
-            foreign: the program is somebody else's, and may ask for devices that ours does not.
+            foreign: the program is not ours, and may ask for devices that ours does not.
 
         Raises:
             TargetNotAvailable: QEMU is missing or does not start this machine.

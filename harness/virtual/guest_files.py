@@ -6,8 +6,8 @@ device is not data. What is refused is told to the guest as an error, and rememb
 
 The calls come by GDB's File-I/O extension of the remote protocol. With `-semihosting-config target=gdb` QEMU touches no
 file. It stops a guest that opens, reads, writes, renames or removes one, or asks for a command. It sends a packet `F`
-with the call and addresses in the guest's memory, and goes on with the answer. Names, numbers and layouts are those of
-the GDB manual, appendix "File-I/O Remote Protocol Extension".
+with the call and addresses in the guest's memory, and continues with the answer. Names, numbers and layouts are those
+of the GDB manual, appendix "File-I/O Remote Protocol Extension".
 
 Facts about QEMU 7.2 (semihosting/syscalls.c, arm-compat-semi.c): `:tt` gives the descriptors 0, 1 and 2 without a
 packet; WRITE0 and WRITEC write to 2; READC reads from 0; FLEN is `fstat` with a buffer of 64 bytes below the stack
@@ -178,7 +178,7 @@ class GuestFiles:
     def _place(self, name: bytes, what: str, *, follow: bool = False) -> Iterator[tuple[int, str]]:
         """Yield the descriptor of the folder that a name is in, and the name there.
 
-        No part of the way is a link when it is opened, even if somebody makes it one meanwhile.
+        No part of the way is a link when it is opened, even if another process makes it one meanwhile.
 
         Args:
             name: as the guest wrote it.
@@ -368,7 +368,7 @@ class FileServer:
             data = self._memory.read(address + done, min(_PIECE, size - done))
             if number in (STDOUT, STDERR):
                 self._console(data)
-                return len(data)  # not all of a large text at once: somebody must read it first
+                return len(data)  # one piece of a large text: it is read before the next one
             written = self._files.write(number, data)
             done += written
             if written < len(data):

@@ -423,7 +423,7 @@ class Machine:
         self._exit = Exit(status)
 
     def _semihosting_call(self) -> bool:
-        """Answer the semihosting call that stopped the guest, or let QEMU do so. Return false if it is none."""
+        """Answer the semihosting call that stopped the guest, or let QEMU do so. Return false if it is not one."""
         if self._answered is None:
             return False
         before = self._gdb.read_registers(self._deadline)

@@ -203,7 +203,7 @@ class GuestMemory:
         return b"".join(self._read(*piece) for piece in _pieces(place.ram.base, place.offset, size))
 
     def write(self, place: RamAddress, data: bytes | memoryview) -> None:
-        """Overwrite bytes at `place`. They must not be code: QEMU would go on with its translation of the old code."""
+        """Overwrite bytes at `place`. They must not be code: QEMU would keep its translation of the old code."""
         view = self.share(place, len(data), writable=True)
         if view is not None:
             view[:] = np.frombuffer(data, np.uint8)
@@ -262,8 +262,8 @@ _MOST_HELD = 1 << 20
 class ProcessorMemory:
     """The memory of a stopped guest.
 
-    Large pieces go past QEMU, which is 200 times faster. QEMU does not see such a write, so it would go on with its
-    translation of code that was there: where the program has code, QEMU itself writes.
+    Large pieces go past QEMU, which is 200 times faster. QEMU does not see such a write, so it would keep its
+    translation of the code that was there: where the program has code, QEMU itself writes.
     """
 
     def __init__(self, gdb: Gdb, memory: GuestMemory, code: Sequence[range], deadline: Deadline) -> None:

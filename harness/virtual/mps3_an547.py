@@ -30,7 +30,7 @@ RAMS = (
 """All other RAM of the machine (its `info mtree`)."""
 FLASH = Memory(0x38000000, 8 * MIB, 0x28000000, name="QSPI flash")
 DEVICES = range(0x40000000, 0x60000000)
-"""Where there are devices, besides the processor's own."""
+"""Where there are devices, apart from the processor's own."""
 UART0 = Window(0x59303000, 0x1000, 0x49303000)
 TIMING_ADAPTERS = Window(0x58103000, 0x1000, 0x48103000)
 INITSVTOR = 0x10000000
@@ -53,7 +53,7 @@ _CONSTANTS: Mapping[str, Mapping[Window, Mapping[int, int]]] = {
 }
 """By system: windows, and their registers that are not zero, by offset.
 
-Sources: Arm's runners that mlia-ethos-u 0.1.0 ships ask for these, and go on with these answers;
+Sources: Arm's runners that mlia-ethos-u 0.1.0 ships ask for these, and continue with these answers;
 Arm's names of the addresses, from CMSIS's headers of SSE-320.
 """
 

@@ -23,7 +23,7 @@ constexpr std::uintptr_t NVIC_ICPR = 0xE000E280;  // clears what is pending
 constexpr std::uint32_t NVIC_WORDS = 16;          // each has 32 interrupts; those that a core lacks ignore writes
 
 constexpr std::uintptr_t ICSR = 0xE000ED04;
-constexpr std::uint32_t ICSR_RETTOBASE = 1u << 11;  // no exception is active besides the present one
+constexpr std::uint32_t ICSR_RETTOBASE = 1u << 11;  // no other exception is active
 constexpr std::uint32_t ICSR_PENDSTCLR = 1u << 25;  // SysTick is not pending any more
 constexpr std::uintptr_t VTOR = 0xE000ED08;
 constexpr std::uintptr_t CCR = 0xE000ED14;

@@ -41,7 +41,7 @@ namespace {
 
 constexpr std::uint32_t STACKED_WORDS = 8;  // r0-r3, r12, lr, pc, xpsr
 constexpr std::uint32_t STACKED_PC = 6;
-constexpr std::uint32_t FAULT_IS_REPORTED = 0x4641554C;  // not 1: memory that nobody wrote may hold anything
+constexpr std::uint32_t FAULT_IS_REPORTED = 0x4641554C;  // not 1: memory that was never written may hold anything
 
 // After a stack overflow or a failed push the core has not written the frame, so its contents are not valid.
 bool frame_is_valid(const std::uint32_t* frame, std::uint32_t cfsr) {

@@ -14,7 +14,7 @@ struct FaultState {
   std::uintptr_t pc;
 };
 
-// Where to go on after this fault, or 0 when it is none that may happen.
+// Where to resume after this fault, or 0 when no row of the table allows it.
 std::uintptr_t resume_after(const FaultState& state);
 
 }  // namespace ethos_hil::core

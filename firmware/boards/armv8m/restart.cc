@@ -1,5 +1,5 @@
 // The firmware's own restart: everything is as after the loader's start, except what `.mailbox` and the package's
-// window hold. It is no reset of the system, after which a board's ROM would run, and memories might be without power.
+// window hold. It does not reset the system: then a board's ROM would run, and memories might be without power.
 #include <cstdint>
 
 #include "boards/armv8m/core.h"
@@ -9,7 +9,7 @@ extern "C" {
 extern std::uint32_t __stack_limit[];
 void reset_handler();
 
-// Returns from an exception to reset_handler, with a frame that nobody pushed. `exc_return` is
+// Returns from an exception to reset_handler, with a frame that no exception pushed. `exc_return` is
 // that of the exception, whose security state the return keeps.
 [[gnu::naked, gnu::noreturn]] void return_to_reset(std::uint32_t*, std::uint32_t) {
   __asm volatile(
@@ -57,7 +57,7 @@ void restart() {
   if ((reg(ICSR) & ICSR_RETTOBASE) == 0) park();
   reg(CFSR) = reg(CFSR);  // ones clear
   reg(HFSR) = reg(HFSR);
-  reg(FPCCR) = reg(FPCCR) & ~FPCCR_LSPACT;  // floating-point state that was not stacked yet is nobody's
+  reg(FPCCR) = reg(FPCCR) & ~FPCCR_LSPACT;  // drops floating-point state that was not stacked yet
   std::uint32_t* frame = __stack_limit;
   for (std::uint32_t i = 0; i < FRAME_WORDS; ++i) frame[i] = 0;
   frame[FRAME_PC] = reinterpret_cast<std::uintptr_t>(&reset_handler) & ~std::uintptr_t{1};

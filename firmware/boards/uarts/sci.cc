@@ -31,7 +31,7 @@ constexpr std::uint32_t CONTROL2_NO_MODULATION = 0xFFu << 24 | 4;  // and a fiel
 constexpr std::uint32_t CONTROL2_DIVIDER_SHIFT = 8;
 constexpr std::uint32_t CONTROL3_8_BITS = 2u << 8;
 constexpr std::uint32_t CONTROL3_LOW_BIT_FIRST = 1u << 12;
-constexpr std::uint32_t CONTROL3_FALLING_EDGE = 1u << 15;  // begins a start bit, not a low level
+constexpr std::uint32_t CONTROL3_FALLING_EDGE = 1u << 15;  // marks a start bit, not a low level
 constexpr std::uint32_t CONTROL3_FIFO = 1u << 20;
 constexpr std::uint32_t ENABLED_RECEIVER = 1u << 0;  // follow CONTROL0 after some cycles
 constexpr std::uint32_t ENABLED_TRANSMITTER = 1u << 4;
@@ -75,7 +75,7 @@ bool initialise() {
 
 std::uintptr_t address() { return reinterpret_cast<std::uintptr_t>(uart); }
 
-// Everything is set anew, because it may only change while both directions are off.
+// Everything is set again, because it can only change while both directions are off.
 void set_speed(std::uint32_t clock_hz, std::uint32_t baud) {
   if (clock_hz == 0) clock_hz = clock;
   if (baud == 0) baud = speed;

@@ -101,7 +101,8 @@ std::uint32_t Arguments::list_size(std::uint32_t position) const {
 std::int64_t Arguments::list_item(std::uint32_t position, std::uint32_t item) const {
   if (item >= list_size(position)) reject(Text() << "argument " << position << " has no item " << item);
   const Value& found = values_[value(position).int_list->Get(item)];
-  if (found.kind != ValueKind::INT) reject(Text() << "item " << item << " of argument " << position << " is no int");
+  if (found.kind != ValueKind::INT)
+    reject(Text() << "item " << item << " of argument " << position << " is not an int");
   return found.integer;
 }
 
@@ -133,10 +134,10 @@ std::uint32_t Arguments::tensor_count(std::uint32_t position) const {
 Value& Arguments::item_value(std::uint32_t position, std::uint32_t item) const {
   if (item >= tensor_count(position)) reject(Text() << "argument " << position << " has no item " << item);
   const std::int32_t index = value(position).tensor_list->Get(item);
-  if (index < 0) reject(Text() << "item " << item << " of argument " << position << " is none");
+  if (index < 0) reject(Text() << "item " << item << " of argument " << position << " is missing");
   Value& found = values_[index];
   if (found.kind != ValueKind::TENSOR || found.tensor.data == nullptr) {
-    reject(Text() << "item " << item << " of argument " << position << " is no tensor with memory");
+    reject(Text() << "item " << item << " of argument " << position << " is not a tensor with memory");
   }
   return found;
 }

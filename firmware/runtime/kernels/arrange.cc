@@ -63,7 +63,7 @@ void permute_copy(const Arguments& arguments) {
     order[i] = arguments.dimension(arguments.list_item(DIMENSIONS, i), from.rank);
     seen |= 1u << order[i];
   }
-  if (seen != (1u << from.rank) - 1) arguments.reject(Text() << "dimensions are no permutation");
+  if (seen != (1u << from.rank) - 1) arguments.reject(Text() << "the dimensions are not a permutation");
   permute(from, order);
   copy(arguments, from, output_like(arguments, in, OUT));
 }

@@ -104,7 +104,7 @@ class Convolution {
     if (arguments.is_none(BIAS)) return;
     const Tensor& bias = arguments.tensor(BIAS);
     if (bias.type != ScalarType::FLOAT || bias.rank != 1 || bias.elements != out_channels) {
-      arguments.reject(Text() << "the bias is no vector of " << out_channels << " floats");
+      arguments.reject(Text() << "the bias is not a vector of " << out_channels << " floats");
     }
     bias_ = reinterpret_cast<const float*>(bias.data);
   }

@@ -55,7 +55,7 @@ class Call {
 
   Types choose_types() const {
     if (tensors_[0] == nullptr && (operation_.promoted < 2 || tensors_[1] == nullptr)) {
-      arguments_.reject(Text() << "argument " << std::uint32_t{positions_.operands[0]} << " is no tensor");
+      arguments_.reject(Text() << "argument " << std::uint32_t{positions_.operands[0]} << " is not a tensor");
     }
     const ScalarType promoted = promote_operands();
     if (store_as<float>(out_.type) == nullptr || store_as<float>(promoted) == nullptr) reject_types(promoted);

@@ -8,11 +8,11 @@ namespace {
 
 const Tensor& input_of(const Arguments& arguments, std::uint32_t position, std::uint32_t item) {
   const Tensor* tensor = arguments.tensor_item(position, item);
-  if (tensor == nullptr) arguments.reject(Text() << "input " << item << " is none");
+  if (tensor == nullptr) arguments.reject(Text() << "input " << item << " is missing");
   return *tensor;
 }
 
-// Takes the beginning of a dimension; `left` becomes the rest.
+// Takes the first part of a dimension; `left` becomes the rest.
 View take_run(const Arguments& arguments, View& left, std::uint32_t dimension, std::uint32_t length) {
   const std::uint32_t size = left.sizes[dimension];
   if (length > size) arguments.reject_shapes();

@@ -8,7 +8,7 @@ namespace {
 const float* per_channel(const Arguments& arguments, std::uint32_t position, std::uint32_t channels) {
   const Tensor& found = arguments.tensor(position);
   if (found.type != ScalarType::FLOAT || found.rank != 1 || found.elements != channels) {
-    arguments.reject(Text() << "argument " << position << " is no vector of " << channels << " floats");
+    arguments.reject(Text() << "argument " << position << " is not a vector of " << channels << " floats");
   }
   return reinterpret_cast<const float*>(found.data);
 }

@@ -57,7 +57,7 @@ std::int64_t count_windows(const Axis& axis, bool ceil_mode) {
   const std::int64_t room = axis.in + 2 * axis.padding - axis.dilation * (axis.kernel - 1) - 1;
   if (room < 0 && !ceil_mode) return 0;
   const std::int64_t last = (room + (ceil_mode ? axis.stride - 1 : 0)) / axis.stride;
-  // A further window may extend past the padding's end, but must begin before it.
+  // A further window may extend past the padding's end, but must start before it.
   return ceil_mode && last * axis.stride >= axis.in + axis.padding ? last : last + 1;
 }
 
@@ -127,7 +127,7 @@ Geometry take_geometry(const Arguments& arguments, const Tensor& in, const Tenso
 }
 
 // Calls reduce(plane, window's y, window's x, offset in the output) for every window; `plane` is where the window's
-// channel begins.
+// channel starts.
 template <typename Reduce>
 void for_each_window(const Geometry& g, const float* in, const Reduce& reduce) {
   for (std::uint32_t n = 0; n < g.batches; ++n) {
@@ -206,7 +206,7 @@ void adaptive_avg_pool2d(const Arguments& arguments) {
     insert(arguments, from, 0);
     insert(arguments, to, 0);
   }
-  // Returns where window `i` of `windows` over `size` elements begins. It ends where, rounded up, the next one begins.
+  // Returns where window `i` of `windows` over `size` elements starts. It ends where, rounded up, the next one starts.
   const auto begin = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) { return i * size / windows; };
   const auto end = [](std::uint64_t i, std::uint32_t windows, std::uint32_t size) {
     return ((i + 1) * size + windows - 1) / windows;

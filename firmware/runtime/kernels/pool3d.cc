@@ -111,7 +111,7 @@ Volumes take_windows(const Arguments& arguments, std::uint32_t out_at, std::uint
     std::int64_t found = 0;
     if (room >= 0 || ceil_mode) {
       const std::int64_t last = (room + (ceil_mode ? axis.stride - 1 : 0)) / axis.stride;
-      // A further window may extend past the padding's end, but must begin before it.
+      // A further window may extend past the padding's end, but must start before it.
       found = ceil_mode && last * axis.stride >= axis.size + axis.padding ? last : last + 1;
     }
     if (found != axis.count) {

@@ -123,7 +123,7 @@ void fill_tensor(const Arguments& arguments) {
   arguments.expect_count(ARGUMENTS);
   const View to = view_of(arguments.out(OUT));
   View value = view_of(arguments.tensor(VALUE));
-  if (arguments.tensor(VALUE).elements != 1) arguments.reject(Text() << "the value is no single number");
+  if (arguments.tensor(VALUE).elements != 1) arguments.reject(Text() << "the value is not a single number");
   value.rank = 0;
   expand(arguments, value, to.sizes, to.rank);
   copy(arguments, value, to);

@@ -1,4 +1,4 @@
-"""A benchmark as a program: interrupted, killed and gone on with, nothing is lost and nothing is there twice."""
+"""A benchmark as a program: interrupted, killed and resumed, nothing is lost and nothing is there twice."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_a_killed_run_is_gone_on_with(tmp_path: Path) -> None:
     interrupted.send_signal(signal.SIGINT)
     _, error = interrupted.communicate(timeout=60)
     assert interrupted.returncode == 130
-    assert "--resume one goes on with the rest" in error
+    assert "--resume one makes the rest" in error
     assert not processes_of(folder)
     first = {record.created for record in records(folder)}
 
@@ -226,12 +226,12 @@ def test_another_state_of_the_tools_is_refused(tmp_path: Path) -> None:
         resumed_run(wanted, tmp_path, "one")
     with pytest.raises(UsageError, match="there is a run one"):
         new_run(wanted, tmp_path, "one")
-    with pytest.raises(UsageError, match=r"'\.\./one' is no name of a run"):
+    with pytest.raises(UsageError, match=r"'\.\./one' is not a name for a run"):
         new_run(wanted, tmp_path, "../one")
     path.write_text("{}")
     with pytest.raises(UsageError, match="cannot be read: 'schema_version'"):
         resumed_run(wanted, tmp_path, "one")
-    with pytest.raises(UsageError, match="two has no benchmark that could be gone on with"):
+    with pytest.raises(UsageError, match="two has no benchmark to resume"):
         resumed_run(wanted, tmp_path, "two")
 
 

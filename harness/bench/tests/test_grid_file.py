@@ -77,7 +77,7 @@ def test_systems_and_modes_are_those_of_a_configuration_file(tmp_path: Path) -> 
     assert (result.memory_modes, result.system_configs) == (("Ours",), ("Mine",))
     (tmp_path / "mine.toml").write_text(f'{HEAD}system_configs = ["Ethos_U85_SYS_DRAM_High"]\n{CASE}')
     with pytest.raises(
-        UsageError, match=r"mine.toml:2: system_configs: 'Ethos_U85_SYS_DRAM_High' is no system of .*ini"
+        UsageError, match=r"mine.toml:2: system_configs: 'Ethos_U85_SYS_DRAM_High' is not a system of .*ini"
     ):
         read_grid(tmp_path / "mine.toml", ini)
 
@@ -103,7 +103,7 @@ STEP = 'steps = [{layer = "ReLU"}]\n'
         ('npu = ["ethos-u55-128"]\n' + CASE, "mine.toml:2: npu is not known: did you mean npus?"),
         ('npus = ["ethos-u55-127"]\n' + CASE, "mine.toml:2: npus: 'ethos-u55-127' is not an Ethos-U configuration"),
         ('memory_modes = ["Sram"]\n' + CASE, "mine.toml:2: memory_modes: 'Sram' is not a memory mode of Vela"),
-        ('system_configs = ["U85"]\n' + CASE, "mine.toml:2: system_configs: 'U85' is no system of Arm/vela.ini"),
+        ('system_configs = ["U85"]\n' + CASE, "mine.toml:2: system_configs: 'U85' is not a system of Arm/vela.ini"),
         ("npus = []\n" + CASE, "mine.toml:2: npus: [] should be non-empty"),
         ('[[case]]\nname = "../x"\nmodel = "a:b"\n', "mine.toml:3: case[1].name: '../x' does not match"),
         ('[[case]]\nname = "x"\nsteps = [{}]\ninputs = [[1]]\n', "case x has a step with neither a layer nor a call"),

@@ -116,7 +116,7 @@ def test_a_models_scheme_and_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_board_that_is_given_as_a_file_has_the_key_of_its_records(tmp_path: Path) -> None:
-    """Else a run's points are not found again, and --resume makes them all anew."""
+    """Else a run's points are not found again, and --resume makes them all again."""
     path = tmp_path / "mine.toml"
     path.write_text('extends = "mps3-an547"\n[link]\nurl = "/dev/ttyACM0"\n')
     npu = replace(GRID, npus=("ethos-u55-128",), memory_modes=("Shared_Sram",))

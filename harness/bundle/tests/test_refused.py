@@ -157,7 +157,7 @@ CONTAINER: dict[str, tuple[Damage, str]] = {
         "does not list the members",
     ),
     "manifest is a list": (_manifest(b"[]"), "no JSON object"),
-    "manifest is no JSON": (_manifest(b"{"), "manifest.json is no JSON"),
+    "manifest is not JSON": (_manifest(b"{"), "manifest.json is not JSON"),
     "manifest is nested": (_manifest(b"[" * 200_000), "nested too deeply"),
     "manifest is giant": (_manifest(b" " * (2 << 20)), "at most 1,048,576 are read"),
     "manifest without a question": (

@@ -140,7 +140,7 @@ def test_a_keyword_that_is_not_there_is_an_error() -> None:
 
 
 def test_type_checkers_and_editors_know_the_keywords() -> None:
-    """The file is made anew after a field of the question is added: python -m ethos_hil.harness.testing.stub."""
+    """The file is made again after a field of the question is added: python -m ethos_hil.harness.testing.stub."""
     current, expected = (sorted(map(ast.dump, ast.parse(text).body)) for text in (stub.FILE.read_text(), stub.stub()))
     assert current == expected
 

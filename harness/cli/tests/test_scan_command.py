@@ -48,7 +48,7 @@ def ethos_hil(command_line: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
 @pytest.mark.parametrize(
     ("line", "message"),
     {
-        "net.py:net --over numpy=1.0": "'numpy' is no package to scan over",
+        "net.py:net --over numpy=1.0": "'numpy' is not a package to scan over",
         "net.py:net --over ethos-u-vela=9.2..9.1": "runs backwards (give the older version first: 9.1..9.2)",
         "net.py:net --over ethos-u-vela=9.3..9.9": "no release lies in this range (the newest is 9.2.0)",
         "net.py:net --over ethos-u-vela=9.1.7": "ethos-u-vela has no release 9.1.7 (there are 9.1.0, 9.2.0)",

@@ -260,7 +260,7 @@ def test_arguments_that_cannot_be(ethos_hil: Run, data: Path, tmp_path: Path, mo
         (("--data", "data.py:labeled"), ["no function 'labeled'", "did you mean labelled?"]),
         (("--data", "absent.py:data"), ["no such file", "absent.py"]),
         (("--data", "data.py:classifier"), ["item 0"]),
-        (("--data", "data.py:labelled", "--metric", "top2"), ["--metric 'top2' is none", "top1, top5, mae"]),
+        (("--data", "data.py:labelled", "--metric", "top2"), ["--metric 'top2' is not a metric", "top1, top5, mae"]),
         (("--data", "data.py:labelled", "-j", "1000"), ["--jobs is 1000"]),
         (("--data", "data.py:labelled", "--vela-ini", "my.ini", "--system-config", "Slow"), ["my.ini", "core_clock"]),
     ):

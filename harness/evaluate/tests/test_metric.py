@@ -100,7 +100,7 @@ def test_the_metric_that_suits_a_label() -> None:
         "top1", "top1", "top1", "mae", "mae",
     ]  # fmt: skip
     assert class_of(True) is None
-    with pytest.raises(UsageError, match="--metric 'top3' is none"):
+    with pytest.raises(UsageError, match="--metric 'top3' is not a metric"):
         ItemMetric.parse("top3")
 
 

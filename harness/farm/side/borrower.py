@@ -140,7 +140,7 @@ class Borrower:
             await self.give_back()
 
     async def _is_wanted(self, name: str) -> bool:
-        """Return whether a reservation of somebody else waits for this place, or it is not a place any more."""
+        """Return whether another user's reservation waits for this place, or it is not a place any more."""
         waiting = labgrid("remote.common").ReservationState.waiting.value
         try:
             answer = await self._session.stub.GetReservations(self._pb.GetReservationsRequest(), timeout=_RPC_SECONDS)
@@ -210,7 +210,7 @@ class Borrower:
         return None
 
     async def _take(self, place: Any) -> bool:
-        """Try to borrow a place; False if somebody else was faster, or has reserved it."""
+        """Try to borrow a place; False if another user was faster, or has reserved it."""
         try:
             self._session.check_matches(place)
         except labgrid("remote.client").Error as error:

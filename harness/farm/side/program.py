@@ -17,7 +17,7 @@ from ethos_hil.harness.farm.side.gdb_server_resource import register_gdb_server
 from ethos_hil.harness.farm.side.place_board import SideTrouble, labgrid, role_of
 
 _LOOK_SECONDS = 1.0
-"""Between two looks whether somebody waits for a place that is borrowed and not in use."""
+"""Between two checks whether a user waits for a place that is borrowed and not in use."""
 _PARENT_SECONDS = 0.5
 
 
@@ -58,7 +58,7 @@ async def serve(coordinator: str, parent: int) -> None:
 
 
 async def _look(borrowed: Borrower) -> None:
-    """Give a place that is not in use to somebody who waits."""
+    """Give a place that is not in use to a user who waits."""
     if borrowed.held is not None and not borrowed.in_use:
         await borrowed.idle()
 

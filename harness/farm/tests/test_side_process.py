@@ -86,7 +86,7 @@ def test_a_python_without_labgrid_says_so(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("text", ["exit 0", "read line; exit 1"])
-def test_a_program_that_ends_is_an_error_and_started_anew(
+def test_a_program_that_ends_is_an_error_and_started_again(
     text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(PYTHON_VARIABLE, str(program(tmp_path / "ends", text)))

@@ -66,7 +66,7 @@ def lint(elf: bytes, soc: Soc, emulated: Sequence[Window] = ()) -> LintReport:
         emulated: memory that the virtual board has for it, which may be more than the part's.
 
     Raises:
-        ElfError: it is none that a Cortex-M can run.
+        ElfError: a Cortex-M cannot run it.
     """
     program = ElfProgram(elf, soc)
     way = walk(program)

@@ -83,7 +83,7 @@ class ElfProgram:
         """Read an ELF.
 
         Raises:
-            ElfError: it is none that a Cortex-M can run.
+            ElfError: a Cortex-M cannot run it.
         """
         self.soc = soc
         file = io.BytesIO(elf)

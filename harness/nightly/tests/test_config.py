@@ -134,7 +134,7 @@ def test_check_shows_the_parts_and_runs_nothing(tmp_path: Path) -> None:
     ("text", "arguments", "message"),
     [
         ("[[swoop]]\n", (), "nightly.toml:2: swoop is not known"),
-        (SUITE, ("--shard", "3/2"), "--shard '3/2' is no shard (the second of four is 2/4)"),
+        (SUITE, ("--shard", "3/2"), "--shard '3/2' is not a shard (the second of four is 2/4)"),
         (SUITE, ("--resume",), "has no night of nightly.toml to resume"),
         (SUITE, ("--resume", "--fresh"), "--resume and --fresh contradict one another"),
         (SUITE, ("--merge", "nowhere"), "nowhere cannot be read: No such file or directory"),

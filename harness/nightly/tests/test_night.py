@@ -116,7 +116,7 @@ def test_a_clock_that_went_backwards_is_said(tmp_path: Path) -> None:
         first.finish({})
     path = first.folder / STATE
     path.write_text(json.dumps({**json.loads(path.read_text()), "created": "2999-01-01T00:00:00+00:00"}))
-    with pytest.raises(UsageError, match="a night was begun at 2999-01-01") as error, night(tmp_path):
+    with pytest.raises(UsageError, match="a night started at 2999-01-01") as error, night(tmp_path):
         pass
     assert error.value.hint == "set the clock, or move that night's run folder away"
     assert len(list(tmp_path.iterdir())) == 1

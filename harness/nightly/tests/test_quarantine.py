@@ -68,7 +68,7 @@ def test_a_bracket_is_a_bracket(tmp_path: Path) -> None:
     ("expires", "more", "message"),
     [
         ('"24.12.2026"', "", "quarantine.toml:8: test[1].expires: '24.12.2026' does not match"),
-        ('"2026-02-30"', "", "test[1].expires: 2026-02-30 is no day"),
+        ('"2026-02-30"', "", "test[1].expires: 2026-02-30 is not a date"),
         ((today() + timedelta(61)).isoformat(), "", "is 61 days from now"),
         ("2026-01-01", 'onwer = "x"\n', "quarantine.toml:9: test[1].onwer is not known: did you mean owner?"),
         ("2026-01-01", '[[test]]\nid = "x"\n', "quarantine.toml:9: test[2]: 'kind' is a required property"),

@@ -23,7 +23,7 @@ def test_every_machine_gives_the_same_answer() -> None:
 
 @pytest.mark.parametrize("text", ["3/2", "0/2", "1", "1/0", "a/b", "1/2/3", "-1/2", ""])
 def test_what_is_no_shard_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no shard"):
+    with pytest.raises(UsageError, match="is not a shard"):
         Shard.parse(text)
 
 

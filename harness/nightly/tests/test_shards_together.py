@@ -99,7 +99,7 @@ def test_what_is_no_shard_of_the_plan_is_refused(tmp_path: Path, plan: NightlyPl
     for change, message in (
         ({"plan": "other"}, "is of another plan"),
         ({"shard": ""}, "is a whole night, and no shard"),
-        ({"shard": "9/2"}, f"{STATE}: '9/2' is no shard"),
+        ({"shard": "9/2"}, f"{STATE}: '9/2' is not a shard"),
     ):
         (folder / STATE).write_text(json.dumps({**state, **change}))
         with pytest.raises(UsageError, match=message):

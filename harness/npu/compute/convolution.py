@@ -171,7 +171,7 @@ _shared: WeakValueDictionary[tuple[object, ...], Prepared] = WeakValueDictionary
 
 
 def _preparation_key(op: Convolution) -> tuple[object, ...]:
-    """Return everything that `prepare` depends on besides the bytes of weights and scales."""
+    """Return everything that `prepare` depends on, apart from the bytes of weights and scales."""
     return (
         op.weights.order,
         op.weights.layout,

@@ -228,7 +228,7 @@ def _decode(bits: _Bits, count: int, divisor: int, truncated: bool) -> tuple[int
     return tuple(numbers)
 
 
-# FWD ("fast") coding, which Ethos-U85 reads besides the MLW coding; its width is fixed, so decoding is fast.
+# FWD ("fast") coding, which Ethos-U85 reads as well as MLW coding; its width is fixed, so decoding is fast.
 #
 # A stream is a header of 256 bits and the payload, both little-endian, padded to whole 256 bits. Header: bit 0 "raw",
 # bit 1 "small table", bits 104-111 a signed adjustment, from bit 112 a table of 16 weights of 9 bits (sign lowest, then

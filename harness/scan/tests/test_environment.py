@@ -1,4 +1,4 @@
-"""Environments are made by pip, whole or not at all, kept, and made anew when they are broken."""
+"""Environments are made by pip, whole or not at all, kept, and made again when they are broken."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def rename(folder: Path) -> None:
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "version": "9.0.0"}))
 
 
-def test_a_broken_one_is_not_found_and_made_anew(environments: KeptEnvironments, tmp_path: Path) -> None:
+def test_a_broken_one_is_not_found_and_made_again(environments: KeptEnvironments, tmp_path: Path) -> None:
     whole = get(environments)
     copy = shutil.copytree(whole.folder, tmp_path / "copy")
     breaks: tuple[Callable[[Path], None], ...] = (lose, cut, add, damage, rename, shutil.rmtree)

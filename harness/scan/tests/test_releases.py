@@ -38,7 +38,7 @@ def test_the_newest_of_each_minor_version_and_what_is_named_in_full(text: str, e
 @pytest.mark.parametrize(
     ("text", "message"),
     {
-        "numpy=1.0": "'numpy' is no package to scan over",
+        "numpy=1.0": "'numpy' is not a package to scan over",
         "ethos-u-vela": "names no versions",
         "ethos-u-vela=": "names no versions",
         "ethos-u-vela=5": "'5' is no version",

@@ -100,7 +100,7 @@ static void names(void) {
   try_open("OPEN a pipe to write", "pipe", W);
   try_open("OPEN .", ".", R);
   try_open("OPEN an empty name", "", R);
-  try_open("OPEN a file in a folder that is none", "in.txt/more", W);
+  try_open("OPEN a file in a folder that is not one", "in.txt/more", W);
   memset(text, 'a', sizeof text);
   tell("OPEN a name of 8,191 letters", call3(OPEN, (uint32_t)text, R, sizeof text - 1));
   tell("OPEN a name without its end", call3(OPEN, (uint32_t)text, R, 10));
