@@ -380,7 +380,7 @@ def connect(
 
     Raises:
         OSError: no one is there.
-        TargetError: who is there is no GDB server.
+        TargetError: what is there is not a GDB server.
     """
     stream = socket.create_connection(address, timeout=seconds)
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # each packet waits for the answer to the one before
