@@ -327,6 +327,7 @@ class JudgeOptions(OptionGroup):
         None,
         help="Executions of each input set.",
         kind=int,
+        metavar="N",
         least=1,
         most=MOST_EXECUTIONS,
         otherwise="what the model asks for, usually 1",

@@ -26,6 +26,7 @@ def new_converter() -> cattrs.Converter:
     for kind in (str, int, bool):
         converter.register_structure_hook(kind, _exactly)
     converter.register_structure_hook(float, _number)
+    converter.register_structure_hook(enum.StrEnum, lambda value, kind: kind(value))  # else taken for a str
     return converter
 
 
@@ -66,9 +67,7 @@ def _text(error: BaseException, _: type[Any] | None) -> str:
 
 
 def _exactly(value: Any, kind: type) -> Any:
-    if issubclass(kind, enum.Enum):  # whose members are texts: cattrs takes the hook of a base class
-        return kind(value)
-    if type(value) is not kind or (isinstance(value, int) and abs(value) > _LARGEST):
+    if value.__class__ is not kind or (isinstance(value, int) and abs(value) > _LARGEST):
         raise TypeError(f"{value!r:.50} is not {kind.__name__}")
     return value
 
@@ -76,10 +75,9 @@ def _exactly(value: Any, kind: type) -> Any:
 def _number(value: Any, kind: type) -> float:
     if isinstance(value, str) and value in NOT_FINITE:
         return float(value)
-    if type(value) not in (int, float):
+    if value.__class__ not in (int, float):
         raise TypeError(f"{value!r:.50} is not a number")
-    number: float = value
-    return number
+    return value
 
 
 _PLAIN = new_converter()
