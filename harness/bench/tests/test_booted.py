@@ -18,6 +18,7 @@ from ethos_hil.harness.bench.case_work import CaseWork
 from ethos_hil.harness.bench.points import PointSettings
 from ethos_hil.harness.virtual.board import BoardPool
 from ethos_hil.results.latency import NPU_SECONDS
+from ethos_hil.results.report.reproduce import rerun
 
 CASE = BenchCase(
     "conv_8x8x8",
@@ -60,7 +61,7 @@ def test_a_short_case_is_verified_and_agrees_with_its_timing(pool: BoardPool) ->
 
 
 def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
-    record = measure(pool, replace(SETTINGS, repeat=2, warm_up=3))
+    record = measure(pool, replace(SETTINGS, repeat=2, warm_up=3, clock="100MHz"))
     cycles = record.metric("npu_cycles")
     assert cycles is not None
     assert record.verdict == Verdict.VERIFIED
@@ -69,6 +70,7 @@ def test_a_warm_up_is_not_counted(pool: BoardPool) -> None:
     assert all(len(op.samples) == 2 for op in record.ops)
     assert any("the first 3 of 5 executions are a warm-up" in note for note in record.notes)
     assert record.outputs[0].compared == 5 * 8 * 6 * 6  # all were compared
+    assert rerun(record).endswith("--repeat 2 --clock 100MHz --warm-up 3 --boot")
 
 
 def test_times_are_at_the_clock_that_is_stated(pool: BoardPool) -> None:
